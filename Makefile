@@ -1,0 +1,43 @@
+# `make demo` and `make test` set up everything they need, in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+RUN := $(VENV)/bin/python
+READY := $(VENV)/.ready
+
+.PHONY: help demo test test-data lint format bench study clean
+
+help:  ## Show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	@touch $@
+
+demo: $(READY)  ## Learn codes, search across modalities, measure it
+	$(RUN) examples/demo.py
+
+test: $(READY)  ## Run the tests
+	$(RUN) -m pytest
+
+test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
+
+lint: $(READY)  ## Check style and types
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+
+format: $(READY)  ## Put the code in the project's format
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: $(READY)  ## Measure speed and memory, as ratios
+	$(RUN) benchmarks/run.py all
+
+study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --markdown docs/defaults_table.md
+
+clean:  ## Remove what was built and installed
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

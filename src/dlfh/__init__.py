@@ -1,0 +1,22 @@
+"""Cross-modal hashing: short binary codes by which a query in one modality finds items of another.
+
+>>> from dlfh import DLFH, load
+>>> DLFH(n_bits=32).n_bits
+32
+"""
+
+__version__ = "0.1.0"
+
+from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError
+from dlfh.methods import DLFH, CrossModalHasher, load
+
+__all__ = [
+    "DLFH",
+    "CrossModalHasher",
+    "DLFHError",
+    "InputError",
+    "ModelError",
+    "NotFittedError",
+    "__version__",
+    "load",
+]

@@ -1,0 +1,70 @@
+"""Compile kernels on first use, cache them on disk, and say so when it makes a user wait."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+
+logger = logging.getLogger("dlfh")
+
+#: Seconds of compiling after which the user is told what is going on.
+ANNOUNCE_AFTER = 1.0
+
+_announced = threading.Event()
+
+
+def _announce() -> None:
+    if not _announced.is_set():
+        _announced.set()
+        logger.warning("compiling the kernels for this machine: once, a few seconds, then cached on disk")
+
+
+def _jit(function: Callable[..., Any]) -> Any:
+    # No parallel=True: Numba's thread layers abort on concurrent use (workqueue) or after a fork
+    # (OpenMP). Kernels release the GIL instead and plain Python threads run them on blocks of rows.
+    try:
+        return numba.njit(function, nogil=True, cache=True)
+    except RuntimeError:  # neither the package nor the user's cache folder is writable
+        return numba.njit(function, nogil=True)
+
+
+def _layout(argument: Any) -> Any:
+    # What decides an argument's Numba type, at a fraction of the cost of numba.typeof.
+    if isinstance(argument, np.ndarray):
+        return argument.dtype.num, argument.ndim, argument.flags.num
+    return type(argument)
+
+
+class Kernel:
+    """A Numba function that compiles when first called with arguments of some types.
+
+    Kernels are separate from the functions they inline (plain ``numba.njit``): only a kernel is
+    called from Python.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self._dispatcher = _jit(function)
+        self._compiled: set[tuple[Any, ...]] = set()
+
+    def __call__(self, *arguments: Any) -> Any:
+        layout = tuple(map(_layout, arguments))
+        if layout not in self._compiled:
+            self._compile(tuple(numba.typeof(argument) for argument in arguments))
+            self._compiled.add(layout)
+        return self._dispatcher(*arguments)
+
+    def _compile(self, types: tuple[Any, ...]) -> None:
+        timer = threading.Timer(ANNOUNCE_AFTER, _announce)
+        timer.daemon = True
+        timer.start()
+        try:
+            self._dispatcher.compile(types)
+        finally:
+            timer.cancel()

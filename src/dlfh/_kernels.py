@@ -1,0 +1,345 @@
+"""The hot loops, compiled by Numba. `dlfh._reference` says in plain NumPy what each one computes.
+
+Codes are packed as by `numpy.packbits`, in rows of whole 64-bit words: a byte view addresses single
+bits, a word view of the same memory serves XOR and popcount, which do not care about the order of
+bits. All sums that decide a bit are sums of integers, so they are exact: the order of rows, blocks,
+columns and threads cannot change a code.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, types
+from numba.extending import intrinsic
+
+from dlfh._compile import Kernel
+
+#: Fractional bits of the fixed-point sigmoid. 256 residuals of this size sum within an int32.
+FRACTION_BITS = 22
+ONE = 1 << FRACTION_BITS
+_CHUNK = 256
+
+
+@intrinsic
+def _popcount(typing_context, word):
+    def codegen(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), codegen
+
+
+@njit
+def _distances_to_all(code, words, distances):
+    """Fill ``distances`` from one code to all; ``words[w, j]`` is word w of code j."""
+    first = code[0]
+    for j in range(distances.size):
+        distances[j] = _popcount(first ^ words[0, j])
+    for w in range(1, code.size):
+        word = code[w]
+        for j in range(distances.size):
+            distances[j] += _popcount(word ^ words[w, j])
+
+
+@njit
+def _mark_similar(labels, list_starts, list_members, similar):
+    """Set ``similar[q]`` to the number of labels shared with member q of the inverted lists."""
+    similar[:] = 0
+    for label in labels:
+        for t in range(list_starts[label], list_starts[label + 1]):
+            similar[list_members[t]] += 1
+
+
+@Kernel
+def invert_lists(starts, labels, chosen, n_labels):
+    """Return, for each label, which of the ``chosen`` label sets have it (CSR to inverted lists)."""
+    list_starts = np.zeros(n_labels + 1, np.int64)
+    for g in chosen:
+        for p in range(starts[g], starts[g + 1]):
+            list_starts[labels[p] + 1] += 1
+    for label in range(n_labels):
+        list_starts[label + 1] += list_starts[label]
+    members = np.empty(list_starts[n_labels], np.int32)
+    free = list_starts[:-1].copy()
+    for q in range(chosen.size):
+        g = chosen[q]
+        for p in range(starts[g], starts[g + 1]):
+            members[free[labels[p]]] = q
+            free[labels[p]] += 1
+    return list_starts, members
+
+
+@Kernel
+def update_rows(
+    row_bytes,
+    row_words,
+    row_sets,
+    set_starts,
+    set_labels,
+    column_words,
+    column_masks,
+    column_weights,
+    list_starts,
+    list_members,
+    sigmoid,
+    threshold,
+    first_bit,
+    last_bit,
+    start,
+    stop,
+):
+    """Update bits ``first_bit:last_bit`` of rows ``start:stop`` in turn, in place; return the flips.
+
+    Eq. (3) and (5) of the paper for one row at a time. With the other modality's codes V fixed, rows
+    do not interact, so this gives what the paper's column-wise order gives. `column_masks[k, q]` is
+    0 where V_qk = +1 and -1 where V_qk = -1.
+    """
+    n_columns = column_weights.size
+    similar = np.zeros(n_columns, np.int32)
+    distances = np.empty(n_columns, np.int32)
+    residuals = np.empty(n_columns, column_weights.dtype)
+    one = np.int32(ONE)
+    integer = residuals.dtype.type
+    flips = 0
+    marked_set = -1
+    for i in range(start, stop):
+        if row_sets[i] != marked_set:
+            marked_set = row_sets[i]
+            labels = set_labels[set_starts[marked_set] : set_starts[marked_set + 1]]
+            _mark_similar(labels, list_starts, list_members, similar)
+            for q in range(n_columns):
+                similar[q] = one if similar[q] > 0 else 0
+        _distances_to_all(row_words[i], column_words, distances)
+        for q in range(n_columns):
+            residuals[q] = column_weights[q] * (similar[q] - sigmoid[distances[q]])
+        for k in range(first_bit, last_bit):
+            # sum_q r_q V_qk. Where V_qk = -1, -r = (r ^ -1) + 1.
+            gradient = np.int64(0)
+            for chunk in range(0, n_columns, _CHUNK):
+                partial = integer(0)
+                for q in range(chunk, min(chunk + _CHUNK, n_columns)):
+                    mask = integer(column_masks[k, q])
+                    partial = integer(partial + integer(integer(residuals[q] ^ mask) - mask))
+                gradient += partial
+            shift = 7 - (k & 7)
+            is_set = (row_bytes[i, k >> 3] >> shift) & 1
+            if (gradient + threshold < 0) if is_set else (gradient - threshold >= 0):
+                flips += 1
+                row_bytes[i, k >> 3] ^= 1 << shift
+                toward = -1 if is_set else 0  # the mask value of the bit's new sign
+                for q in range(n_columns):
+                    distances[q] += -1 if column_masks[k, q] == toward else 1
+                    residuals[q] = column_weights[q] * (similar[q] - sigmoid[distances[q]])
+    return flips
+
+
+@Kernel
+def count_pairs(
+    row_words,
+    row_sets,
+    row_weights,
+    set_starts,
+    set_labels,
+    column_words,
+    column_weights,
+    list_starts,
+    list_members,
+    n_bits,
+    start,
+    stop,
+):
+    """Count the pairs of points by (similar or not, Hamming distance), each row and column weighted.
+
+    The log-likelihood of eq. (1) is a weighted sum of these (c + 1) x 2 exact integers.
+    """
+    similar = np.zeros(column_weights.size, np.int32)
+    distances = np.empty(column_weights.size, np.int32)
+    counts = np.zeros((2, n_bits + 1), np.int64)
+    marked_set = -1
+    for i in range(start, stop):
+        if row_sets[i] != marked_set:
+            marked_set = row_sets[i]
+            labels = set_labels[set_starts[marked_set] : set_starts[marked_set + 1]]
+            _mark_similar(labels, list_starts, list_members, similar)
+        _distances_to_all(row_words[i], column_words, distances)
+        for q in range(column_weights.size):
+            counts[1 if similar[q] > 0 else 0, distances[q]] += row_weights[i] * column_weights[q]
+    return counts
+
+
+@Kernel
+def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
+    """Add row i of ``rows`` to row ``group_of_row[i]`` of ``sums``, for a range of columns."""
+    for i in range(rows.shape[0]):
+        group = group_of_row[i]
+        for j in range(start_column, stop_column):
+            sums[group, j] += rows[i, j]
+
+
+@Kernel
+def add_sparse_gram(starts, columns, values, gram):
+    """Add the upper triangle of A'A to ``gram``, for a CSR matrix A with sorted columns."""
+    for i in range(starts.size - 1):
+        for p in range(starts[i], starts[i + 1]):
+            value = np.float64(values[p])
+            target = gram[columns[p]]
+            for q in range(p, starts[i + 1]):
+                target[columns[q]] += value * values[q]
+
+
+@Kernel
+def pack_signs(values, offset, codes):
+    """Set bit k of code i where ``values[i, k] + offset[k] > 0``, in the order of `numpy.packbits`."""
+    n_bits = values.shape[1]
+    for i in range(values.shape[0]):
+        for b in range(codes.shape[1]):
+            byte = 0
+            for k in range(8 * b, min(8 * b + 8, n_bits)):
+                byte |= (1 if values[i, k] + offset[k] > 0 else 0) << (7 - (k & 7))
+            codes[i, b] = byte
+
+
+@Kernel
+def hamming_block(a_words, b_words, distances):
+    """Fill ``distances[i, j]`` with the Hamming distance between codes a_i and b_j."""
+    for i in range(a_words.shape[0]):
+        _distances_to_all(a_words[i], b_words, distances[i])
+
+
+@Kernel
+def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, shared):
+    """Fill ``shared[i, j]`` with how many labels query i and database item j have in common."""
+    by_set = np.zeros(n_sets, np.int32)
+    for i in range(query_sets.size):
+        labels = set_labels[set_starts[query_sets[i]] : set_starts[query_sets[i] + 1]]
+        _mark_similar(labels, list_starts, list_members, by_set)
+        for j in range(set_of_item.size):
+            shared[i, j] = by_set[set_of_item[j]]
+
+
+@njit(inline="always")
+def _take_place(next_place, distance, places, t):
+    place = next_place[distance]
+    places[t] = place
+    next_place[distance] = place + 1
+
+
+@Kernel
+def rank_by_distance(query_words, item_words, gains, n_bits, ranked, sizes):
+    """Reorder each query's ``gains`` by Hamming distance, equal distances in database order.
+
+    A counting sort: distances take n_bits + 1 values. ``sizes[i, h]`` gets the number of items at
+    distance h, which are the runs of ties. The database is walked in four parts at once, each with
+    counters of its own, so that the processor need not wait for one counter to be stored and read.
+    """
+    n_items = item_words.shape[1]
+    part = n_items // 4
+    distances = np.empty(n_items, np.uint16)
+    places = np.empty(n_items, np.uint32)
+    counts = np.empty((4, n_bits + 1), np.uint32)
+    count_0, count_1, count_2, count_3 = counts[0], counts[1], counts[2], counts[3]
+    distance_0, distance_1 = distances[:part], distances[part : 2 * part]
+    distance_2, distance_3 = distances[2 * part : 3 * part], distances[3 * part :]
+    place_0, place_1 = places[:part], places[part : 2 * part]
+    place_2, place_3 = places[2 * part : 3 * part], places[3 * part :]
+    for i in range(query_words.shape[0]):
+        _distances_to_all(query_words[i], item_words, distances)
+        counts[:] = 0
+        for t in range(part):
+            count_0[distance_0[t]] += 1
+            count_1[distance_1[t]] += 1
+            count_2[distance_2[t]] += 1
+            count_3[distance_3[t]] += 1
+        for t in range(part, distance_3.size):
+            count_3[distance_3[t]] += 1
+        place = 0
+        for h in range(n_bits + 1):
+            sizes[i, h] = counts[:, h].sum()
+            for p in range(4):
+                place, counts[p, h] = place + counts[p, h], place
+        for t in range(part):
+            _take_place(count_0, distance_0[t], place_0, t)
+            _take_place(count_1, distance_1[t], place_1, t)
+            _take_place(count_2, distance_2[t], place_2, t)
+            _take_place(count_3, distance_3[t], place_3, t)
+        for t in range(part, distance_3.size):
+            _take_place(count_3, distance_3[t], place_3, t)
+        row, out = gains[i], ranked[i]
+        for j in range(n_items):
+            out[places[j]] = row[j]
+
+
+@njit
+def _radix_pass(keys, order, keys_out, order_out, shift):
+    counts = np.zeros(2049, np.int64)
+    for key in keys:
+        counts[((key >> shift) & 2047) + 1] += 1
+    for digit in range(2047):
+        counts[digit + 1] += counts[digit]
+    for t in range(keys.size):
+        digit = (keys[t] >> shift) & 2047
+        keys_out[counts[digit]] = keys[t]
+        order_out[counts[digit]] = order[t]
+        counts[digit] += 1
+
+
+@Kernel
+def rank_by_score(projections, items, gains, ranked, tied):
+    """Reorder each query's ``gains`` by falling inner product of projection and +-1 code.
+
+    One table of 256 partial sums per byte of code, so that equal codes have exactly equal scores;
+    then a stable radix sort of the scores' order-preserving bit patterns. ``tied[i, r]`` says that
+    ranks r - 1 and r have the same score.
+    """
+    n_items, n_bytes = items.shape
+    n_bits = projections.shape[1]
+    tables = np.empty((n_bytes, 256), np.float32)
+    score = np.empty(1, np.float32)
+    score_bits = score.view(np.uint32)
+    keys, keys_out = np.empty(n_items, np.uint32), np.empty(n_items, np.uint32)
+    order, order_out = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
+    for i in range(projections.shape[0]):
+        for b in range(n_bytes):
+            tables[b, 0] = 0
+            for k in range(8 * b, min(8 * b + 8, n_bits)):
+                tables[b, 0] -= projections[i, k]
+            for byte in range(1, 256):
+                lowest = byte & -byte
+                bit = 0
+                while lowest >> (bit + 1):
+                    bit += 1
+                k = 8 * b + 7 - bit
+                gain = 2 * projections[i, k] if k < n_bits else np.float32(0)
+                tables[b, byte] = tables[b, byte & (byte - 1)] + gain
+        for j in range(n_items):
+            total = np.float32(0)
+            for b in range(n_bytes):
+                total += tables[b, items[j, b]]
+            score[0] = np.float32(0) - total + np.float32(0)  # ascending keys; -0 becomes +0
+            bits = score_bits[0]
+            keys[j] = ~bits if bits >> 31 else bits | np.uint32(0x80000000)
+            order[j] = j
+        _radix_pass(keys, order, keys_out, order_out, 0)
+        _radix_pass(keys_out, order_out, keys, order, 11)
+        _radix_pass(keys, order, keys_out, order_out, 22)
+        for r in range(n_items):
+            ranked[i, r] = gains[i, order_out[r]]
+            tied[i, r] = r > 0 and keys_out[r] == keys_out[r - 1]
+
+
+@Kernel
+def sum_precisions(ranked, depth, sums, hits, n_relevant):
+    """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them."""
+    ranks = np.empty(depth + 1, np.int64)
+    for i in range(ranked.shape[0]):
+        found = 0
+        for r in range(depth):  # without a branch: relevance is hard to predict
+            ranks[found] = r + 1
+            found += 1 if ranked[i, r] > 0 else 0
+        total = 0.0
+        for t in range(found):
+            total += (t + 1) / ranks[t]
+        sums[i] = total
+        hits[i] = found
+        for r in range(depth, ranked.shape[1]):
+            found += 1 if ranked[i, r] > 0 else 0
+        n_relevant[i] = found

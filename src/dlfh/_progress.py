@@ -1,0 +1,49 @@
+"""Progress bars that cost nothing when they are off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+
+
+class Bar:
+    """A progress display; without a rich display behind it, it does nothing."""
+
+    def __init__(self, display: Any = None) -> None:
+        self._display = display
+
+    def counter(self, description: str, total: int) -> Callable[[], None]:
+        """Return a function to call after each of ``total`` steps."""
+        if self._display is None:
+            return lambda: None
+        task = self._display.add_task(description, total=total)
+        return lambda: self._display.advance(task)
+
+    def track(self, items: Collection[Item], description: str) -> Iterator[Item]:
+        """Yield items, counting them."""
+        advance = self.counter(description, len(items))
+        for item in items:
+            yield item
+            advance()
+
+
+@contextmanager
+def progress(show: bool) -> Iterator[Bar]:
+    """Give a progress display on standard error while the block runs, if ``show``."""
+    if not show:
+        yield Bar()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description:>16}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as display:
+        yield Bar(display)

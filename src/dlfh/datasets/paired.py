@@ -1,0 +1,44 @@
+"""Paired modalities with labels, as every data set comes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.errors import InputError
+from dlfh.validation import check_integer
+
+__all__ = ["Paired"]
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Points that are described in several modalities and labelled.
+
+    Attributes
+    ----------
+    modalities : dict of str to ndarray or sparse matrix (n, features)
+    labels : ndarray or sparse matrix
+        In any form that ``fit`` takes, one entry or row per point.
+    """
+
+    modalities: dict[str, Any]
+    labels: Any
+
+    def __len__(self) -> int:
+        return int(self.labels.shape[0])
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Paired:
+        """Return the points in ``rows``."""
+        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, self.labels[rows])
+
+    def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
+        """Return a random split into training points and ``test_size`` test points."""
+        check_integer(test_size, "test_size", 1)
+        if test_size >= len(self):
+            raise InputError(f"test_size is {test_size} but there are only {len(self)} points")
+        order = np.random.default_rng(random_state).permutation(len(self))
+        return self.take(np.sort(order[test_size:])), self.take(np.sort(order[:test_size]))

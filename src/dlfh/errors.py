@@ -1,0 +1,23 @@
+"""The exceptions of the library: one small hierarchy."""
+
+from __future__ import annotations
+
+from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
+
+__all__ = ["DLFHError", "InputError", "ModelError", "NotFittedError"]
+
+
+class DLFHError(Exception):
+    """Base class of every error that the library raises on purpose."""
+
+
+class InputError(DLFHError, ValueError):
+    """Data or a parameter is not what was expected; the message names it."""
+
+
+class ModelError(DLFHError, ValueError):
+    """A model folder is missing, damaged, too new, or not a model at all."""
+
+
+class NotFittedError(DLFHError, _SklearnNotFittedError):
+    """A fitted model is needed and this one has not been fitted."""

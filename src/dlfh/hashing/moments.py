@@ -1,0 +1,156 @@
+"""Sums over the data that a ridge regression needs, in one or two passes over chunks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh import _kernels
+from dlfh._parallel import Workers
+from dlfh.codes import Codes, unpack
+from dlfh.validation import Features, raise_if_not_finite
+
+Floats = npt.NDArray[np.float64]
+
+#: Bytes of a chunk of dense rows: a few times smaller than a processor's last cache.
+_CHUNK_BYTES = 8 << 20
+
+#: Chunks of rows are a multiple of this, also where they are padded.
+_ROW_MULTIPLE = 64
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The codes that hash functions are fitted to: distinct rows, and which one each point has."""
+
+    codes: Codes
+    row_of_point: npt.NDArray[np.int64]
+    n_bits: int
+
+    def rows(self, start: int, stop: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
+        return unpack(self.codes[start:stop], self.n_bits).astype(dtype)
+
+    def points(self, start: int, stop: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
+        return unpack(self.codes[self.row_of_point[start:stop]], self.n_bits).astype(dtype)
+
+    def mean(self) -> Floats:
+        counts = np.bincount(self.row_of_point, minlength=len(self.codes)).astype(np.float64)
+        total = np.zeros(self.n_bits)
+        for start in range(0, len(self.codes), 4096):
+            total += counts[start : start + 4096] @ self.rows(start, start + 4096)
+        return total / counts.sum()
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean, centred Gram matrix X'X and centred cross products X'U of features and target codes."""
+
+    mean: Floats
+    gram: Floats
+    cross: Floats
+    target_mean: Floats
+    n_points: int
+
+
+def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
+    """Return the floating type to compute in: that of the data, or one that holds its integers."""
+    if dtype.kind == "f":
+        return np.float32 if dtype.itemsize <= 4 else np.float64
+    return np.float32 if dtype.itemsize <= 2 else np.float64
+
+
+def row_chunks(features: Features, extra_columns: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of chunks of rows that, dense, fit in a processor's cache."""
+    width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
+    row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
+    rows = max(_ROW_MULTIPLE, _CHUNK_BYTES // row_bytes // _ROW_MULTIPLE * _ROW_MULTIPLE)
+    for start in range(0, features.shape[0], rows):
+        yield start, min(start + rows, features.shape[0])
+
+
+def row_products(rows: Features, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return ``rows @ weights``, each row's result independent of the rows around it.
+
+    BLAS takes other paths for matrices of few rows, with other rounding: rows are filled up to a
+    multiple of what its inner loops take.
+    """
+    if sp.issparse(rows):
+        return np.asarray(rows.astype(weights.dtype, copy=False) @ weights)
+    n = rows.shape[0]
+    missing = -n % _ROW_MULTIPLE
+    if missing:
+        padded = np.zeros((n + missing, rows.shape[1]), weights.dtype)
+        padded[:n] = rows
+        return (padded @ weights)[:n]
+    return np.asarray(rows, weights.dtype) @ weights
+
+
+def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+    """Return what ridge regression of the target codes on the features needs."""
+    compute = _sparse_moments if sp.issparse(features) else _dense_moments
+    mean, gram, cross = compute(features, targets, modality, workers)
+    return Moments(mean, gram, cross, targets.mean(), features.shape[0])
+
+
+def _dense_moments(
+    features: npt.NDArray[np.generic], targets: Targets, modality: str, workers: Workers
+) -> tuple[Floats, Floats, Floats]:
+    n, n_features = features.shape
+    dtype = compute_dtype(features.dtype)
+    # Few distinct codes: X'U is a sum over them of (sum of their points' features) x code.
+    grouped = 8 * len(targets.codes) <= n
+    sums = np.zeros((len(targets.codes) if grouped else 1, n_features))
+    group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
+    for start, stop in row_chunks(features):
+        chunk = np.asarray(features[start:stop], dtype)
+
+        def add_columns(first: int, last: int, chunk: npt.NDArray[np.floating] = chunk, start: int = start) -> None:
+            group = group_of_point[start : start + len(chunk)]
+            _kernels.sum_rows_by_group(chunk, group, sums, first, last)
+
+        workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
+    if not np.isfinite(sums).all():
+        raise_if_not_finite(features, modality)
+    mean = sums.sum(axis=0) / n
+
+    gram = np.zeros((n_features, n_features))
+    cross = np.zeros((n_features, targets.n_bits))
+    centre = mean.astype(dtype)
+    for start, stop in row_chunks(features):
+        chunk = np.subtract(features[start:stop], centre, dtype=dtype)
+        gram += chunk.T @ chunk
+        if not grouped:
+            cross += chunk.T @ targets.points(start, stop, dtype)
+    if grouped:
+        counts = np.bincount(group_of_point, minlength=len(sums))
+        cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
+    return mean, gram, cross
+
+
+def _sparse_moments(
+    features: sp.csr_array, targets: Targets, modality: str, workers: Workers
+) -> tuple[Floats, Floats, Floats]:
+    if not np.isfinite(features.data).all():
+        raise_if_not_finite(features, modality)
+    n, n_features = features.shape
+    membership = sp.csr_array((np.ones(n), targets.row_of_point, np.arange(n + 1)), shape=(n, len(targets.codes)))
+    sums = (membership.T @ features).tocsr()
+    mean = np.asarray(sums.sum(axis=0)).ravel() / n
+    cross = np.zeros((n_features, targets.n_bits))
+    total = np.zeros(targets.n_bits)
+    counts = np.bincount(targets.row_of_point, minlength=len(targets.codes))
+    for start in range(0, sums.shape[0], 65536):
+        codes = targets.rows(start, start + 65536)
+        cross += sums[start : start + 65536].T @ codes
+        total += counts[start : start + 65536] @ codes
+    cross -= np.outer(mean, total)
+    gram = np.zeros((n_features, n_features))
+    _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
+    gram += np.triu(gram, 1).T
+    gram -= n * np.outer(mean, mean)
+    return mean, gram, cross

@@ -1,0 +1,190 @@
+"""DLFH: the discrete latent factor model for cross-modal hashing, with linear hash functions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from dlfh._parallel import Workers
+from dlfh._progress import progress
+from dlfh.errors import InputError
+from dlfh.factorization import Factorization, LatentFactorModel, Rows, factorize, random_start
+from dlfh.hashing import LinearHash, Targets
+from dlfh.hashing.linear import check_alpha
+from dlfh.methods.base import CrossModalHasher
+from dlfh.supervision import LabelSets
+from dlfh.validation import Features, check_choice, check_integer, check_positive
+
+__all__ = ["DLFH"]
+
+#: The longest code; nothing but tests beyond it stands in the way of longer ones.
+MAX_BITS = 512
+
+
+class DLFH(CrossModalHasher):
+    """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
+
+    Codes are learned from labels alone, directly in the discrete domain: pairs of points that share a
+    label get codes at a small Hamming distance across modalities. Linear hash functions then predict
+    the codes from each modality's features, for points that training never saw.
+
+    Parameters
+    ----------
+    n_bits : int, default 64
+        Code length c, 1 to 512.
+    scale : float, default 8
+        The paper's lambda: how sharply the probability of similarity depends on Hamming distance.
+    max_iter : int, default 100
+        Number of iterations T. (The paper: 30.)
+    sample_size : int, optional
+        Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By
+        default as many as there are distinct label sets, but at least ``n_bits / 2`` and at most
+        ``4 * n_bits``: `docs/defaults.md` has the evidence.
+    solver : {"stochastic", "full"}, default "stochastic"
+        "full" uses every point in each update: its objective never decreases, and it stops when nothing
+        changes. With few bits and the default ``scale`` it may stall at a poor solution.
+    init : {"labels", "random"}, default "labels"
+        Start from one random code per distinct label set, so that training costs as much as there are
+        label sets; or, as in the paper, from one per point.
+    alpha : float or "auto", default "auto"
+        Ridge of the hash functions, the paper's gamma; "auto" is 0.01 x the mean eigenvalue of the
+        features' centred Gram matrix, which does not depend on their scale. (The paper: 1e-6.)
+    fit_intercept : bool, default True
+        Whether hash functions have an intercept. (The paper's have none.)
+    early_stopping : bool, default False
+        Stop the stochastic solver after an iteration that changes no bit.
+    track_objective : bool, default False
+        Compute the log-likelihood, eq. (1), at the start and after each iteration, in ``objective_``.
+    random_state : int, numpy Generator or None
+        Seed. The same seed and data give the same codes on any machine and number of threads.
+    n_jobs : int, optional
+        Number of threads, for BLAS too; all cores by default.
+    verbose : bool, default False
+        Show progress bars.
+
+    Attributes
+    ----------
+    codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
+        Learned codes of the training points, packed as by `numpy.packbits`.
+    hash_functions_ : dict of str to LinearHash
+    objective_ : ndarray of float64 (n_iter_ + 1,)
+        The log-likelihood by iteration; empty unless ``track_objective``.
+    flips_ : ndarray of int64 (n_iter_,)
+        How many bits each iteration changed.
+    n_iter_ : int
+    modalities_, n_features_, fit_seconds_
+        See `CrossModalHasher`.
+
+    Examples
+    --------
+    >>> from dlfh.datasets import make_paired
+    >>> train, test = make_paired(n_points=600, n_labels=8, random_state=0).split(test_size=100)
+    >>> model = DLFH(n_bits=32, random_state=0).fit(train.modalities, train.labels)
+    >>> model.codes_["image"].shape, model.encode("text", test.modalities["text"]).shape
+    ((500, 4), (100, 4))
+    """
+
+    objective_: np.ndarray[Any, np.dtype[np.float64]]
+    flips_: np.ndarray[Any, np.dtype[np.int64]]
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        scale: float = 8.0,
+        max_iter: int = 100,
+        sample_size: int | None = None,
+        solver: Literal["stochastic", "full"] = "stochastic",
+        init: Literal["labels", "random"] = "labels",
+        alpha: float | Literal["auto"] = "auto",
+        fit_intercept: bool = True,
+        early_stopping: bool = False,
+        track_objective: bool = False,
+        random_state: int | np.random.Generator | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_bits = n_bits
+        self.scale = scale
+        self.max_iter = max_iter
+        self.sample_size = sample_size
+        self.solver = solver
+        self.init = init
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.early_stopping = early_stopping
+        self.track_objective = track_objective
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
+        check_positive(self.scale, "scale")
+        check_integer(self.max_iter, "max_iter", 0)
+        if self.sample_size is not None:
+            check_integer(self.sample_size, "sample_size", 1)
+        check_choice(self.solver, "solver", ("stochastic", "full"))
+        check_choice(self.init, "init", ("labels", "random"))
+        check_alpha(self.alpha)
+
+    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+        n_points = next(iter(features.values())).shape[0]
+        label_sets = self._read_labels(labels, n_points, next(iter(features)))
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = self._learn_codes(label_sets, len(features), workers, bar)
+            hash_functions = {}
+            for index, (name, matrix) in enumerate(bar.track(features.items(), "hash functions")):
+                hash_functions[name] = LinearHash.fit(
+                    matrix,
+                    Targets(learned.codes[index], learned.rows.row_of_point, self.n_bits),
+                    alpha=check_alpha(self.alpha),
+                    fit_intercept=self.fit_intercept,
+                    modality=name,
+                    workers=workers,
+                )
+        self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(features)}
+        self.hash_functions_ = hash_functions
+        self.objective_ = np.array(learned.objective)
+        self.flips_ = np.array(learned.flips, dtype=np.int64)
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.flips_)
+
+    def _read_labels(self, labels: Any, n_points: int, modality: str) -> LabelSets:
+        if labels is None:
+            raise InputError("DLFH learns from labels: pass labels to fit")
+        label_sets = LabelSets.from_labels(labels)
+        if label_sets.n_points != n_points:
+            raise InputError(f"labels has {label_sets.n_points} rows but modality {modality!r} has {n_points}")
+        if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
+            raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
+        return label_sets
+
+    def _learn_codes(self, labels: LabelSets, n_modalities: int, workers: Workers, bar: Any) -> Factorization:
+        rng = np.random.default_rng(self.random_state)
+        rows = Rows.of_label_sets(labels) if self.init == "labels" else Rows.of_points(labels)
+        return factorize(
+            LatentFactorModel(self.n_bits, float(self.scale)),
+            rows,
+            random_start(rows, n_modalities, self.n_bits, rng),
+            max_iter=self.max_iter,
+            sample_size=None if self.solver == "full" else self._resolve_sample_size(labels),
+            rng=rng,
+            workers=workers,
+            early_stopping=self.early_stopping,
+            track_objective=self.track_objective,
+            on_iteration=bar.counter("codes", self.max_iter),
+        )
+
+    def _resolve_sample_size(self, labels: LabelSets) -> int:
+        if self.sample_size is not None:
+            return self.sample_size
+        # More samples help where label sets are many. Where they are few, sampling each of them makes
+        # the solver nearly full, and it stalls as the full solver does.
+        return min(labels.n_points, max(1, self.n_bits // 2, min(labels.n_sets, 4 * self.n_bits)))
+
+    def _extra_arrays(self) -> dict[str, Any]:
+        return {"objective_": self.objective_, "flips_": self.flips_}

@@ -1,0 +1,127 @@
+"""Models on disk: safetensors and JSON, never pickle, crash-safe.
+
+A model is a folder with ``config.json`` and one ``arrays-<hash>.safetensors``. The configuration
+names the array file and its SHA-256. Arrays are written first, under the name of their content; the
+configuration then replaces the old one in a single rename, which is the moment of saving. Whenever a
+crash happens, the folder holds the old model or the new one, whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import safetensors
+import safetensors.numpy
+
+from dlfh.errors import ModelError
+
+__all__ = ["FORMAT_VERSION", "read_model", "write_model"]
+
+#: Raised when older versions could not read what this one writes.
+FORMAT_VERSION = 1
+_FORMAT = "dlfh-model"
+_CONFIG = "config.json"
+
+
+def write_model(
+    folder: str | os.PathLike[str], config: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+) -> None:
+    """Write a model folder; an existing model there is replaced in one step."""
+    path = Path(folder)
+    if path.exists() and not path.is_dir():
+        raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
+    if path.is_dir() and not (path / _CONFIG).exists() and any(_visible(path)):
+        raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
+    payload = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
+    digest = hashlib.sha256(payload).hexdigest()
+    array_file = f"arrays-{digest[:16]}.safetensors"
+    header = {
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
+        "arrays": {"file": array_file, "sha256": digest},
+    }
+    text = json.dumps({**header, **config}, indent=2, sort_keys=True)
+    path.mkdir(parents=True, exist_ok=True)
+    _replace(path / array_file, payload)
+    _replace(path / _CONFIG, text.encode())
+    for stale in path.glob("arrays-*.safetensors"):
+        if stale.name != array_file:
+            stale.unlink(missing_ok=True)
+
+
+def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """Return configuration and arrays of a model folder, checked against their checksum."""
+    path = Path(folder)
+    for attempt in range(3):
+        config = _read_config(path)
+        try:
+            payload = (path / config["arrays"]["file"]).read_bytes()
+            break
+        except FileNotFoundError:
+            # Another process may have saved between the two reads; what it saved is whole.
+            if attempt == 2 or _read_config(path) == config:
+                raise ModelError(f"model {path} is incomplete: {config['arrays']['file']} is missing") from None
+    if hashlib.sha256(payload).hexdigest() != config["arrays"]["sha256"]:
+        raise ModelError(f"model {path} is damaged: {config['arrays']['file']} does not match its checksum")
+    try:
+        return config, safetensors.numpy.load(payload)
+    except safetensors.SafetensorError as error:
+        raise ModelError(f"model {path} is damaged: {error}") from None
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    if not path.exists():
+        raise ModelError(f"there is no model at {path}: no such folder")
+    if not path.is_dir():
+        raise ModelError(f"there is no model at {path}: it is a file, and a model is a folder")
+    try:
+        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ModelError(f"{path} is not a model: it has no {_CONFIG}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
+    if not isinstance(config, dict) or config.get("format") != _FORMAT:
+        raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} is of something else")
+    version = config.get("format_version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ModelError(
+            f"model {path} has format version {version}, and this dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
+        )
+    arrays = config.get("arrays")
+    if not isinstance(arrays, dict) or not isinstance(arrays.get("file"), str) or "sha256" not in arrays:
+        raise ModelError(f"model {path} is damaged: {_CONFIG} does not name its arrays")
+    if Path(arrays["file"]).name != arrays["file"]:
+        raise ModelError(f"model {path} is damaged: {_CONFIG} names arrays outside its folder")
+    return config
+
+
+def _visible(path: Path) -> list[str]:
+    return [name for name in os.listdir(path) if not name.startswith(".")]
+
+
+def _replace(target: Path, content: bytes) -> None:
+    """Write a temporary sibling, flush it to the disk, and rename it to ``target``."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".saving-", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    if hasattr(os, "O_DIRECTORY"):
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

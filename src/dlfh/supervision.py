@@ -1,0 +1,248 @@
+"""Supervision from labels: points grouped by their label sets.
+
+The similarity S_ij is 1 where points i and j share a label. It depends on the two label sets alone,
+so the distinct label sets are found once and everything else is said in terms of them; the n x n
+matrix S is never built.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh.errors import InputError
+
+__all__ = ["LabelSets"]
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """The distinct label sets of some points, in lexicographic order.
+
+    Attributes
+    ----------
+    names : tuple
+        The labels' names; None where labels came as the columns of an indicator matrix.
+    n_labels : int
+        Number of different labels.
+    starts, labels : ndarray of int64 (n_sets + 1,) and int32
+        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in rising order.
+    set_of_point : ndarray of int64 (n_points,)
+    counts : ndarray of int64 (n_sets,)
+        How many points have each set.
+
+    Examples
+    --------
+    >>> sets = LabelSets.from_labels([["sky", "sea"], ["sea", "sky"], ["tree"]])
+    >>> sets.names, sets.set_of_point, sets.counts
+    (('sea', 'sky', 'tree'), array([0, 0, 1]), array([2, 1]))
+    """
+
+    names: tuple[Any, ...] | None
+    n_labels: int
+    starts: Integers
+    labels: npt.NDArray[np.int32]
+    set_of_point: Integers
+    counts: Integers
+
+    @property
+    def n_points(self) -> int:
+        return len(self.set_of_point)
+
+    @property
+    def n_sets(self) -> int:
+        return len(self.counts)
+
+    @classmethod
+    def from_labels(cls, labels: Any, *, name: str = "labels") -> LabelSets:
+        """Read labels in any of the supported forms.
+
+        Parameters
+        ----------
+        labels : array-like or sparse matrix
+            An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per
+            point (numbers or strings); or one list of labels per point (numbers or strings).
+        name : str
+            What to call them in error messages.
+        """
+        names, n_labels, starts, flat = _read(labels, name)
+        return cls._group(names, n_labels, starts, flat)
+
+    @classmethod
+    def _group(
+        cls, names: tuple[Any, ...] | None, n_labels: int, starts: Integers, flat: npt.NDArray[np.int32]
+    ) -> LabelSets:
+        first, set_of_point = _distinct_rows(starts, flat, n_labels)
+        lengths = np.diff(starts)[first]
+        set_starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        position = np.repeat(starts[first] - set_starts[:-1], lengths) + np.arange(set_starts[-1])
+        counts = np.bincount(set_of_point, minlength=len(first)).astype(np.int64)
+        return cls(names, n_labels, set_starts, flat[position], set_of_point, counts)
+
+    def aligned_with(self, other: LabelSets, *, name: str, other_name: str) -> tuple[LabelSets, LabelSets]:
+        """Return both with labels numbered alike, so that they can be compared."""
+        if (self.names is None) != (other.names is None):
+            raise InputError(
+                f"{name} and {other_name} must come in the same form: one is an indicator matrix, the other is not"
+            )
+        if self.names is None or other.names is None:
+            if self.n_labels != other.n_labels:
+                raise InputError(f"{name} has {self.n_labels} label columns but {other_name} has {other.n_labels}")
+            return self, other
+        union = _sorted_names({*self.names, *other.names}, f"{name} and {other_name}")
+        return self._renumbered(union), other._renumbered(union)
+
+    def _renumbered(self, names: tuple[Any, ...]) -> LabelSets:
+        assert self.names is not None
+        number = {label: index for index, label in enumerate(names)}
+        new = np.array([number[label] for label in self.names], dtype=np.int32)
+        labels = new[self.labels]  # the old order of names is kept, so rows stay sorted
+        return LabelSets(names, len(names), self.starts, labels, self.set_of_point, self.counts)
+
+
+def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers, npt.NDArray[np.int32]]:
+    """Return names, number of labels, and the labels of each point as CSR."""
+    if sp.issparse(labels):
+        return _read_sparse(labels, name)
+    if not isinstance(labels, np.ndarray):
+        if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
+            raise InputError(
+                f"{name} must be an indicator matrix, class ids or lists of labels, got {type(labels).__name__}"
+            )
+        if hasattr(labels, "__array__"):  # pandas and the like
+            labels = np.asarray(labels)
+        else:
+            labels = list(labels)
+            if not all(_is_scalar(label) for label in labels):
+                return _read_lists(labels, name)
+            kinds = {"text" if isinstance(label, str) else "number" for label in labels}
+            if len(kinds) > 1:
+                raise InputError(f"{name} mixes text and numbers: {_example_of_mixture(labels)}")
+            labels = np.asarray(labels)
+    if labels.size == 0:
+        raise InputError(f"{name} is empty")
+    if labels.ndim == 1:
+        if labels.dtype == object and not all(_is_scalar(label) for label in labels):
+            return _read_lists(list(labels), name)
+        return _read_classes(labels, name)
+    if labels.ndim == 2:
+        return _read_indicator(labels, name)
+    raise InputError(f"{name} must have one or two dimensions, got {labels.ndim}")
+
+
+def _is_scalar(label: Any) -> bool:
+    return label is None or np.isscalar(label) or (isinstance(label, np.ndarray) and label.ndim == 0)
+
+
+def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
+    matrix = sp.csr_array(labels, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    if 0 in matrix.shape:
+        raise InputError(f"{name} is empty")
+    if not np.all(matrix.data == 1):
+        bad = matrix.data[matrix.data != 1][0]
+        raise InputError(f"{name} as an indicator matrix must hold only 0 and 1, found {bad}")
+    return _checked(None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), name)
+
+
+def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
+    present = labels == 1
+    if labels.dtype != bool:
+        wrong = ~(present | (labels == 0))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            hint = "; pass class ids as a one-dimensional array" if labels.shape[1] == 1 else ""
+            raise InputError(
+                f"{name} as an indicator matrix must hold only 0 and 1, "
+                f"found {labels[row, column]!r} in row {row}{hint}"
+            )
+    starts = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))]).astype(np.int64)
+    return _checked(None, labels.shape[1], starts, np.nonzero(present)[1].astype(np.int32), name)
+
+
+def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
+    if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
+        bad = int(np.flatnonzero(labels != np.floor(labels))[0])
+        raise InputError(f"{name} as class ids must be whole numbers, found {labels[bad]!r} in row {bad}")
+    if labels.dtype.kind in "biufUS":
+        distinct, numbers = np.unique(labels, return_inverse=True)
+        names = tuple(distinct.tolist())
+    else:
+        names = _sorted_names(set(labels.tolist()), name)
+        index = {label: number for number, label in enumerate(names)}
+        numbers = np.array([index[label] for label in labels.tolist()])
+    return names, len(names), np.arange(len(labels) + 1, dtype=np.int64), numbers.astype(np.int32)
+
+
+def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
+    rows: list[Sequence[Any]] = []
+    for row, entry in enumerate(labels):
+        if _is_scalar(entry) or not isinstance(entry, Iterable):
+            raise InputError(f"{name} holds lists of labels, but row {row} is {entry!r}; use an empty list for none")
+        rows.append(list(entry))
+    lengths = {len(row) for row in rows}
+    vocabulary = {label for row in rows for label in row}
+    if len(rows) > 1 and len(lengths) == 1 and lengths != {1} and vocabulary <= {0, 1}:
+        raise InputError(f"{name} looks like an indicator matrix in nested lists; pass numpy.asarray({name}) to say so")
+    names = _sorted_names(vocabulary, name)
+    number = {label: index for index, label in enumerate(names)}
+    sets = [sorted({number[label] for label in row}) for row in rows]
+    starts = np.concatenate([[0], np.cumsum([len(row) for row in sets])]).astype(np.int64)
+    flat = np.fromiter((label for row in sets for label in row), np.int32, count=int(starts[-1]))
+    return _checked(names, len(names), starts, flat, name)
+
+
+def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
+    try:
+        return tuple(sorted(vocabulary))
+    except TypeError:
+        raise InputError(f"{name} mixes text and numbers: {_example_of_mixture(vocabulary)}") from None
+
+
+def _example_of_mixture(labels: Iterable[Any]) -> str:
+    by_type = {type(label).__name__: label for label in labels}
+    return " and ".join(repr(label) for label in list(by_type.values())[:2])
+
+
+def _checked(
+    names: Any, n_labels: int, starts: Integers, flat: npt.NDArray[np.int32], name: str
+) -> tuple[Any, int, Integers, npt.NDArray[np.int32]]:
+    if len(starts) == 1:
+        raise InputError(f"{name} is empty")
+    if len(flat) == 0:
+        raise InputError(f"{name} are all empty: no point has any label, so nothing is similar")
+    return names, n_labels, starts, flat
+
+
+def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int) -> tuple[Integers, Integers]:
+    """Return a first row for each distinct row, in lexicographic order, and each row's number.
+
+    Rows get a 64-bit hash (the sum of a random word per label), equal hashes are checked to be equal
+    rows, and only the distinct rows are then put in order.
+    """
+    lengths = np.diff(starts)
+    seed = 0
+    while True:
+        words = np.random.default_rng(seed).integers(0, 2**64, size=n_labels, dtype=np.uint64)
+        running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words[flat], dtype=np.uint64)])
+        hashes = running[starts[1:]] - running[starts[:-1]]
+        _, first, number = np.unique(hashes, return_index=True, return_inverse=True)
+        representative = first[number]
+        if np.array_equal(lengths, lengths[representative]):
+            offset = np.repeat(starts[representative] - starts[:-1], lengths)
+            if np.array_equal(flat, flat[np.arange(len(flat)) + offset]):
+                break
+        seed += 1  # two different label sets met in one hash: take other words
+    rows = [flat[starts[row] : starts[row + 1]].tolist() for row in first]
+    order = np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return first[order].astype(np.int64), rank[number.ravel()]

@@ -1,0 +1,118 @@
+"""Checks of what users pass in: one clear sentence for each thing that can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from dlfh.errors import InputError
+
+__all__ = ["Features", "check_features", "check_integer", "check_modalities", "check_positive", "first_bad_row"]
+
+#: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no
+#: type information to say so with.)
+Features: TypeAlias = Any
+
+
+def check_features(features: Any, modality: str, n_features: int | None = None) -> Features:
+    """Return ``features`` as a dense array or CSR matrix of numbers, without copying dense data.
+
+    That values are finite is checked later, in the pass over the data that computes sums anyway.
+    """
+    if sp.issparse(features):
+        matrix: Features = sp.csr_array(features)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy() if matrix.data is getattr(features, "data", None) else matrix
+            matrix.sum_duplicates()
+    else:
+        try:
+            matrix = np.asarray(features)
+        except ValueError:
+            raise InputError(f"modality {modality!r} has rows of different lengths; pass a matrix") from None
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(
+            f"modality {modality!r} must hold numbers, got {_kind_of(matrix)}; turn raw data into vectors first"
+        )
+    if matrix.ndim != 2:
+        raise InputError(
+            f"modality {modality!r} must be two-dimensional (points x features), got shape {matrix.shape}"
+            + ("; pass a single point as x.reshape(1, -1)" if matrix.ndim == 1 else "")
+        )
+    if n_features is not None and matrix.shape[1] != n_features:
+        raise InputError(f"modality {modality!r} has {matrix.shape[1]} features but the model expects {n_features}")
+    if 0 in matrix.shape and n_features is None:
+        raise InputError(f"modality {modality!r} is empty: shape {matrix.shape}")
+    return matrix
+
+
+def _kind_of(matrix: Any) -> str:
+    return {"U": "strings", "S": "strings", "c": "complex numbers", "O": "Python objects"}.get(
+        matrix.dtype.kind, f"type {matrix.dtype}"
+    )
+
+
+def check_modalities(modalities: Any) -> dict[str, Features]:
+    """Return the checked features of each modality: two or more, with as many rows each."""
+    if not isinstance(modalities, Mapping):
+        raise InputError('modalities must be a dict such as {"image": X, "text": Y}, got ' + type(modalities).__name__)
+    for name in modalities:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"modalities must be named by non-empty strings, got {name!r}")
+    if len(modalities) < 2:
+        raise InputError(f"at least two modalities are needed, got {len(modalities)}: {sorted(modalities)}")
+    checked = {name: check_features(features, name) for name, features in modalities.items()}
+    (first, reference), *others = checked.items()
+    for name, matrix in others:
+        if matrix.shape[0] != reference.shape[0]:
+            raise InputError(
+                f"modality {name!r} has {matrix.shape[0]} rows but modality {first!r} has {reference.shape[0]}"
+            )
+    return checked
+
+
+def first_bad_row(features: Features) -> int | None:
+    """Return the first row that holds NaN or infinity, if any."""
+    if sp.issparse(features):
+        bad = np.flatnonzero(~np.isfinite(features.data))
+        return int(np.searchsorted(features.indptr, bad[0], side="right")) - 1 if len(bad) else None
+    for start in range(0, features.shape[0], 4096):
+        bad = np.flatnonzero(~np.isfinite(features[start : start + 4096]).all(axis=1))
+        if len(bad):
+            return start + int(bad[0])
+    return None
+
+
+def raise_if_not_finite(features: Features, modality: str) -> None:
+    """Say where the first NaN or infinity is; called when a sum shows that there is one."""
+    row = first_bad_row(features)
+    if row is not None:
+        raise InputError(f"modality {modality!r} has NaN or infinity in row {row}")
+
+
+def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
+    """Return a parameter that must be a whole number in a range."""
+    expected = f"at least {low}" if high is None else f"from {low} to {high}"
+    whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    if not whole or int(value) < low or (high is not None and int(value) > high):
+        raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+    return int(value)
+
+
+def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
+    """Return a parameter that must be a positive (or non-negative) finite number."""
+    expected = "a finite number of at least 0" if allow_zero else "a positive finite number"
+    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not number or not np.isfinite(float(value)) or float(value) < 0 or (value == 0 and not allow_zero):
+        raise InputError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
+    """Return a parameter that must be one of a few words."""
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return str(value)
