@@ -186,15 +186,44 @@ def add_sparse_gram(starts, columns, values, gram):
                 target[columns[q]] += value * values[q]
 
 
+@njit(fastmath=True)
+def _norm(vector):
+    total = 0.0
+    for value in vector:
+        total += value * value
+    return np.sqrt(total)
+
+
 @Kernel
-def pack_signs(values, offset, codes):
-    """Set bit k of code i where ``values[i, k] + offset[k] > 0``, in the order of `numpy.packbits`."""
+def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, products):
+    """Add the offset to ``products`` = rows @ weights, and settle the values whose sign is in doubt.
+
+    What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine.
+    A value smaller than the bound of its rounding error, ``rounding`` x (|x| |w| + |offset|), is summed
+    again in double precision, one feature after another. So signs do not depend on such things.
+    """
+    n_bits = products.shape[1]
+    for i in range(rows.shape[0]):
+        scale = rounding * _norm(rows[i])
+        for k in range(n_bits):
+            value = products[i, k] + offset[k]
+            if abs(value) <= scale * weight_norms[k] + rounding * abs(offset[k]):
+                total = 0.0
+                for j in range(rows.shape[1]):
+                    total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
+                value = total + offset[k]
+            products[i, k] = value
+
+
+@Kernel
+def pack_signs(values, codes):
+    """Set bit k of code i where ``values[i, k] > 0``, in the order of `numpy.packbits`."""
     n_bits = values.shape[1]
     for i in range(values.shape[0]):
         for b in range(codes.shape[1]):
             byte = 0
             for k in range(8 * b, min(8 * b + 8, n_bits)):
-                byte |= (1 if values[i, k] + offset[k] > 0 else 0) << (7 - (k & 7))
+                byte |= (1 if values[i, k] > 0 else 0) << (7 - (k & 7))
             codes[i, b] = byte
 
 

@@ -189,8 +189,11 @@ def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Int
             raise InputError(f"{name} holds lists of labels, but row {row} is {entry!r}; use an empty list for none")
         rows.append(list(entry))
     lengths = {len(row) for row in rows}
-    vocabulary = {label for row in rows for label in row}
-    if len(rows) > 1 and len(lengths) == 1 and lengths != {1} and vocabulary <= {0, 1}:
+    try:
+        vocabulary = {label for row in rows for label in row}
+    except TypeError:
+        raise InputError(f"{name} must be lists of numbers or strings, not lists of lists") from None
+    if len(rows) > 1 and len(lengths) == 1 and min(lengths) > 1 and vocabulary <= {0, 1}:
         raise InputError(f"{name} looks like an indicator matrix in nested lists; pass numpy.asarray({name}) to say so")
     names = _sorted_names(vocabulary, name)
     number = {label: index for index, label in enumerate(names)}

@@ -21,7 +21,7 @@ from dlfh import _kernels
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
-from dlfh.hashing.moments import Targets, compute_dtype, moments, row_chunks, row_products
+from dlfh.hashing.moments import Targets, compute_dtype, moments, row_chunks
 from dlfh.validation import Features, check_positive, raise_if_not_finite
 
 __all__ = ["AUTO_ALPHA", "LinearHash"]
@@ -42,17 +42,26 @@ class LinearHash:
     intercept : ndarray of float64 (n_bits,)
     alpha : float
         The ridge that was used.
+    offset : ndarray of float64 (n_bits,)
+        ``intercept - mean @ weights``, so that ``code(x) = sign(x @ weights + offset)``.
     """
 
     kind = "linear"
 
-    def __init__(self, mean: Floats, weights: npt.NDArray[np.float32], intercept: Floats, alpha: float) -> None:
+    def __init__(
+        self,
+        mean: Floats,
+        weights: npt.NDArray[np.float32],
+        intercept: Floats,
+        alpha: float,
+        offset: Floats | None = None,
+    ) -> None:
         self.mean = mean
         self.weights = weights
         self.intercept = intercept
         self.alpha = alpha
         # Added to x @ weights. Taken from the rounded weights, so that a large mean cancels exactly.
-        self._offset = intercept - mean @ weights.astype(np.float64)
+        self.offset = intercept - mean @ weights.astype(np.float64) if offset is None else offset
 
     @property
     def n_features(self) -> int:
@@ -83,29 +92,35 @@ class LinearHash:
     def project(self, features: Features, modality: str) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start, stop, products, offset in self._products(features, modality):
-            np.add(products, offset, out=projections[start:stop], casting="same_kind")
+        for start, stop, values in self._values(features, modality):
+            projections[start:stop] = values
         return projections
 
     def encode(self, features: Features, modality: str) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
         codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, stop, products, offset in self._products(features, modality):
-            _kernels.pack_signs(products, offset, codes[start:stop])
+        for start, stop, values in self._values(features, modality):
+            _kernels.pack_signs(values, codes[start:stop])
         return codes
 
-    def _products(
-        self, features: Features, modality: str
-    ) -> Iterator[tuple[int, int, npt.NDArray[Any], npt.NDArray[Any]]]:
-        """Yield bounds, x @ weights and the offset for chunks of rows."""
-        dtype = compute_dtype(features.dtype)
-        weights, offset = self.weights.astype(dtype), self._offset.astype(dtype)
+    def _values(self, features: Features, modality: str) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
+        """Yield bounds and ``x @ weights + offset`` for chunks of rows, with signs free of rounding."""
+        dtype = np.float64 if sp.issparse(features) else compute_dtype(features.dtype)
+        weights = self.weights.astype(dtype)
+        weights_by_bit = np.ascontiguousarray(self.weights.T)
+        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+        rounding = (self.n_features + 4) * float(np.finfo(dtype).eps)
         for start, stop in row_chunks(features, self.n_bits):
-            products = row_products(features[start:stop], weights)
-            # NaN or infinity in a row makes each of its products NaN or infinite: no pass over x.
-            if not np.isfinite(products).all():
+            if sp.issparse(features):  # row by row and in double precision already
+                values = np.asarray(features[start:stop].astype(dtype) @ weights) + self.offset
+            else:
+                rows = np.ascontiguousarray(features[start:stop], dtype)
+                values = rows @ weights
+                _kernels.finish_products(rows, weights_by_bit, self.offset, weight_norms, rounding, values)
+            # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
+            if not np.isfinite(values).all():
                 raise_if_not_finite(features, modality)
-            yield start, stop, products, offset
+            yield start, stop, values
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""
@@ -113,13 +128,14 @@ class LinearHash:
             "mean": self.mean,
             "weights": self.weights,
             "intercept": self.intercept,
+            "offset": self.offset,
             "alpha": np.array([self.alpha]),
         }
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearHash:
         """Make a hash function from the arrays of another."""
-        return cls(arrays["mean"], arrays["weights"], arrays["intercept"], float(arrays["alpha"][0]))
+        return cls(arrays["mean"], arrays["weights"], arrays["intercept"], float(arrays["alpha"][0]), arrays["offset"])
 
 
 def check_alpha(alpha: Any) -> float | str:
@@ -131,11 +147,28 @@ def check_alpha(alpha: Any) -> float | str:
     return check_positive(alpha, "alpha", allow_zero=True)
 
 
-def _ridge(alpha: float | str, trace: float, n_features: int, dtype: npt.DTypeLike) -> float:
+def _ridge(alpha: float | str, trace: float, features: Features, mean: Floats) -> float:
     # Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
-    floor = float(np.finfo(dtype).eps) * trace
-    wanted = AUTO_ALPHA * trace / n_features if isinstance(alpha, str) else alpha
-    return max(wanted, floor, np.finfo(np.float64).tiny)
+    # Dense data is centred before it is multiplied, sparse data after.
+    if sp.issparse(features):
+        floor = float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
+    else:
+        floor = float(np.finfo(compute_dtype(features.dtype)).eps) * trace
+    wanted = AUTO_ALPHA * trace / features.shape[1] if isinstance(alpha, str) else alpha
+    return max(wanted, floor, float(np.finfo(np.float64).tiny))
+
+
+def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
+    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is overwritten."""
+    matrix.flat[:: len(matrix) + 1] += ridge
+    try:
+        factor = scipy.linalg.cho_factor(matrix, check_finite=False)
+        return scipy.linalg.cho_solve(factor, right, check_finite=False)
+    except np.linalg.LinAlgError:  # rounding made it indefinite: leave out the directions it drowned
+        values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
+        keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
+        vectors = vectors[:, keep]
+        return vectors @ ((vectors.T @ right) / values[keep, None])
 
 
 def _solve_by_features(
@@ -143,12 +176,8 @@ def _solve_by_features(
 ) -> tuple[Floats, Floats, float]:
     """Return mean, W and the ridge, from the (features x features) Gram matrix."""
     data = moments(features, targets, modality, workers)
-    ridge = _ridge(alpha, float(np.trace(data.gram)), len(data.mean), compute_dtype(features.dtype))
-    data.gram.flat[:: len(data.mean) + 1] += ridge
-    weights = scipy.linalg.cho_solve(
-        scipy.linalg.cho_factor(data.gram, overwrite_a=True, check_finite=False), data.cross, check_finite=False
-    )
-    return data.mean, weights, ridge
+    ridge = _ridge(alpha, float(np.trace(data.gram)), features, data.mean)
+    return data.mean, _solve(data.gram, ridge, data.cross), ridge
 
 
 def _solve_by_points(
@@ -158,26 +187,29 @@ def _solve_by_points(
     raise_if_not_finite(features, modality)
     n, n_features = features.shape
     dtype = compute_dtype(features.dtype)
-    codes = targets.points(0, n, np.float64)
+    codes: Floats = np.asarray(targets.points(0, n, np.float64), np.float64)
+    codes -= codes.mean(axis=0)
     mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+
+    def centred_columns() -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+        for start in range(0, n_features, 4096):
+            columns = slice(start, start + 4096)
+            yield columns, np.subtract(features[:, columns], mean[columns], dtype=dtype)
+
     if sp.issparse(features):
         products = (features @ features.T).toarray().astype(np.float64)
         products -= products.mean(axis=0)
         products -= products.mean(axis=1)[:, None]
     else:
         products = np.zeros((n, n))
-        for start in range(0, n_features, 4096):
-            block = np.subtract(features[:, start : start + 4096], mean[start : start + 4096], dtype=dtype)
+        for _, block in centred_columns():
             products += block @ block.T
-    ridge = _ridge(alpha, float(np.trace(products)), n_features, dtype)
-    products.flat[:: n + 1] += ridge
-    factor = scipy.linalg.cho_factor(products, overwrite_a=True, check_finite=False)
-    dual = scipy.linalg.cho_solve(factor, codes - codes.mean(axis=0), check_finite=False)
+    ridge = _ridge(alpha, float(np.trace(products)), features, mean)
+    dual = _solve(products, ridge, codes)
+    dual -= dual.mean(axis=0)  # its exact value: (1, ..., 1) is in the kernel of the centred XX'
     if sp.issparse(features):
-        weights = features.T @ dual - np.outer(mean, dual.sum(axis=0))
-    else:
-        weights = np.empty((n_features, targets.n_bits))
-        for start in range(0, n_features, 4096):
-            block = np.subtract(features[:, start : start + 4096], mean[start : start + 4096], dtype=dtype)
-            weights[start : start + 4096] = block.T @ dual.astype(dtype)
+        return mean, features.T @ dual, ridge
+    weights = np.empty((n_features, targets.n_bits))
+    for columns, block in centred_columns():
+        weights[columns] = block.T @ dual.astype(dtype)
     return mean, weights, ridge

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,9 +18,6 @@ Floats = npt.NDArray[np.float64]
 
 #: Bytes of a chunk of dense rows: a few times smaller than a processor's last cache.
 _CHUNK_BYTES = 8 << 20
-
-#: Chunks of rows are a multiple of this, also where they are padded.
-_ROW_MULTIPLE = 64
 
 
 @dataclass(frozen=True)
@@ -68,26 +64,9 @@ def row_chunks(features: Features, extra_columns: int = 0) -> Iterator[tuple[int
     """Yield the bounds of chunks of rows that, dense, fit in a processor's cache."""
     width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
     row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
-    rows = max(_ROW_MULTIPLE, _CHUNK_BYTES // row_bytes // _ROW_MULTIPLE * _ROW_MULTIPLE)
+    rows = max(64, _CHUNK_BYTES // row_bytes)
     for start in range(0, features.shape[0], rows):
         yield start, min(start + rows, features.shape[0])
-
-
-def row_products(rows: Features, weights: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return ``rows @ weights``, each row's result independent of the rows around it.
-
-    BLAS takes other paths for matrices of few rows, with other rounding: rows are filled up to a
-    multiple of what its inner loops take.
-    """
-    if sp.issparse(rows):
-        return np.asarray(rows.astype(weights.dtype, copy=False) @ weights)
-    n = rows.shape[0]
-    missing = -n % _ROW_MULTIPLE
-    if missing:
-        padded = np.zeros((n + missing, rows.shape[1]), weights.dtype)
-        padded[:n] = rows
-        return (padded @ weights)[:n]
-    return np.asarray(rows, weights.dtype) @ weights
 
 
 def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
@@ -152,5 +131,9 @@ def _sparse_moments(
     gram = np.zeros((n_features, n_features))
     _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
     gram += np.triu(gram, 1).T
+    second_moments = np.diag(gram).copy()
     gram -= n * np.outer(mean, mean)
+    # What is left of a constant feature is the rounding of that difference, which must not be fitted.
+    constant = np.diag(gram) <= 1e-12 * second_moments
+    gram[constant] = gram[:, constant] = cross[constant] = 0
     return mean, gram, cross

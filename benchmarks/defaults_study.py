@@ -1,0 +1,264 @@
+"""How the defaults were chosen: MAP by code length, database protocol and ranking.
+
+    DLFH_DATA=/path/to/folder python benchmarks/defaults_study.py --write docs/defaults.md
+
+The folder holds `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
+validation split of the training points; the final comparison uses the data sets' own test queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+import time
+from collections.abc import Iterable
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.io
+import scipy.sparse as sp
+
+from dlfh import DLFH
+from dlfh.datasets import Paired
+from dlfh.metrics import mean_average_precision
+
+BITS = (8, 16, 32, 64, 128)
+MEASURES = tuple(product(("learned", "hashed"), ("Hamming", "asymmetric"), ("I→T", "T→I")))
+Split = tuple[Paired, Paired]
+
+
+def load_wiki(folder: Path) -> Split:
+    file = scipy.io.loadmat(folder / "wiki.mat")
+    return tuple(
+        Paired({"image": file[f"I_{part}"], "text": file[f"T_{part}"]}, file[f"L_{part}"].ravel())
+        for part in ("tr", "te")
+    )
+
+
+def load_iapr(folder: Path, n_labels: int | None = None) -> Split:
+    file = np.load(folder / "iapr_tc12.npz")
+
+    def sparse(name: str) -> sp.csr_array:
+        parts = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+        return sp.csr_array(tuple(parts), shape=file[f"{name}_shape"])
+
+    labels = sparse("labels")
+    is_test = file["is_test"]
+    keep = np.ones(len(is_test), bool)
+    if n_labels is not None:
+        frequent = np.argsort(-np.asarray(labels.sum(axis=0)).ravel(), kind="stable")[:n_labels]
+        labels = sp.csr_array(labels[:, np.sort(frequent)])
+        keep = np.diff(labels.indptr) > 0
+    data = Paired({"image": file["image"].astype(np.float32), "text": sparse("english").astype(np.float32)}, labels)
+    return data.take(np.flatnonzero(~is_test & keep)), data.take(np.flatnonzero(is_test & keep))
+
+
+DATA = {
+    "Wiki": load_wiki,
+    "IAPR TC-12": load_iapr,
+    "IAPR TC-12, 10 labels": lambda folder: load_iapr(folder, 10),
+}
+
+
+def paper_setting(n_bits: int) -> dict[str, Any]:
+    return {
+        "init": "random",
+        "max_iter": 30,
+        "sample_size": n_bits,
+        "scale": 8.0,
+        "alpha": 1e-6,
+        "fit_intercept": False,
+    }
+
+
+def measure(split: Split, n_bits: int, setting: dict[str, Any], seed: int) -> list[float]:
+    train, test = split
+    model = DLFH(n_bits, random_state=seed, **setting).fit(train.modalities, train.labels)
+    values = []
+    for protocol, ranking, direction in MEASURES:
+        asked, answered = ("image", "text") if direction == "I→T" else ("text", "image")
+        queries = (model.project if ranking == "asymmetric" else model.encode)(asked, test.modalities[asked])
+        database = (
+            model.codes_[answered] if protocol == "learned" else model.encode(answered, train.modalities[answered])
+        )
+        values.append(mean_average_precision(queries, database, test.labels, train.labels))
+    return values
+
+
+def run(split: Split, n_bits: int, setting: dict[str, Any], seeds: int, note: str) -> np.ndarray:
+    began = time.perf_counter()
+    values = np.array([measure(split, n_bits, setting, seed) for seed in range(seeds)])
+    seconds = time.perf_counter() - began
+    print(f"{note:60s} {seconds:6.1f} s  " + " ".join(f"{v:.3f}" for v in values.mean(axis=0)), file=sys.stderr)
+    return values
+
+
+def cells(values: np.ndarray, which: Iterable[int], spread: bool = True) -> str:
+    mean, std = values.mean(axis=0), values.std(axis=0)
+    return " | ".join(f"{mean[i]:.3f}±{std[i]:.3f}" if spread else f"{mean[i]:.3f}" for i in which)
+
+
+def final_table(splits: dict[str, Split], seeds: int) -> tuple[str, dict[Any, np.ndarray]]:
+    """Compare the paper's setting with the defaults, on test queries."""
+    lines = [
+        "| data | bits | setting | " + " | ".join(f"{d}, {p}, {r}" for p, r, d in MEASURES) + " |",
+        "|---|---|---|" + "---|" * len(MEASURES),
+    ]
+    results = {}
+    for name, split in splits.items():
+        for n_bits in BITS:
+            for label, setting in (("paper", paper_setting(n_bits)), ("default", {})):
+                values = run(split, n_bits, setting, seeds, f"{name} {n_bits} {label}")
+                results[name, n_bits, label] = values
+                lines.append(f"| {name} | {n_bits} | {label} | {cells(values, range(len(MEASURES)))} |")
+    return "\n".join(lines), results
+
+
+def verdict(results: dict[Any, np.ndarray]) -> str:
+    """Count the cells in which the defaults are better, level or worse, and average the difference."""
+    lines = [
+        "| protocol, ranking | better | level (within one std) | worse | mean difference |",
+        "|---|---|---|---|---|",
+    ]
+    keys = sorted({key[:2] for key in results})
+    for protocol, ranking in product(("learned", "hashed"), ("Hamming", "asymmetric")):
+        columns = [i for i, key in enumerate(MEASURES) if key[:2] == (protocol, ranking)]
+        better = level = worse = 0
+        differences = []
+        for key in keys:
+            paper, ours = results[*key, "paper"][:, columns], results[*key, "default"][:, columns]
+            difference = ours.mean(axis=0) - paper.mean(axis=0)
+            spread = np.maximum(paper.std(axis=0), ours.std(axis=0))
+            better += int((difference > spread).sum())
+            worse += int((difference < -spread).sum())
+            level += int((np.abs(difference) <= spread).sum())
+            differences.extend(difference)
+        lines.append(f"| {protocol}, {ranking} | {better} | {level} | {worse} | {np.mean(differences):+.3f} |")
+    return "\n".join(lines)
+
+
+def learning_grid(splits: dict[str, Split], seeds: int) -> str:
+    """Compare iterations and sample sizes, on the validation split."""
+    shown = [MEASURES.index((p, "Hamming", d)) for p, d in product(("learned", "hashed"), ("I→T", "T→I"))]
+    lines = [
+        "| data | bits | init | iterations | samples | "
+        + " | ".join(f"{MEASURES[i][2]}, {MEASURES[i][0]}" for i in shown)
+        + " |",
+        "|---|---|---|---|---|" + "---|" * len(shown),
+    ]
+    for name, split in splits.items():
+        for n_bits in (16, 64):
+            grid = [("random", 30, 1)] + [("labels", t, m) for t in (30, 100) for m in (0.5, 1, 2, 4)]
+            for init, max_iter, factor in grid:
+                setting = {"init": init, "max_iter": max_iter, "sample_size": int(factor * n_bits)}
+                values = run(split, n_bits, setting, seeds, f"grid {name} {n_bits} {init} {max_iter} {factor}")
+                lines.append(
+                    f"| {name} | {n_bits} | {init} | {max_iter} | {factor:g} × bits | {cells(values, shown, False)} |"
+                )
+            values = run(split, n_bits, {}, seeds, f"grid {name} {n_bits} default")
+            lines.append(f"| {name} | {n_bits} | labels | 100 | default | {cells(values, shown, False)} |")
+    return "\n".join(lines)
+
+
+def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
+    """Compare ridges, with and without intercept, on the validation split, with the default codes."""
+    from dlfh.hashing import linear
+
+    shown = [MEASURES.index((p, "Hamming", d)) for p, d in product(("learned", "hashed"), ("I→T", "T→I"))]
+    lines = [
+        "| data | bits | intercept | alpha | "
+        + " | ".join(f"{MEASURES[i][2]}, {MEASURES[i][0]}" for i in shown)
+        + " |",
+        "|---|---|---|---|" + "---|" * len(shown),
+    ]
+    chosen = linear.AUTO_ALPHA
+    for name, split in splits.items():
+        for n_bits, intercept in product((16, 64), (False, True)):
+            for factor in (None, 1e-3, 1e-2, 1e-1, 1.0):
+                linear.AUTO_ALPHA = factor or chosen
+                setting = {"fit_intercept": intercept, "alpha": 1e-6 if factor is None else "auto"}
+                values = run(split, n_bits, setting, seeds, f"ridge {name} {n_bits} {intercept} {factor}")
+                alpha = "1e-6" if factor is None else f"{factor:g} × mean eigenvalue"
+                lines.append(
+                    f"| {name} | {n_bits} | {'yes' if intercept else 'no'} | {alpha} | {cells(values, shown, False)} |"
+                )
+    linear.AUTO_ALPHA = chosen
+    return "\n".join(lines)
+
+
+def picture(results: dict[Any, np.ndarray], path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = [name for name in dict.fromkeys(key[0] for key in results) if "10 labels" not in name]
+    figure, axes = plt.subplots(len(names), 4, figsize=(11, 2.5 * len(names)), sharex=True, layout="constrained")
+    for row, name in zip(np.atleast_2d(axes), names, strict=True):
+        for axis, (protocol, direction) in zip(row, product(("learned", "hashed"), ("I→T", "T→I")), strict=True):
+            for label, ranking, style, colour in (
+                ("paper's setting", "Hamming", "o--", "tab:gray"),
+                ("default", "Hamming", "o-", "tab:blue"),
+                ("default, asymmetric", "asymmetric", "s-", "tab:orange"),
+            ):
+                column = MEASURES.index((protocol, ranking, direction))
+                key = "paper" if label.startswith("paper") else "default"
+                values = np.array([results[name, bits, key][:, column] for bits in BITS])
+                axis.errorbar(BITS, values.mean(axis=1), values.std(axis=1), fmt=style, color=colour, ms=3, label=label)
+            axis.set_xscale("log", base=2)
+            axis.set_xticks(BITS, [str(bits) for bits in BITS])
+            axis.set_title(f"{name}: {direction}, {protocol}", fontsize=9)
+            axis.grid(alpha=0.3)
+        row[0].set_ylabel("MAP")
+    for axis in np.atleast_2d(axes)[-1]:
+        axis.set_xlabel("bits")
+    np.atleast_2d(axes)[0, 0].legend(fontsize=7)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+
+
+def fill(document: Path, tables: dict[str, str]) -> None:
+    """Replace what stands between a table's markers in the document."""
+    text = document.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)"
+        text, count = re.subn(pattern, lambda match, table=table: match[1] + table + match[2], text, flags=re.DOTALL)
+        if count != 1:
+            raise SystemExit(f"{document} has no place for the table {name!r}")
+    document.write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5, help="seeds of the final table (default 5)")
+    parser.add_argument("--grid-seeds", type=int, default=2, help="seeds of the grids (default 2)")
+    parser.add_argument("--only", choices=("final", "learning", "ridge"), help="make one part alone")
+    parser.add_argument("--write", type=Path, help="fill the tables into this document, and draw the picture beside it")
+    options = parser.parse_args()
+    folder = Path(os.environ.get("DLFH_DATA", ""))
+    if not (folder / "wiki.mat").is_file() or not (folder / "iapr_tc12.npz").is_file():
+        raise SystemExit("set DLFH_DATA to a folder with wiki.mat and iapr_tc12.npz")
+    splits = {name: load(folder) for name, load in DATA.items()}
+    validation = {name: train.split(len(train) // 10, random_state=0) for name, (train, _) in splits.items()}
+    tables = {}
+    if options.only in (None, "final"):
+        tables["final"], results = final_table(splits, options.seeds)
+        tables["verdict"] = verdict(results)
+        if options.write:
+            picture(results, options.write.parent / "images" / "defaults.png")
+    if options.only in (None, "learning"):
+        tables["learning"] = learning_grid(validation, options.grid_seeds)
+    if options.only in (None, "ridge"):
+        tables["ridge"] = ridge_grid(validation, options.grid_seeds)
+    if options.write:
+        fill(options.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
+
+
+if __name__ == "__main__":
+    main()

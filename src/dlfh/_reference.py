@@ -1,0 +1,181 @@
+"""What each kernel computes, in plain NumPy: same names, same arguments, same results to the last bit.
+
+Slow, short and easy to check against the paper. Tests compare `dlfh._kernels` with this module.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._kernels import ONE
+
+Array = npt.NDArray[Any]
+
+
+def _bits(words: Array, n_bits: int) -> Array:
+    return np.unpackbits(np.ascontiguousarray(words).view(np.uint8), axis=1, count=n_bits)
+
+
+def _label_matrix(starts: Array, labels: Array, n_labels: int) -> Array:
+    shape = (len(starts) - 1, n_labels)
+    return sp.csr_array((np.ones(len(labels), np.int64), labels, starts), shape=shape).toarray()
+
+
+def _members(list_starts: Array, list_members: Array, n_members: int) -> Array:
+    """Return inverted lists as an indicator matrix (labels, members)."""
+    return _label_matrix(list_starts, list_members, n_members)
+
+
+def invert_lists(starts: Array, labels: Array, chosen: Array, n_labels: int) -> tuple[Array, Array]:
+    member, label = np.nonzero(_label_matrix(starts, labels, n_labels)[chosen])
+    order = np.argsort(label, kind="stable")
+    list_starts = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_labels))])
+    return list_starts.astype(np.int64), member[order].astype(np.int32)
+
+
+def update_rows(
+    row_bytes: Array,
+    row_words: Array,
+    row_sets: Array,
+    set_starts: Array,
+    set_labels: Array,
+    column_words: Array,
+    column_masks: Array,
+    column_weights: Array,
+    list_starts: Array,
+    list_members: Array,
+    sigmoid: Array,
+    threshold: int,
+    first_bit: int,
+    last_bit: int,
+    start: int,
+    stop: int,
+) -> int:
+    """Update column after column for all rows at once, as the paper writes it."""
+    n_bits = column_masks.shape[0]
+    U = 2 * _bits(row_words[start:stop], n_bits).astype(np.int64) - 1
+    V = 2 * column_masks.T.astype(np.int64) + 1
+    S = (
+        _label_matrix(set_starts, set_labels, len(list_starts) - 1)[row_sets[start:stop]]
+        @ _members(list_starts, list_members, len(column_weights))
+    ) > 0
+    flips = 0
+    for k in range(first_bit, last_bit):
+        A = sigmoid[(n_bits - U @ V.T) // 2].astype(np.int64)
+        gradient = (column_weights * (S * ONE - A)) @ V[:, k]
+        updated = np.where(gradient + threshold * U[:, k] >= 0, 1, -1)
+        flips += int((updated != U[:, k]).sum())
+        U[:, k] = updated
+    padded = np.packbits(U > 0, axis=1)
+    row_bytes[start:stop, : padded.shape[1]] = padded
+    return flips
+
+
+def count_pairs(
+    row_words: Array,
+    row_sets: Array,
+    row_weights: Array,
+    set_starts: Array,
+    set_labels: Array,
+    column_words: Array,
+    column_weights: Array,
+    list_starts: Array,
+    list_members: Array,
+    n_bits: int,
+    start: int,
+    stop: int,
+) -> Array:
+    S = (
+        _label_matrix(set_starts, set_labels, len(list_starts) - 1)[row_sets[start:stop]]
+        @ _members(list_starts, list_members, len(column_weights))
+    ) > 0
+    distances = np.bitwise_count(row_words[start:stop, :, None] ^ column_words).sum(axis=1, dtype=np.int64)
+    weights = np.outer(row_weights[start:stop], column_weights)
+    counts = np.zeros((2, n_bits + 1), np.int64)
+    np.add.at(counts, (S.astype(np.int64), distances), weights)
+    return counts
+
+
+def sum_rows_by_group(rows: Array, group_of_row: Array, sums: Array, start_column: int, stop_column: int) -> None:
+    columns = slice(start_column, stop_column)
+    np.add.at(sums[:, columns], group_of_row, rows[:, columns].astype(np.float64))
+
+
+def add_sparse_gram(starts: Array, columns: Array, values: Array, gram: Array) -> None:
+    matrix = sp.csr_array((values.astype(np.float64), columns, starts), shape=(len(starts) - 1, len(gram)))
+    gram += np.triu((matrix.T @ matrix).toarray())
+
+
+def finish_products(
+    rows: Array, weights_by_bit: Array, offset: Array, weight_norms: Array, rounding: float, products: Array
+) -> None:
+    values = products + offset
+    bound = rounding * (np.outer(np.linalg.norm(rows, axis=1), weight_norms) + np.abs(offset))
+    for i, k in np.argwhere(np.abs(values) <= bound):
+        total = 0.0
+        for x, w in zip(rows[i].tolist(), weights_by_bit[k].tolist(), strict=True):
+            total += x * w
+        values[i, k] = total + offset[k]
+    products[:] = values
+
+
+def pack_signs(values: Array, codes: Array) -> None:
+    codes[:] = np.packbits(values > 0, axis=1)
+
+
+def hamming_block(a_words: Array, b_words: Array, distances: Array) -> None:
+    distances[:] = np.bitwise_count(a_words[:, :, None] ^ b_words).sum(axis=1)
+
+
+def shared_labels(
+    query_sets: Array,
+    set_starts: Array,
+    set_labels: Array,
+    list_starts: Array,
+    list_members: Array,
+    set_of_item: Array,
+    n_sets: int,
+    shared: Array,
+) -> None:
+    queries = _label_matrix(set_starts, set_labels, len(list_starts) - 1)[query_sets]
+    shared[:] = (queries @ _members(list_starts, list_members, n_sets))[:, set_of_item]
+
+
+def rank_by_distance(
+    query_words: Array, item_words: Array, gains: Array, n_bits: int, ranked: Array, sizes: Array
+) -> None:
+    for i, query in enumerate(query_words):
+        distances = np.bitwise_count(query[:, None] ^ item_words).sum(axis=0)
+        ranked[i] = gains[i, np.argsort(distances, kind="stable")]
+        sizes[i] = np.bincount(distances, minlength=n_bits + 1)
+
+
+def rank_by_score(projections: Array, items: Array, gains: Array, ranked: Array, tied: Array) -> None:
+    n_bits = projections.shape[1]
+    for i, projection in enumerate(projections):
+        scores = np.zeros(len(items), np.float32)
+        for b in range(items.shape[1]):
+            part = projection[8 * b : 8 * b + 8]
+            table = np.zeros(256, np.float32)
+            for value in part:
+                table[0] -= value
+            for byte in range(1, 256):
+                k = 8 - (byte & -byte).bit_length()  # the lowest set bit
+                gain = 2 * part[k] if 8 * b + k < n_bits else np.float32(0)
+                table[byte] = table[byte & (byte - 1)] + gain
+            scores += table[items[:, b]]
+        order = np.argsort(-scores, kind="stable")
+        ranked[i] = gains[i, order]
+        tied[i] = np.concatenate([[False], np.diff(scores[order]) == 0])
+
+
+def sum_precisions(ranked: Array, depth: int, sums: Array, hits: Array, n_relevant: Array) -> None:
+    for i, row in enumerate(ranked):
+        ranks = np.flatnonzero(row[:depth] > 0) + 1
+        sums[i] = sum(found / rank for found, rank in enumerate(ranks.tolist(), start=1))
+        hits[i] = len(ranks)
+        n_relevant[i] = np.count_nonzero(row)

@@ -1,0 +1,42 @@
+"""Random inputs that the property tests share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dlfh.factorization import LatentFactorModel, Rows, random_start
+from dlfh.supervision import LabelSets
+
+
+@dataclass
+class Problem:
+    """A small factorization problem: labels, model and starting codes."""
+
+    indicator: np.ndarray
+    labels: LabelSets
+    model: LatentFactorModel
+    rng: np.random.Generator
+
+    def rows(self, kind: str) -> Rows:
+        return Rows.of_label_sets(self.labels) if kind == "labels" else Rows.of_points(self.labels)
+
+    def start(self, rows: Rows, n_modalities: int = 2) -> list[np.ndarray]:
+        return random_start(rows, n_modalities, self.model.n_bits, self.rng)
+
+
+code_lengths = st.one_of(st.integers(1, 20), st.sampled_from([31, 63, 64, 65, 100, 128, 130]))
+scales = st.floats(-4, np.log10(32)).map(lambda exponent: 10.0**exponent)
+seeds = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def problems(draw: st.DrawFn, max_points: int = 60) -> Problem:
+    rng = np.random.default_rng(draw(seeds))
+    n_points, n_labels = draw(st.integers(2, max_points)), draw(st.integers(1, 12))
+    indicator = (rng.random((n_points, n_labels)) < draw(st.floats(0.02, 0.9))).astype(np.int8)
+    indicator[rng.integers(n_points), rng.integers(n_labels)] = 1
+    model = LatentFactorModel(draw(code_lengths), draw(scales))
+    return Problem(indicator, LabelSets.from_labels(indicator), model, rng)

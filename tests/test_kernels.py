@@ -1,0 +1,226 @@
+"""Each kernel gives exactly what its NumPy twin gives."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import _kernels, _reference
+from dlfh._compile import Kernel
+from dlfh.codes import as_words, by_word, n_bytes, random_codes
+from dlfh.factorization import Columns
+from tests.strategies import Problem, problems, seeds
+
+
+def assert_twins_agree(name: str, *arguments: Any, exact: bool = True) -> None:
+    """Call kernel and twin on copies of the arguments; compare results and everything written."""
+    outcomes = []
+    for module in (_kernels, _reference):
+        passed = [copy.deepcopy(argument) for argument in arguments]
+        outcomes.append((getattr(module, name)(*passed), passed))
+    (kernel_result, kernel_arrays), (twin_result, twin_arrays) = outcomes
+    compare = np.testing.assert_array_equal if exact else np.testing.assert_allclose
+    if isinstance(twin_result, tuple):
+        for ours, theirs in zip(kernel_result, twin_result, strict=True):
+            compare(ours, theirs)
+    elif twin_result is not None:
+        compare(kernel_result, twin_result)
+    for ours, theirs in zip(kernel_arrays, twin_arrays, strict=True):
+        compare(ours, theirs)
+
+
+def test_every_kernel_has_a_twin_with_the_same_arguments() -> None:
+    kernels = {name for name, value in vars(_kernels).items() if isinstance(value, Kernel)}
+    twins = {name for name, value in inspect.getmembers(_reference, inspect.isfunction) if not name.startswith("_")}
+    assert kernels == twins
+    for name in kernels:
+        kernel, twin = getattr(_kernels, name), getattr(_reference, name)
+        assert list(inspect.signature(kernel._dispatcher.py_func).parameters) == list(
+            inspect.signature(twin).parameters
+        )
+
+
+def gather(problem: Problem, kind: str) -> tuple[Any, list[np.ndarray], Columns]:
+    rows = problem.rows(kind)
+    codes = [code.copy() for code in problem.start(rows)]
+    padded = [as_words(code).view(np.uint8) for code in codes]
+    chosen = problem.rng.integers(0, len(rows), size=problem.rng.integers(1, 80))
+    chosen, counts = np.unique(chosen, return_counts=True)
+    weights = counts * rows.weights[chosen] if kind == "labels" else np.ones(len(chosen), np.int64)
+    return rows, padded, Columns.gather(rows, [chosen], [weights], [padded[1]])
+
+
+@given(problems(), st.sampled_from(["labels", "random"]))
+def test_update_of_rows(problem: Problem, kind: str) -> None:
+    rows, (codes, _), columns = gather(problem, kind)
+    n_bits = problem.model.n_bits
+    masks = np.unpackbits(columns.codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    first = int(problem.rng.integers(0, n_bits))
+    last = int(problem.rng.integers(first, n_bits + 1))
+    start = int(problem.rng.integers(0, len(rows)))
+    memory = codes.copy()
+    # The byte and the word view are of one memory: the twins get (and change) a pair each.
+    outcomes = []
+    for module in (_kernels, _reference):
+        mine = memory.copy()
+        flips = module.update_rows(
+            mine,
+            mine.view(np.uint64),
+            rows.set_of_row,
+            problem.labels.starts,
+            problem.labels.labels,
+            by_word(columns.codes),
+            masks,
+            columns.weights,
+            columns.list_starts,
+            columns.list_members,
+            problem.model.sigmoid,
+            problem.model.threshold(int(columns.weights.sum())),
+            first,
+            last,
+            start,
+            len(rows),
+        )
+        outcomes.append((flips, mine))
+    assert outcomes[0][0] == outcomes[1][0]
+    np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
+
+
+@given(problems(), st.sampled_from(["labels", "random"]))
+def test_count_of_pairs(problem: Problem, kind: str) -> None:
+    rows, (codes, _), columns = gather(problem, kind)
+    assert_twins_agree(
+        "count_pairs",
+        codes.view(np.uint64),
+        rows.set_of_row,
+        rows.weights,
+        problem.labels.starts,
+        problem.labels.labels,
+        by_word(columns.codes),
+        columns.weights.astype(np.int64),
+        columns.list_starts,
+        columns.list_members,
+        problem.model.n_bits,
+        0,
+        len(rows),
+    )
+
+
+@given(problems())
+def test_inverted_lists(problem: Problem) -> None:
+    labels = problem.labels
+    chosen = problem.rng.integers(0, labels.n_sets, size=7)
+    assert_twins_agree("invert_lists", labels.starts, labels.labels, chosen, labels.n_labels)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_sums_by_group(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, groups = rng.integers(1, 30, size=3)
+    rows = rng.standard_normal((n, d)).astype(dtype)
+    start = int(rng.integers(0, d))
+    assert_twins_agree("sum_rows_by_group", rows, rng.integers(0, groups, n), np.zeros((groups, d)), start, int(d))
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_sparse_gram(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = (int(size) for size in rng.integers(1, 30, size=2))
+    matrix = sp.random_array((n, d), density=0.3, format="csr", dtype=dtype, rng=rng)
+    matrix.sum_duplicates()
+    gram = np.zeros((d, d))
+    assert_twins_agree("add_sparse_gram", matrix.indptr, matrix.indices, matrix.data, gram, exact=False)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_finishing_of_products(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
+    rows = rng.standard_normal((n, d)).astype(dtype)
+    weights = rng.standard_normal((n_bits, d)).astype(np.float32)
+    offset = rng.standard_normal(n_bits)
+    offset[0] = -float(sum(rows[0].astype(np.float64) * weights[0]))  # a value that cancels
+    norms = np.linalg.norm(weights, axis=1).astype(np.float64)
+    assert_twins_agree("finish_products", rows, weights, offset, norms, 0.05, rows @ weights.T.astype(dtype))
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_packing_of_signs(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_bits = (int(size) for size in rng.integers(1, 40, size=2))
+    values = rng.integers(-2, 3, (n, n_bits)).astype(dtype)  # with zeros
+    assert_twins_agree("pack_signs", values, np.empty((n, n_bytes(n_bits)), np.uint8))
+
+
+def random_ranking(rng: np.random.Generator, n_bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n_queries, n_items = rng.integers(1, 6), rng.integers(1, 90)
+    queries, items = random_codes(rng, n_queries, n_bits), random_codes(rng, n_items, n_bits)
+    return queries, items, rng.integers(0, 3, (n_queries, n_items)).astype(np.uint8)
+
+
+@given(seeds, st.integers(1, 140))
+def test_distances_and_ranking_by_distance(seed: int, n_bits: int) -> None:
+    queries, items, gains = random_ranking(np.random.default_rng(seed), n_bits)
+    distances = np.empty(gains.shape, np.uint16)
+    assert_twins_agree("hamming_block", as_words(queries), by_word(items), distances)
+    bits = 8 * items.shape[1]
+    sizes = np.empty((len(queries), bits + 1), np.int64)
+    for typed in (gains, gains.astype(np.float64)):
+        assert_twins_agree(
+            "rank_by_distance", as_words(queries), by_word(items), typed, bits, np.empty_like(typed), sizes
+        )
+
+
+@given(seeds, st.integers(1, 40), st.booleans())
+def test_ranking_by_score(seed: int, n_bits: int, coarse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    _, items, gains = random_ranking(rng, n_bits)
+    projections = rng.standard_normal((len(gains), n_bits)).astype(np.float32)
+    if coarse:  # many ties, zero scores among them
+        projections = np.rint(projections)
+    tied = np.empty(gains.shape, np.bool_)
+    assert_twins_agree("rank_by_score", projections, items, gains, np.empty_like(gains), tied)
+
+
+@given(seeds)
+def test_sum_of_precisions(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    ranked = (rng.random((4, 60)) < rng.random()).astype(np.uint8)
+    depth = int(rng.integers(1, 61))
+    assert_twins_agree("sum_precisions", ranked, depth, np.empty(4), np.empty(4, np.int64), np.empty(4, np.int64))
+
+
+@given(problems())
+def test_shared_labels(problem: Problem) -> None:
+    labels = problem.labels
+    lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
+    queries = problem.rng.integers(0, labels.n_sets, size=5)
+    items = problem.rng.integers(0, labels.n_sets, size=50).astype(np.int32)
+    for dtype in (np.uint8, np.int32):
+        shared = np.empty((5, 50), dtype)
+        assert_twins_agree("shared_labels", queries, labels.starts, labels.labels, *lists, items, labels.n_sets, shared)
+
+
+def test_kernels_fall_back_to_no_cache_where_nothing_is_writable(monkeypatch: pytest.MonkeyPatch) -> None:
+    import numba
+
+    real = numba.njit
+
+    def njit(function: Any, **options: Any) -> Any:
+        if options.get("cache"):
+            raise RuntimeError("cannot cache function: no locator available")
+        return real(function, **options)
+
+    monkeypatch.setattr(numba, "njit", njit)
+
+    def double(x: int) -> int:
+        return 2 * x
+
+    assert Kernel(double)(21) == 42
