@@ -37,7 +37,7 @@ bench: $(READY)  ## Measure speed and memory, as ratios
 	$(RUN) benchmarks/run.py all
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --markdown docs/defaults_table.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --write docs/defaults.md
 
 clean:  ## Remove what was built and installed
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -225,8 +225,10 @@ def fill(document: Path, tables: dict[str, str]) -> None:
     """Replace what stands between a table's markers in the document."""
     text = document.read_text(encoding="utf-8")
     for name, table in tables.items():
-        pattern = rf"(<!-- {name} -->\n).*?(\n<!-- /{name} -->)"
-        text, count = re.subn(pattern, lambda match, table=table: match[1] + table + match[2], text, flags=re.DOTALL)
+        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
+        text, count = re.subn(
+            pattern, lambda match, table=table: match[1] + table + "\n" + match[2], text, flags=re.DOTALL
+        )
         if count != 1:
             raise SystemExit(f"{document} has no place for the table {name!r}")
     document.write_text(text, encoding="utf-8")

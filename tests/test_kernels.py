@@ -171,11 +171,8 @@ def test_distances_and_ranking_by_distance(seed: int, n_bits: int) -> None:
     distances = np.empty(gains.shape, np.uint16)
     assert_twins_agree("hamming_block", as_words(queries), by_word(items), distances)
     bits = 8 * items.shape[1]
-    sizes = np.empty((len(queries), bits + 1), np.int64)
-    for typed in (gains, gains.astype(np.float64)):
-        assert_twins_agree(
-            "rank_by_distance", as_words(queries), by_word(items), typed, bits, np.empty_like(typed), sizes
-        )
+    places, sizes = np.empty(gains.shape, np.uint32), np.empty((len(queries), bits + 1), np.int64)
+    assert_twins_agree("rank_by_distance", as_words(queries), by_word(items), bits, places, sizes)
 
 
 @given(seeds, st.integers(1, 40), st.booleans())
@@ -185,8 +182,16 @@ def test_ranking_by_score(seed: int, n_bits: int, coarse: bool) -> None:
     projections = rng.standard_normal((len(gains), n_bits)).astype(np.float32)
     if coarse:  # many ties, zero scores among them
         projections = np.rint(projections)
-    tied = np.empty(gains.shape, np.bool_)
-    assert_twins_agree("rank_by_score", projections, items, gains, np.empty_like(gains), tied)
+    places, tied = np.empty(gains.shape, np.uint32), np.empty(gains.shape, np.bool_)
+    assert_twins_agree("rank_by_score", projections, items, places, tied)
+
+
+@given(seeds)
+def test_reordering(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    places = np.array([rng.permutation(30) for _ in range(4)]).astype(np.uint32)
+    for gains in (rng.integers(0, 2, (4, 30)).astype(np.uint8), rng.random((4, 30))):
+        assert_twins_agree("reorder", gains, places, np.empty_like(gains))
 
 
 @given(seeds)
@@ -203,9 +208,10 @@ def test_shared_labels(problem: Problem) -> None:
     lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
     queries = problem.rng.integers(0, labels.n_sets, size=5)
     items = problem.rng.integers(0, labels.n_sets, size=50).astype(np.int32)
-    for dtype in (np.uint8, np.int32):
+    for dtype, at_most in ((np.uint8, 1), (np.int32, 99)):
         shared = np.empty((5, 50), dtype)
-        assert_twins_agree("shared_labels", queries, labels.starts, labels.labels, *lists, items, labels.n_sets, shared)
+        arguments = (queries, labels.starts, labels.labels, *lists, items, labels.n_sets, at_most, shared)
+        assert_twins_agree("shared_labels", *arguments)
 
 
 def test_kernels_fall_back_to_no_cache_where_nothing_is_writable(monkeypatch: pytest.MonkeyPatch) -> None:

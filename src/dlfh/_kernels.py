@@ -41,12 +41,14 @@ def _distances_to_all(code, words, distances):
 
 
 @njit
-def _mark_similar(labels, list_starts, list_members, similar):
-    """Set ``similar[q]`` to the number of labels shared with member q of the inverted lists."""
-    similar[:] = 0
-    for label in labels:
+def _count_shared(set_starts, set_labels, label_set, list_starts, list_members, shared):
+    """Set ``shared[q]`` to how many labels the label set shares with member q of the inverted lists."""
+    for q in range(shared.size):
+        shared[q] = 0
+    for p in range(set_starts[label_set], set_starts[label_set + 1]):
+        label = set_labels[p]
         for t in range(list_starts[label], list_starts[label + 1]):
-            similar[list_members[t]] += 1
+            shared[list_members[t]] += 1
 
 
 @Kernel
@@ -59,7 +61,9 @@ def invert_lists(starts, labels, chosen, n_labels):
     for label in range(n_labels):
         list_starts[label + 1] += list_starts[label]
     members = np.empty(list_starts[n_labels], np.int32)
-    free = list_starts[:-1].copy()
+    free = np.empty(n_labels, np.int64)
+    for label in range(n_labels):
+        free[label] = list_starts[label]
     for q in range(chosen.size):
         g = chosen[q]
         for p in range(starts[g], starts[g + 1]):
@@ -95,7 +99,7 @@ def update_rows(
     """
     n_columns = column_weights.size
     similar = np.zeros(n_columns, np.int32)
-    distances = np.empty(n_columns, np.int32)
+    distances = np.empty(n_columns, np.uint16)
     residuals = np.empty(n_columns, column_weights.dtype)
     one = np.int32(ONE)
     integer = residuals.dtype.type
@@ -104,8 +108,7 @@ def update_rows(
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            labels = set_labels[set_starts[marked_set] : set_starts[marked_set + 1]]
-            _mark_similar(labels, list_starts, list_members, similar)
+            _count_shared(set_starts, set_labels, marked_set, list_starts, list_members, similar)
             for q in range(n_columns):
                 similar[q] = one if similar[q] > 0 else 0
         _distances_to_all(row_words[i], column_words, distances)
@@ -152,14 +155,13 @@ def count_pairs(
     The log-likelihood of eq. (1) is a weighted sum of these (c + 1) x 2 exact integers.
     """
     similar = np.zeros(column_weights.size, np.int32)
-    distances = np.empty(column_weights.size, np.int32)
+    distances = np.empty(column_weights.size, np.uint16)
     counts = np.zeros((2, n_bits + 1), np.int64)
     marked_set = -1
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            labels = set_labels[set_starts[marked_set] : set_starts[marked_set + 1]]
-            _mark_similar(labels, list_starts, list_members, similar)
+            _count_shared(set_starts, set_labels, marked_set, list_starts, list_members, similar)
         _distances_to_all(row_words[i], column_words, distances)
         for q in range(column_weights.size):
             counts[1 if similar[q] > 0 else 0, distances[q]] += row_weights[i] * column_weights[q]
@@ -181,9 +183,8 @@ def add_sparse_gram(starts, columns, values, gram):
     for i in range(starts.size - 1):
         for p in range(starts[i], starts[i + 1]):
             value = np.float64(values[p])
-            target = gram[columns[p]]
             for q in range(p, starts[i + 1]):
-                target[columns[q]] += value * values[q]
+                gram[columns[p], columns[q]] += value * values[q]
 
 
 @njit(fastmath=True)
@@ -235,66 +236,63 @@ def hamming_block(a_words, b_words, distances):
 
 
 @Kernel
-def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, shared):
-    """Fill ``shared[i, j]`` with how many labels query i and database item j have in common."""
+def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
+    """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
     by_set = np.zeros(n_sets, np.int32)
     for i in range(query_sets.size):
-        labels = set_labels[set_starts[query_sets[i]] : set_starts[query_sets[i] + 1]]
-        _mark_similar(labels, list_starts, list_members, by_set)
+        _count_shared(set_starts, set_labels, query_sets[i], list_starts, list_members, by_set)
+        for g in range(n_sets):
+            by_set[g] = min(by_set[g], at_most)
         for j in range(set_of_item.size):
             shared[i, j] = by_set[set_of_item[j]]
 
 
-@njit(inline="always")
-def _take_place(next_place, distance, places, t):
-    place = next_place[distance]
-    places[t] = place
-    next_place[distance] = place + 1
+@njit
+def _take_place(next_place, part, distances, places, j):
+    place = next_place[part, distances[j]]
+    places[j] = place
+    next_place[part, distances[j]] = place + 1
 
 
 @Kernel
-def rank_by_distance(query_words, item_words, gains, n_bits, ranked, sizes):
-    """Reorder each query's ``gains`` by Hamming distance, equal distances in database order.
+def rank_by_distance(query_words, item_words, n_bits, places, sizes):
+    """Fill ``places[i, j]`` with item j's place in the ranking by Hamming distance from query i.
 
-    A counting sort: distances take n_bits + 1 values. ``sizes[i, h]`` gets the number of items at
-    distance h, which are the runs of ties. The database is walked in four parts at once, each with
-    counters of its own, so that the processor need not wait for one counter to be stored and read.
+    Equal distances are ranked in database order. A counting sort: distances take n_bits + 1 values.
+    ``sizes[i, h]`` gets the number of items at distance h, which are the runs of ties. The database is
+    walked in four parts at once, each with counters of its own, so that the processor need not wait for
+    one counter to be stored and read.
     """
     n_items = item_words.shape[1]
     part = n_items // 4
+    a, b, c, d = 0, part, 2 * part, 3 * part
     distances = np.empty(n_items, np.uint16)
-    places = np.empty(n_items, np.uint32)
     counts = np.empty((4, n_bits + 1), np.uint32)
-    count_0, count_1, count_2, count_3 = counts[0], counts[1], counts[2], counts[3]
-    distance_0, distance_1 = distances[:part], distances[part : 2 * part]
-    distance_2, distance_3 = distances[2 * part : 3 * part], distances[3 * part :]
-    place_0, place_1 = places[:part], places[part : 2 * part]
-    place_2, place_3 = places[2 * part : 3 * part], places[3 * part :]
     for i in range(query_words.shape[0]):
         _distances_to_all(query_words[i], item_words, distances)
-        counts[:] = 0
+        for h in range(n_bits + 1):
+            for p in range(4):
+                counts[p, h] = 0
         for t in range(part):
-            count_0[distance_0[t]] += 1
-            count_1[distance_1[t]] += 1
-            count_2[distance_2[t]] += 1
-            count_3[distance_3[t]] += 1
-        for t in range(part, distance_3.size):
-            count_3[distance_3[t]] += 1
+            counts[0, distances[a + t]] += 1
+            counts[1, distances[b + t]] += 1
+            counts[2, distances[c + t]] += 1
+            counts[3, distances[d + t]] += 1
+        for j in range(4 * part, n_items):
+            counts[3, distances[j]] += 1
         place = 0
         for h in range(n_bits + 1):
-            sizes[i, h] = counts[:, h].sum()
+            first = place
             for p in range(4):
                 place, counts[p, h] = place + counts[p, h], place
+            sizes[i, h] = place - first
         for t in range(part):
-            _take_place(count_0, distance_0[t], place_0, t)
-            _take_place(count_1, distance_1[t], place_1, t)
-            _take_place(count_2, distance_2[t], place_2, t)
-            _take_place(count_3, distance_3[t], place_3, t)
-        for t in range(part, distance_3.size):
-            _take_place(count_3, distance_3[t], place_3, t)
-        row, out = gains[i], ranked[i]
-        for j in range(n_items):
-            out[places[j]] = row[j]
+            _take_place(counts, 0, distances, places[i], a + t)
+            _take_place(counts, 1, distances, places[i], b + t)
+            _take_place(counts, 2, distances, places[i], c + t)
+            _take_place(counts, 3, distances, places[i], d + t)
+        for j in range(4 * part, n_items):
+            _take_place(counts, 3, distances, places[i], j)
 
 
 @njit
@@ -312,12 +310,12 @@ def _radix_pass(keys, order, keys_out, order_out, shift):
 
 
 @Kernel
-def rank_by_score(projections, items, gains, ranked, tied):
-    """Reorder each query's ``gains`` by falling inner product of projection and +-1 code.
+def rank_by_score(projections, items, places, tied):
+    """Fill ``places[i, j]`` with item j's place by falling inner product of projection and +-1 code.
 
-    One table of 256 partial sums per byte of code, so that equal codes have exactly equal scores;
-    then a stable radix sort of the scores' order-preserving bit patterns. ``tied[i, r]`` says that
-    ranks r - 1 and r have the same score.
+    Equal scores are ranked in database order. One table of 256 partial sums per byte of code, so that
+    equal codes have exactly equal scores; then a stable radix sort of the scores' order-preserving bit
+    patterns. ``tied[i, r]`` says that ranks r - 1 and r have the same score.
     """
     n_items, n_bytes = items.shape
     n_bits = projections.shape[1]
@@ -347,18 +345,27 @@ def rank_by_score(projections, items, gains, ranked, tied):
             bits = score_bits[0]
             keys[j] = ~bits if bits >> 31 else bits | np.uint32(0x80000000)
             order[j] = j
-        _radix_pass(keys, order, keys_out, order_out, 0)
-        _radix_pass(keys_out, order_out, keys, order, 11)
-        _radix_pass(keys, order, keys_out, order_out, 22)
+        for shift in (0, 11, 22):
+            _radix_pass(keys, order, keys_out, order_out, shift)
+            keys, keys_out = keys_out, keys
+            order, order_out = order_out, order
         for r in range(n_items):
-            ranked[i, r] = gains[i, order_out[r]]
-            tied[i, r] = r > 0 and keys_out[r] == keys_out[r - 1]
+            places[i, order[r]] = r
+            tied[i, r] = r > 0 and keys[r] == keys[r - 1]
+
+
+@Kernel
+def reorder(gains, places, ranked):
+    """Put ``gains[i, j]`` in place ``places[i, j]`` of row i."""
+    for i in range(gains.shape[0]):
+        for j in range(gains.shape[1]):
+            ranked[i, places[i, j]] = gains[i, j]
 
 
 @Kernel
 def sum_precisions(ranked, depth, sums, hits, n_relevant):
     """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them."""
-    ranks = np.empty(depth + 1, np.int64)
+    ranks = np.empty(depth + 1, np.int32)
     for i in range(ranked.shape[0]):
         found = 0
         for r in range(depth):  # without a branch: relevance is hard to predict

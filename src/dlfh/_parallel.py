@@ -88,16 +88,16 @@ class Workers:
 
 
 class _BlasLimit:
-    """The smallest of the limits that are in force, restored when the last one ends.
+    """The smallest of the limits that are in force; what was before is restored when the last one ends.
 
-    BLAS keeps one number of threads per process, so calls that overlap in several Python threads
-    must not restore it in the wrong order.
+    BLAS keeps one number of threads per process, so calls that overlap in several Python threads must
+    not restore it in the wrong order.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: list[int] = []
-        self._limiter: Any = None
+        self._before: Any = None
 
     @staticmethod
     @functools.cache
@@ -110,11 +110,20 @@ class _BlasLimit:
                 self._active.append(add)
             if remove is not None:
                 self._active.remove(remove)
-            if self._limiter is not None:
-                self._limiter.restore_original_limits()
-                self._limiter = None
+            self._release_control()
             if self._active:
-                self._limiter = self._controller().limit(limits=min(self._active), user_api="blas")
+                limiter = self._controller().limit(limits=min(self._active), user_api="blas")
+                self._before = self._before or limiter
+            else:
+                self._before.restore_original_limits()
+                self._before = None
+            self._release_control()
+
+    def _release_control(self) -> None:
+        # threadpoolctl lets one thread set limits and ignores the others; the lock here does better.
+        for library in self._controller().lib_controllers:
+            if hasattr(library, "clear_controlling_thread"):
+                library.clear_controlling_thread(force=True)
 
 
 _blas_limit = _BlasLimit()

@@ -139,22 +139,22 @@ def shared_labels(
     list_members: Array,
     set_of_item: Array,
     n_sets: int,
+    at_most: int,
     shared: Array,
 ) -> None:
     queries = _label_matrix(set_starts, set_labels, len(list_starts) - 1)[query_sets]
-    shared[:] = (queries @ _members(list_starts, list_members, n_sets))[:, set_of_item]
+    counts = queries @ _members(list_starts, list_members, n_sets)
+    shared[:] = np.minimum(counts, at_most)[:, set_of_item]
 
 
-def rank_by_distance(
-    query_words: Array, item_words: Array, gains: Array, n_bits: int, ranked: Array, sizes: Array
-) -> None:
+def rank_by_distance(query_words: Array, item_words: Array, n_bits: int, places: Array, sizes: Array) -> None:
     for i, query in enumerate(query_words):
         distances = np.bitwise_count(query[:, None] ^ item_words).sum(axis=0)
-        ranked[i] = gains[i, np.argsort(distances, kind="stable")]
+        places[i, np.argsort(distances, kind="stable")] = np.arange(len(distances))
         sizes[i] = np.bincount(distances, minlength=n_bits + 1)
 
 
-def rank_by_score(projections: Array, items: Array, gains: Array, ranked: Array, tied: Array) -> None:
+def rank_by_score(projections: Array, items: Array, places: Array, tied: Array) -> None:
     n_bits = projections.shape[1]
     for i, projection in enumerate(projections):
         scores = np.zeros(len(items), np.float32)
@@ -169,8 +169,12 @@ def rank_by_score(projections: Array, items: Array, gains: Array, ranked: Array,
                 table[byte] = table[byte & (byte - 1)] + gain
             scores += table[items[:, b]]
         order = np.argsort(-scores, kind="stable")
-        ranked[i] = gains[i, order]
+        places[i, order] = np.arange(len(items))
         tied[i] = np.concatenate([[False], np.diff(scores[order]) == 0])
+
+
+def reorder(gains: Array, places: Array, ranked: Array) -> None:
+    np.put_along_axis(ranked, places.astype(np.int64), gains, axis=1)
 
 
 def sum_precisions(ranked: Array, depth: int, sums: Array, hits: Array, n_relevant: Array) -> None:

@@ -140,5 +140,5 @@ def by_word(codes: Codes) -> npt.NDArray[np.uint64]:
 def random_codes(rng: np.random.Generator, n: int, n_bits: int) -> Codes:
     """Return ``n`` uniformly random packed codes."""
     codes = rng.integers(0, 256, size=(n, n_bytes(n_bits)), dtype=np.uint8)
-    codes[:, -1] &= 0xFF << (-n_bits % 8) & 0xFF
+    codes[:, -1] &= np.uint8(0xFF << (-n_bits % 8) & 0xFF)
     return codes

@@ -49,7 +49,7 @@ Ties = Literal["order", "expected"]
 Empty = Literal["zero", "skip"]
 
 #: Items times queries that one block of work ranks: a few megabytes.
-_BLOCK_ITEMS = 1 << 21
+_BLOCK_ITEMS = 1 << 20
 
 
 class PrecisionRecall(NamedTuple):
@@ -300,7 +300,7 @@ def ndcg(
     >>> from dlfh.codes import pack
     >>> queries, database = pack([[1, 1]]), pack([[1, 1], [1, -1], [-1, -1]])
     >>> round(ndcg(queries, database, [["a", "b"]], [["a"], ["c"], ["a", "b"]]), 4)
-    0.6888
+    0.6885
     """
     check_choice(gain, "gain", ("exponential", "linear"))
     ranking = _Ranking.prepare(queries, database, query_labels, database_labels, relevance, ties, n_jobs)
@@ -309,9 +309,9 @@ def ndcg(
     running = np.concatenate([[0.0], np.cumsum(discounts)])
 
     def measure(block: _Ranked) -> Floats:
-        best = np.sort(block.gains, axis=1)[:, ::-1][:, :depth] @ discounts
+        best = (np.sort(block.gains, axis=1)[:, ::-1][:, :depth] * discounts).sum(axis=1)
         if block.runs is None:
-            found = block.gains[:, :depth] @ discounts
+            found = (block.gains[:, :depth] * discounts).sum(axis=1)
         else:
             stops = np.cumsum(block.runs.sizes, axis=1)
             starts = stops - block.runs.sizes
@@ -460,9 +460,11 @@ class _Ranking:
         query_words, item_words = as_words(self.queries), by_word(self.database)
 
         def rank(start: int, stop: int, gains: npt.NDArray[Any]) -> _Ranked:
-            ranked = np.empty_like(gains)
+            places = np.empty(gains.shape, np.uint32)
             sizes = np.empty((stop - start, self.n_bits + 1), np.int64)
-            _kernels.rank_by_distance(query_words[start:stop], item_words, gains, self.n_bits, ranked, sizes)
+            _kernels.rank_by_distance(query_words[start:stop], item_words, self.n_bits, places, sizes)
+            ranked = np.empty_like(gains)
+            _kernels.reorder(gains, places, ranked)
             return _Ranked(ranked, None if self.ties == "order" else _Runs(sizes, _sum_runs(ranked, sizes)))
 
         return rank
@@ -471,8 +473,10 @@ class _Ranking:
         items = np.ascontiguousarray(self.database)
 
         def rank(start: int, stop: int, gains: npt.NDArray[Any]) -> _Ranked:
-            ranked, tied = np.empty_like(gains), np.empty(gains.shape, np.bool_)
-            _kernels.rank_by_score(self.queries[start:stop], items, gains, ranked, tied)
+            places, tied = np.empty(gains.shape, np.uint32), np.empty(gains.shape, np.bool_)
+            _kernels.rank_by_score(self.queries[start:stop], items, places, tied)
+            ranked = np.empty_like(gains)
+            _kernels.reorder(gains, places, ranked)
             if self.ties == "order":
                 return _Ranked(ranked, None)
             run_of_rank = np.cumsum(~tied, axis=1) - 1
@@ -514,7 +518,8 @@ def _grades(
     set_of_item = item_sets.set_of_point.astype(np.int32)
 
     def shared(start: int, stop: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        grades = np.empty((stop - start, n_items), np.uint8 if dtype == np.uint8 else np.int32)
+        binary = dtype == np.uint8
+        grades = np.empty((stop - start, n_items), np.uint8 if binary else np.int32)
         _kernels.shared_labels(
             query_sets.set_of_point[start:stop],
             query_sets.starts,
@@ -522,9 +527,10 @@ def _grades(
             *lists,
             set_of_item,
             item_sets.n_sets,
+            1 if binary else item_sets.n_labels,
             grades,
         )
-        return grades if dtype == np.uint8 else grades.astype(dtype)
+        return grades if binary else grades.astype(dtype)
 
     return shared
 

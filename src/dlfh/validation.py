@@ -116,3 +116,13 @@ def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     if value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
+
+
+def check_random_state(random_state: Any) -> np.random.Generator:
+    """Return a generator made from a seed, or the generator that was passed."""
+    whole = isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_))
+    if random_state is None or isinstance(random_state, np.random.Generator) or (whole and int(random_state) >= 0):
+        return np.random.default_rng(random_state)
+    raise InputError(
+        f"random_state must be None, a whole number of at least 0 or a numpy Generator, got {random_state!r}"
+    )

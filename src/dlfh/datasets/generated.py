@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
-from dlfh.validation import check_integer, check_positive
+from dlfh.validation import check_integer, check_positive, check_random_state
 
 __all__ = ["make_paired"]
 
@@ -66,7 +66,7 @@ def make_paired(
         check_integer(value, name, 1)
     check_positive(words_per_point, "words_per_point")
     check_positive(noise, "noise", allow_zero=True)
-    rng = np.random.default_rng(random_state)
+    rng = check_random_state(random_state)
     sets = _label_sets(rng, n_labels, 3 * n_labels if n_label_sets is None else n_label_sets)
     set_of_point = rng.choice(sets.shape[0], n_points, p=_popularity(sets.shape[0]))
     labels = sp.csr_array(sets[set_of_point].astype(np.int8))
@@ -76,7 +76,7 @@ def make_paired(
 
 
 def _popularity(n: int) -> npt.NDArray[np.float64]:
-    weights = 1 / np.arange(1, n + 1) ** 0.8
+    weights = 1 / np.arange(1, n + 1) ** 0.7
     return weights / weights.sum()
 
 
@@ -85,7 +85,7 @@ def _label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> npt.NDA
     if n_labels < 40 and n_sets > 2**n_labels - 1:
         raise InputError(f"there are only {2**n_labels - 1} label sets of {n_labels} labels, not {n_sets}")
     found: dict[bytes, npt.NDArray[np.bool_]] = {}
-    chance = np.minimum(0.9, 2.5 * _popularity(n_labels))
+    chance = np.minimum(0.5, 0.7 * _popularity(n_labels))
     while len(found) < n_sets:
         row = rng.random(n_labels) < chance
         row[rng.integers(n_labels)] = True
@@ -118,7 +118,7 @@ def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length:
     point = np.repeat(np.arange(n), lengths)
     n_own = np.diff(labels.indptr)[point]
     pick = labels.indptr[point] + (rng.random(len(point)) * n_own).astype(np.int64)
-    topic = np.where(rng.random(len(point)) < 0.5, labels.indices[np.minimum(pick, labels.nnz - 1)] + 1, 0)
+    topic = np.where(rng.random(len(point)) < 0.7, labels.indices[np.minimum(pick, labels.nnz - 1)] + 1, 0)
     place = np.searchsorted(np.cumsum(_popularity(n_words)), rng.random(len(point)))
     words = topics[topic, np.minimum(place, n_words - 1)]
     counts = sp.csr_array((np.ones(len(point), np.float32), (point, words)), shape=(n, n_words))

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.errors import InputError
-from dlfh.validation import check_integer
+from dlfh.validation import check_integer, check_random_state
 
 __all__ = ["Paired"]
 
@@ -40,5 +40,5 @@ class Paired:
         check_integer(test_size, "test_size", 1)
         if test_size >= len(self):
             raise InputError(f"test_size is {test_size} but there are only {len(self)} points")
-        order = np.random.default_rng(random_state).permutation(len(self))
+        order = check_random_state(random_state).permutation(len(self))
         return self.take(np.sort(order[test_size:])), self.take(np.sort(order[:test_size]))

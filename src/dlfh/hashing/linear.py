@@ -151,7 +151,7 @@ def _ridge(alpha: float | str, trace: float, features: Features, mean: Floats) -
     # Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
     # Dense data is centred before it is multiplied, sparse data after.
     if sp.issparse(features):
-        floor = float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
+        floor = 16 * float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
     else:
         floor = float(np.finfo(compute_dtype(features.dtype)).eps) * trace
     wanted = AUTO_ALPHA * trace / features.shape[1] if isinstance(alpha, str) else alpha

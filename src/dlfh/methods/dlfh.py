@@ -14,7 +14,7 @@ from dlfh.hashing import LinearHash, Targets
 from dlfh.hashing.linear import check_alpha
 from dlfh.methods.base import CrossModalHasher
 from dlfh.supervision import LabelSets
-from dlfh.validation import Features, check_choice, check_integer, check_positive
+from dlfh.validation import Features, check_choice, check_integer, check_positive, check_random_state
 
 __all__ = ["DLFH"]
 
@@ -128,6 +128,7 @@ class DLFH(CrossModalHasher):
         check_choice(self.solver, "solver", ("stochastic", "full"))
         check_choice(self.init, "init", ("labels", "random"))
         check_alpha(self.alpha)
+        check_random_state(self.random_state)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         n_points = next(iter(features.values())).shape[0]
@@ -164,7 +165,7 @@ class DLFH(CrossModalHasher):
         return label_sets
 
     def _learn_codes(self, labels: LabelSets, n_modalities: int, workers: Workers, bar: Any) -> Factorization:
-        rng = np.random.default_rng(self.random_state)
+        rng = check_random_state(self.random_state)
         rows = Rows.of_label_sets(labels) if self.init == "labels" else Rows.of_points(labels)
         return factorize(
             LatentFactorModel(self.n_bits, float(self.scale)),

@@ -1,0 +1,178 @@
+"""Threads and processes: right results whatever runs at the same time, and no more threads than asked for."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from dlfh import DLFH, InputError
+from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh.datasets import make_paired
+from dlfh.metrics import mean_average_precision
+
+
+def whole_job(seed: int, n_jobs: int | None = 2) -> tuple[bytes, bytes, float]:
+    """Fit, encode and evaluate; return everything that must not depend on what else is running."""
+    train, test = make_paired(n_points=500, random_state=seed).split(100)
+    model = DLFH(24, random_state=seed, max_iter=10, n_jobs=n_jobs).fit(train.modalities, train.labels)
+    codes = model.encode("text", test.modalities["text"])
+    value = mean_average_precision(codes, model.codes_["image"], test.labels, train.labels, n_jobs=n_jobs)
+    return model.codes_["image"].tobytes(), codes.tobytes(), value
+
+
+def test_python_threads_may_do_everything_at_once() -> None:
+    alone = [whole_job(seed) for seed in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(whole_job, [seed % 4 for seed in range(24)]))
+    assert together == [alone[seed % 4] for seed in range(24)]
+
+
+def test_one_model_may_be_used_by_many_threads() -> None:
+    train, test = make_paired(n_points=500, random_state=0).split(100)
+    model = DLFH(24, random_state=0, n_jobs=1).fit(train.modalities, train.labels)
+    expected = model.encode("image", test.modalities["image"])
+    with ThreadPoolExecutor(8) as pool:
+        results = list(pool.map(lambda _: model.encode("image", test.modalities["image"]), range(64)))
+    for result in results:
+        np.testing.assert_array_equal(result, expected)
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_may_do_everything_after_the_parent_did(method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system cannot {method}")
+    expected = whole_job(0)
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
+        assert list(pool.map(whole_job, [0, 0, 0])) == [expected] * 3
+
+
+def blas_thread_counts() -> set[int]:
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_n_jobs_limits_blas_too_and_restores_it() -> None:
+    before = blas_thread_counts()
+    seen = []
+
+    class Watching(DLFH):
+        def _fit(self, features: Any, labels: Any) -> None:
+            seen.append(blas_thread_counts())
+            super()._fit(features, labels)
+
+    data = make_paired(n_points=100, random_state=0)
+    Watching(8, n_jobs=1, max_iter=1).fit(data.modalities, data.labels)
+    assert seen == [{1}]
+    assert blas_thread_counts() == before
+
+
+def test_overlapping_limits_take_the_smallest_and_end_where_they_began() -> None:
+    before = blas_thread_counts()
+    first, second = threading.Event(), threading.Event()
+    seen = []
+
+    def outer() -> None:
+        with blas_threads(1):
+            first.set()
+            second.wait(10)
+        seen.append(blas_thread_counts())
+
+    thread = threading.Thread(target=outer)
+    thread.start()
+    first.wait(10)
+    with blas_threads(2):
+        seen.append(blas_thread_counts())
+        second.set()
+        thread.join()
+    assert seen[0] == {1}
+    assert blas_thread_counts() == before
+
+
+def test_no_more_threads_run_than_asked_for() -> None:
+    running, most, lock = 0, 0, threading.Lock()
+
+    def work(start: int, stop: int) -> int:
+        nonlocal running, most
+        with lock:
+            running += 1
+            most = max(most, running)
+        sum(range(20_000))
+        with lock:
+            running -= 1
+        return stop - start
+
+    for n_jobs in (1, 2, 3):
+        most = 0
+        with Workers(n_jobs) as workers:
+            assert sum(workers.map_blocks(work, 1000, 7)) == 1000
+        assert most <= n_jobs
+
+
+def test_no_thread_outlives_a_call() -> None:
+    before = threading.active_count()
+    whole_job(0)
+    assert threading.active_count() == before
+
+
+def test_an_error_in_a_block_reaches_the_caller() -> None:
+    def fail(start: int, stop: int) -> None:
+        raise ZeroDivisionError(f"{start}-{stop}")
+
+    with pytest.raises(ZeroDivisionError), Workers(2) as workers:
+        workers.map_blocks(fail, 10, 3)
+
+
+def test_meaning_of_n_jobs() -> None:
+    cores = resolve_n_jobs(None)
+    assert cores == resolve_n_jobs(-1) == len(os.sched_getaffinity(0))
+    assert resolve_n_jobs(7) == 7
+    for bad in (0, -2, 1.5, "2", True):
+        with pytest.raises(InputError, match="n_jobs must be a positive integer"):
+            resolve_n_jobs(bad)  # type: ignore[arg-type]
+
+
+COMPILE = """
+import logging, sys, time
+logging.basicConfig(stream=sys.stderr, format="%(message)s")
+import numpy as np
+from dlfh import DLFH, _compile
+from dlfh.datasets import make_paired
+from dlfh.metrics import mean_average_precision, ndcg
+_compile.ANNOUNCE_AFTER = 0.6
+spent = 0.0
+real = _compile.Kernel._compile
+def timed(self, types):
+    global spent
+    began = time.perf_counter()
+    real(self, types)
+    spent += time.perf_counter() - began
+_compile.Kernel._compile = timed
+data = make_paired(n_points=300, random_state=0)
+model = DLFH(16, random_state=0, track_objective=True).fit(data.modalities, data.labels)
+codes = model.encode("image", data.modalities["image"])
+mean_average_precision(codes, model.codes_["text"], data.labels, data.labels)
+mean_average_precision(model.project("text", data.modalities["text"]), codes, data.labels, data.labels)
+print(spent)
+"""
+
+
+def test_compilation_is_announced_once_and_cached_on_disk(tmp_path: Any) -> None:
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True, capture_output=True, text=True)
+        for _ in range(2)
+    ]
+    announcement = "compiling the kernels for this machine"
+    assert runs[0].stderr.count(announcement) == 1
+    assert announcement not in runs[1].stderr
+    assert list(tmp_path.rglob("*.nbc"))
+    assert float(runs[1].stdout) < float(runs[0].stdout) / 3
