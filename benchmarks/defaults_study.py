@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import time
 from collections.abc import Iterable
@@ -25,6 +24,7 @@ import scipy.sparse as sp
 from dlfh import DLFH
 from dlfh.datasets import Paired
 from dlfh.metrics import mean_average_precision
+from report import fill
 
 BITS = (8, 16, 32, 64, 128)
 MEASURES = tuple(product(("learned", "hashed"), ("Hamming", "asymmetric"), ("I→T", "T→I")))
@@ -219,19 +219,6 @@ def picture(results: dict[Any, np.ndarray], path: Path) -> None:
     np.atleast_2d(axes)[0, 0].legend(fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
-
-
-def fill(document: Path, tables: dict[str, str]) -> None:
-    """Replace what stands between a table's markers in the document."""
-    text = document.read_text(encoding="utf-8")
-    for name, table in tables.items():
-        pattern = rf"(<!-- {name} -->\n).*?(<!-- /{name} -->)"
-        text, count = re.subn(
-            pattern, lambda match, table=table: match[1] + table + "\n" + match[2], text, flags=re.DOTALL
-        )
-        if count != 1:
-            raise SystemExit(f"{document} has no place for the table {name!r}")
-    document.write_text(text, encoding="utf-8")
 
 
 def main() -> None:

@@ -24,6 +24,16 @@ def fit(features: Any, targets: Targets, alpha: Any = 1.0, fit_intercept: bool =
         )
 
 
+def encode(hashed: LinearHash, features: Any) -> np.ndarray:
+    with Workers(2) as workers:
+        return hashed.encode(features, "image", workers)
+
+
+def project(hashed: LinearHash, features: Any) -> np.ndarray:
+    with Workers(2) as workers:
+        return hashed.project(features, "image", workers)
+
+
 def random_targets(rng: np.random.Generator, n: int, n_bits: int, n_codes: int) -> tuple[Targets, np.ndarray]:
     codes = np.where(rng.random((n_codes, n_bits)) < 0.3, -1, 1)
     row_of_point = rng.integers(0, n_codes, n)
@@ -56,7 +66,7 @@ def test_ridge_agrees_with_scikit_learn(seed: int, n: int, d: int, n_codes: int,
     single = passed.dtype in (np.float16, np.float32, np.int8)
     np.testing.assert_allclose(hashed.weights, expected.coef_.T, rtol=2e-3 if single else 1e-4, atol=2e-4)
     tolerance = 5e-3 if single else 1e-4
-    np.testing.assert_allclose(hashed.project(passed, "image"), expected.predict(X), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(project(hashed, passed), expected.predict(X), rtol=tolerance, atol=tolerance)
 
 
 @given(seeds)
@@ -68,7 +78,7 @@ def test_without_intercept_it_is_the_papers_formula_on_centred_features(seed: in
     centred = X - X.mean(axis=0)
     W = np.linalg.solve(centred.T @ centred + 1e-6 * np.eye(6), centred.T @ U)
     np.testing.assert_allclose(hashed.weights, W, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(hashed.project(X, "image"), centred @ W, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(project(hashed, X), centred @ W, rtol=1e-4, atol=1e-5)
 
 
 @given(seeds, st.integers(5, 40), st.integers(1, 80))
@@ -83,18 +93,18 @@ def test_constant_and_repeated_features_work_with_no_ridge(seed: int, n: int, d:
         constant = slice(2 * d, 2 * d + 2)
         np.testing.assert_allclose(hashed.weights[constant], 0, atol=5e-3)
         if d >= n:  # enough features to fit every code exactly
-            np.testing.assert_allclose(hashed.project(form, "image"), U, atol=0.05)
+            np.testing.assert_allclose(project(hashed, form), U, atol=0.05)
 
 
 def test_data_far_from_zero_is_centred_without_loss() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((500, 8))
     targets, _ = random_targets(rng, 500, 16, 10)
-    near = fit(X, targets).project(X, "image")
-    far = fit(X + 1e6, targets).project(X + 1e6, "image")
+    near = project(fit(X, targets), X)
+    far = project(fit(X + 1e6, targets), X + 1e6)
     np.testing.assert_allclose(near, far, atol=1e-4)
     single = (X + 1e3).astype(np.float32)
-    np.testing.assert_allclose(near, fit(single, targets).project(single, "image"), atol=2e-2)
+    np.testing.assert_allclose(near, project(fit(single, targets), single), atol=2e-2)
 
 
 @given(seeds, st.integers(1, 100), st.sampled_from([1, 37, 700]), st.sampled_from([np.float32, np.float64]))
@@ -106,15 +116,15 @@ def test_code_of_a_point_depends_on_its_features_alone(seed: int, n: int, d: int
     through = rng.integers(0, n, 20)
     offset = -np.array([X[i].astype(np.float64) @ weights[:, k] for k, i in enumerate(through)])
     hashed = LinearHash(np.zeros(d), weights, offset, 0.0)
-    codes = hashed.encode(X.astype(dtype), "image")
+    codes = encode(hashed, X.astype(dtype))
     order = rng.permutation(n)
-    np.testing.assert_array_equal(hashed.encode(X[order].astype(dtype), "image"), codes[order])
-    alone = np.vstack([hashed.encode(X[i : i + 1], "image") for i in range(n)])
+    np.testing.assert_array_equal(encode(hashed, X[order].astype(dtype)), codes[order])
+    alone = np.vstack([encode(hashed, X[i : i + 1]) for i in range(n)])
     np.testing.assert_array_equal(alone, codes)
-    np.testing.assert_array_equal(hashed.encode(np.asfortranarray(X), "image"), codes)
-    np.testing.assert_array_equal(pack(hashed.project(X.astype(dtype), "image")), codes)
+    np.testing.assert_array_equal(encode(hashed, np.asfortranarray(X)), codes)
+    np.testing.assert_array_equal(pack(project(hashed, X.astype(dtype))), codes)
     with blas_threads(1):
-        np.testing.assert_array_equal(hashed.encode(X, "image"), codes)
+        np.testing.assert_array_equal(encode(hashed, X), codes)
 
 
 def test_sparse_and_dense_points_get_the_same_code() -> None:
@@ -123,7 +133,7 @@ def test_sparse_and_dense_points_get_the_same_code() -> None:
     hashed = LinearHash(np.zeros(50), rng.standard_normal((50, 64)).astype("f4"), rng.standard_normal(64), 0.0)
     for dtype in (np.float32, np.float64):
         typed = X.astype(dtype)
-        np.testing.assert_array_equal(hashed.encode(typed, "image"), hashed.encode(sp.csr_array(typed), "image"))
+        np.testing.assert_array_equal(encode(hashed, typed), encode(hashed, sp.csr_array(typed)))
 
 
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,7 +148,7 @@ def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> Non
         in_chunks = fit(X, targets)
         monkeypatch.undo()
         np.testing.assert_allclose(whole.weights, in_chunks.weights, rtol=1e-5, atol=1e-7)
-        np.testing.assert_array_equal(whole.encode(X, "image"), in_chunks.encode(X, "image"))
+        np.testing.assert_array_equal(encode(whole, X), encode(in_chunks, X))
 
 
 def test_automatic_ridge_does_not_depend_on_the_scale_of_the_features() -> None:
@@ -147,7 +157,7 @@ def test_automatic_ridge_does_not_depend_on_the_scale_of_the_features() -> None:
     targets, _ = random_targets(rng, 300, 16, 10)
     small, large = fit(X, targets, alpha="auto"), fit(1000 * X, targets, alpha="auto")
     assert large.alpha == pytest.approx(1e6 * small.alpha)
-    np.testing.assert_allclose(small.project(X, "image"), large.project(1000 * X, "image"), rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(project(small, X), project(large, 1000 * X), rtol=1e-3, atol=1e-5)
 
 
 def test_intercept_is_the_mean_code() -> None:

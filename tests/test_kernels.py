@@ -148,7 +148,20 @@ def test_finishing_of_products(seed: int, dtype: Any) -> None:
     offset = rng.standard_normal(n_bits)
     offset[0] = -float(sum(rows[0].astype(np.float64) * weights[0]))  # a value that cancels
     norms = np.linalg.norm(weights, axis=1).astype(np.float64)
-    assert_twins_agree("finish_products", rows, weights, offset, norms, 0.05, rows @ weights.T.astype(dtype))
+    products = rows @ weights.T.astype(dtype)
+    start = int(rng.integers(0, n))
+    assert_twins_agree("finish_products", rows, weights, offset, norms, 0.05, products, start, n)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64, np.uint8]))
+def test_sparse_products(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
+    matrix = sp.csr_array((rng.standard_normal((n, d)) * 9 * (rng.random((n, d)) < 0.3)).astype(np.int8).astype(dtype))
+    weights, offset = rng.standard_normal((d, n_bits)).astype(np.float32), rng.standard_normal(n_bits)
+    products = np.zeros((n, n_bits), np.float32)
+    parts = (matrix.indptr, matrix.indices, matrix.data)
+    assert_twins_agree("sparse_products", *parts, weights, offset, products, int(rng.integers(0, n)), n)
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64]))

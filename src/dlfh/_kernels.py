@@ -196,7 +196,7 @@ def _norm(vector):
 
 
 @Kernel
-def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, products):
+def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, products, start, stop):
     """Add the offset to ``products`` = rows @ weights, and settle the values whose sign is in doubt.
 
     What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine.
@@ -204,7 +204,7 @@ def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, produc
     again in double precision, one feature after another. So signs do not depend on such things.
     """
     n_bits = products.shape[1]
-    for i in range(rows.shape[0]):
+    for i in range(start, stop):
         scale = rounding * _norm(rows[i])
         for k in range(n_bits):
             value = products[i, k] + offset[k]
@@ -214,6 +214,25 @@ def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, produc
                     total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
                 value = total + offset[k]
             products[i, k] = value
+
+
+@Kernel
+def sparse_products(starts, columns, values, weights, offset, products, start, stop):
+    """Fill rows ``start:stop`` of ``products`` with A @ weights + offset, for a CSR matrix A.
+
+    Summed in double precision, one feature after another, as `finish_products` settles doubtful signs.
+    """
+    n_bits = weights.shape[1]
+    sums = np.empty(n_bits)
+    for i in range(start, stop):
+        for k in range(n_bits):
+            sums[k] = 0
+        for p in range(starts[i], starts[i + 1]):
+            value, j = np.float64(values[p]), columns[p]
+            for k in range(n_bits):
+                sums[k] += value * np.float64(weights[j, k])
+        for k in range(n_bits):
+            products[i, k] = sums[k] + offset[k]
 
 
 @Kernel

@@ -111,16 +111,40 @@ def add_sparse_gram(starts: Array, columns: Array, values: Array, gram: Array) -
 
 
 def finish_products(
-    rows: Array, weights_by_bit: Array, offset: Array, weight_norms: Array, rounding: float, products: Array
+    rows: Array,
+    weights_by_bit: Array,
+    offset: Array,
+    weight_norms: Array,
+    rounding: float,
+    products: Array,
+    start: int,
+    stop: int,
 ) -> None:
-    values = products + offset
-    bound = rounding * (np.outer(np.linalg.norm(rows, axis=1), weight_norms) + np.abs(offset))
+    values = products[start:stop] + offset
+    bound = rounding * (np.outer(np.linalg.norm(rows[start:stop], axis=1), weight_norms) + np.abs(offset))
     for i, k in np.argwhere(np.abs(values) <= bound):
         total = 0.0
-        for x, w in zip(rows[i].tolist(), weights_by_bit[k].tolist(), strict=True):
+        for x, w in zip(rows[start + i].tolist(), weights_by_bit[k].tolist(), strict=True):
             total += x * w
         values[i, k] = total + offset[k]
-    products[:] = values
+    products[start:stop] = values
+
+
+def sparse_products(
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    offset: Array,
+    products: Array,
+    start: int,
+    stop: int,
+) -> None:
+    for i in range(start, stop):
+        sums = np.zeros(len(offset))
+        for p in range(starts[i], starts[i + 1]):
+            sums += float(values[p]) * weights[columns[p]].astype(np.float64)
+        products[i] = sums + offset
 
 
 def pack_signs(values: Array, codes: Array) -> None:

@@ -9,6 +9,7 @@ points would otherwise get its threshold in the wrong place.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -89,37 +90,59 @@ class LinearHash:
         intercept = target_mean if fit_intercept else np.zeros_like(target_mean)
         return cls(mean, weights.astype(np.float32), intercept, ridge)
 
-    def project(self, features: Features, modality: str) -> npt.NDArray[np.float32]:
+    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start, stop, values in self._values(features, modality):
+        for start, stop, values in self._values(features, modality, workers):
             projections[start:stop] = values
         return projections
 
-    def encode(self, features: Features, modality: str) -> Codes:
+    def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
         codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, stop, values in self._values(features, modality):
+        for start, stop, values in self._values(features, modality, workers):
             _kernels.pack_signs(values, codes[start:stop])
         return codes
 
-    def _values(self, features: Features, modality: str) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
+    def _values(
+        self, features: Features, modality: str, workers: Workers
+    ) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
         """Yield bounds and ``x @ weights + offset`` for chunks of rows, with signs free of rounding."""
-        dtype = np.float64 if sp.issparse(features) else compute_dtype(features.dtype)
+        compute = self._sparse_values if sp.issparse(features) else self._dense_values
+        for start, stop, values in compute(features, workers):
+            # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
+            if not np.isfinite(values).all():
+                raise_if_not_finite(features, modality)
+            yield start, stop, values
+
+    def _dense_values(self, features: Features, workers: Workers) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
+        dtype = compute_dtype(features.dtype)
         weights = self.weights.astype(dtype)
         weights_by_bit = np.ascontiguousarray(self.weights.T)
         weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
         rounding = (self.n_features + 4) * float(np.finfo(dtype).eps)
         for start, stop in row_chunks(features, self.n_bits):
-            if sp.issparse(features):  # row by row and in double precision already
-                values = np.asarray(features[start:stop].astype(dtype) @ weights) + self.offset
-            else:
-                rows = np.ascontiguousarray(features[start:stop], dtype)
-                values = rows @ weights
-                _kernels.finish_products(rows, weights_by_bit, self.offset, weight_norms, rounding, values)
-            # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
-            if not np.isfinite(values).all():
-                raise_if_not_finite(features, modality)
+            rows = np.ascontiguousarray(features[start:stop], dtype)
+            values = rows @ weights
+            arguments = (rows, weights_by_bit, self.offset, weight_norms, rounding, values)
+            workers.map_blocks(
+                functools.partial(_kernels.finish_products, *arguments),
+                stop - start,
+                workers.even_block(stop - start, self.n_features + self.n_bits),
+            )
+            yield start, stop, values
+
+    def _sparse_values(self, features: sp.csr_array, workers: Workers) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
+        for start, stop in row_chunks(features, self.n_bits):
+            values = np.empty((stop - start, self.n_bits), np.float32)
+            starts = features.indptr[start : stop + 1]
+            arguments = (starts, features.indices, features.data, self.weights, self.offset, values)
+            cost = self.n_bits * (1 + (starts[-1] - starts[0]) / max(stop - start, 1))
+            workers.map_blocks(
+                functools.partial(_kernels.sparse_products, *arguments),
+                stop - start,
+                workers.even_block(stop - start, cost),
+            )
             yield start, stop, values
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:

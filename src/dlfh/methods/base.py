@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
 import dlfh
-from dlfh._parallel import blas_threads, resolve_n_jobs
+from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.hashing import LinearHash
@@ -103,8 +103,8 @@ class CrossModalHasher(BaseEstimator, ABC):
         ndarray of uint8, shape (n, ceil(n_bits / 8))
         """
         hash_function, matrix = self._for_modality(modality, features)
-        with blas_threads(self.n_jobs):
-            return hash_function.encode(matrix, modality)
+        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
+            return hash_function.encode(matrix, modality, workers)
 
     def project(self, modality: str, features: Any) -> npt.NDArray[np.float32]:
         """Return the real values whose signs are the code, for asymmetric ranking.
@@ -119,8 +119,8 @@ class CrossModalHasher(BaseEstimator, ABC):
         ndarray of float32, shape (n, n_bits)
         """
         hash_function, matrix = self._for_modality(modality, features)
-        with blas_threads(self.n_jobs):
-            return hash_function.project(matrix, modality)
+        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
+            return hash_function.project(matrix, modality, workers)
 
     def _for_modality(self, modality: str, features: Any) -> tuple[LinearHash, Features]:
         self._check_fitted()

@@ -1,0 +1,38 @@
+"""Tables between markers in a document: `<!-- name -->` ... `<!-- /name -->`."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from pathlib import Path
+
+
+def fill(document: Path, tables: dict[str, str]) -> None:
+    """Replace what stands between a table's markers in the document."""
+    text = document.read_text(encoding="utf-8")
+    for name, table in tables.items():
+        start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+        if text.count(start) != 1 or text.count(end) != 1:
+            raise SystemExit(f"{document} has no place for the table {name!r}")
+        pattern = re.escape(start) + ".*?" + re.escape(end)
+        text = re.sub(pattern, lambda _, t=table, a=start, b=end: f"{a}{t}\n{b}", text, flags=re.DOTALL)
+    document.write_text(text, encoding="utf-8")
+
+
+def machine() -> str:
+    """Describe the machine: processor, cores, system, versions."""
+    import numba
+    import numpy
+    import scipy
+
+    model = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
+        model = found[1] if found else model
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{model}, {cores} cores, {platform.system()}, Python {platform.python_version()}, "
+        f"NumPy {numpy.__version__}, SciPy {scipy.__version__}, Numba {numba.__version__}"
+    )

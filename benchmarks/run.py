@@ -1,0 +1,276 @@
+"""Speed and memory, as ratios measured side by side in one run.
+
+python benchmarks/run.py fit          # against the cost of the Gram matrices, and the transcription
+python benchmarks/run.py pointwise    # the paper's own algorithm against the transcription
+python benchmarks/run.py growth       # time and memory at 10k, 100k and 1M points
+python benchmarks/run.py map          # MAP against the usual loop
+python benchmarks/run.py encode       # encoding against the bare matrix product
+python benchmarks/run.py compile      # what compiling costs, once
+python benchmarks/run.py all --write docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from dlfh import DLFH
+from dlfh._parallel import Workers
+from dlfh.codes import unpack
+from dlfh.datasets import Paired, make_paired
+from dlfh.factorization import LatentFactorModel, Rows, factorize, random_start
+from dlfh.metrics import average_precisions
+from dlfh.supervision import LabelSets
+from report import fill, machine
+from transcription import learn
+
+NUS_WIDE_POINTS = 184_710
+
+
+def nus_wide_shaped(n_points: int = NUS_WIDE_POINTS) -> Paired:
+    """Generate data of NUS-WIDE's shape: 500-D dense, 1000-D with 7 words a point, 10 labels, 700 sets."""
+    return make_paired(n_points, n_labels=10, n_label_sets=700, image_features=500, text_features=1000, random_state=0)
+
+
+def seconds(function: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    function()
+    return time.perf_counter() - began
+
+
+def interleaved(*functions: Callable[[], object], rounds: int = 5) -> list[float]:
+    """Time functions in turn, so that noise hits all alike; return their medians."""
+    for function in functions:
+        function()  # compile, and touch the memory
+    times = [[seconds(function) for function in functions] for _ in range(rounds)]
+    return [float(median) for median in np.median(times, axis=0)]
+
+
+def transcription_seconds(labels: np.ndarray, n_bits: int, max_iter: int, timed_points: int) -> float:
+    """Time one iteration on the first points and scale it linearly to all points and iterations."""
+    subset = labels[:timed_points]
+    spent = min(seconds(lambda: learn(subset, n_bits, 1, n_bits, 8.0, 0)) for _ in range(2))
+    return spent * max_iter * len(labels) / len(subset)
+
+
+def bench_fit() -> list[tuple[str, str]]:
+    data = nus_wide_shaped()
+    X, Y = data.modalities["image"], data.modalities["text"]
+
+    def gram_matrices() -> None:
+        X.T @ X
+        (Y.T @ Y).toarray()
+
+    model = DLFH(64, random_state=0)
+    floor, fit = interleaved(gram_matrices, lambda: model.fit(data.modalities, data.labels))
+    plain = transcription_seconds(data.labels.toarray(), 64, 30, timed_points=20_000)
+    return [
+        ("the two Gram matrices alone (NumPy and SciPy, float32)", f"{floor:.2f} s"),
+        ("fit: 184,710 points, 64 bits, default parameters", f"{fit:.2f} s"),
+        ("**fit / Gram matrices**", f"**{fit / floor:.2f} ×**"),
+        (
+            "transcription of the paper's loop (T = 30, m = 64), code learning alone, from 20,000 points",
+            f"{plain:.0f} s",
+        ),
+        ("**transcription / fit**", f"**{plain / fit:.0f} ×**"),
+    ]
+
+
+def bench_pointwise() -> list[tuple[str, str]]:
+    labels = make_paired(20_000, n_labels=24, n_label_sets=2000, random_state=0).labels.toarray()
+    sets = LabelSets.from_labels(labels)
+    rows = Rows.of_points(sets)
+
+    def ours() -> None:
+        rng = np.random.default_rng(0)
+        with Workers() as workers:
+            factorize(
+                LatentFactorModel(64, 8.0),
+                rows,
+                random_start(rows, 2, 64, rng),
+                max_iter=30,
+                sample_size=64,
+                rng=rng,
+                workers=workers,
+            )
+
+    (fast,) = interleaved(ours)
+    plain = transcription_seconds(labels, 64, 30, timed_points=20_000)
+    return [
+        (
+            "transcription of the paper's loop, 20,000 points, T = 30, m = c = 64 (one iteration timed)",
+            f"{plain:.1f} s",
+        ),
+        ('`init="random"`, the same setting, code learning alone', f"{fast:.2f} s"),
+        ("**transcription / ours**", f"**{plain / fast:.0f} ×**"),
+    ]
+
+
+GROWTH = """
+import sys, time
+sys.path.insert(0, sys.argv[2])
+from run import DLFH, make_paired, nus_wide_shaped
+
+def peak():
+    status = open("/proc/self/status").read()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+small = make_paired(2000, random_state=0)
+DLFH(64).fit(small.modalities, small.labels)  # compile, load libraries
+data = nus_wide_shaped(int(sys.argv[1]))
+X, Y, L = data.modalities["image"], data.modalities["text"], data.labels
+size = sum(a.nbytes for a in (X, Y.data, Y.indices, Y.indptr, L.data, L.indices, L.indptr)) / 2**20
+open("/proc/self/clear_refs", "w").write("5")  # peak memory starts anew
+began = time.perf_counter()
+DLFH(64, random_state=0).fit(data.modalities, data.labels)
+print(time.perf_counter() - began, size, peak())
+"""
+
+
+def bench_growth() -> list[tuple[str, str]]:
+    if not Path("/proc/self/clear_refs").exists():
+        return [("growth", "needs Linux, to measure peak memory")]
+    rows = []
+    for n_points in (10_000, 100_000, 1_000_000):
+        command = [sys.executable, "-c", GROWTH, str(n_points), str(Path(__file__).parent)]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        spent, size, peak = map(float, printed.split())
+        allowed = 1.3 * size + 300
+        rows.append(
+            (
+                f"{n_points:,} points",
+                f"{spent:.2f} s, {1e6 * spent / n_points:.1f} µs a point; input {size:,.0f} MB, peak {peak:,.0f} MB "
+                f"in all = {peak / allowed:.2f} × (1.3 × input + 300 MB)",
+            )
+        )
+    return rows
+
+
+def bench_map() -> list[tuple[str, str]]:
+    rng = np.random.default_rng(0)
+    data = make_paired(102_000, n_labels=24, n_label_sets=1000, image_features=1, random_state=0)
+    labels = data.labels.toarray()
+    query_labels, item_labels = labels[:2000], labels[2000:]
+    queries, items = rng.integers(0, 256, (2000, 8), np.uint8), rng.integers(0, 256, (100_000, 8), np.uint8)
+    query_signs = unpack(queries, 64).astype(np.float32)
+    item_signs = unpack(items, 64).astype(np.float32)
+    query_floats, item_floats = query_labels.astype(np.float32), item_labels.astype(np.float32)
+    timed = 100
+
+    def usual_loop() -> np.ndarray:
+        values = []
+        for i in range(timed):
+            distances = 0.5 * (64 - query_signs[i] @ item_signs.T)
+            relevant = (item_floats @ query_floats[i]) > 0
+            ranked = relevant[np.argsort(distances, kind="stable")]
+            ranks = np.flatnonzero(ranked) + 1
+            values.append(np.mean(np.arange(1, len(ranks) + 1) / ranks))
+        return np.array(values)
+
+    def ours() -> np.ndarray:
+        return average_precisions(queries, items, query_labels, item_labels)
+
+    difference = float(np.abs(usual_loop() - ours()[:timed]).max())
+    projections = rng.standard_normal((2000, 64), dtype=np.float32)
+    loop, fast, asymmetric = interleaved(
+        usual_loop, ours, lambda: average_precisions(projections, items, query_labels, item_labels)
+    )
+    loop *= len(queries) / timed
+    return [
+        (
+            "the usual loop: matrix product, stable argsort, 2,000 queries × 100,000 codes (100 queries timed)",
+            f"{loop:.1f} s",
+        ),
+        ("`mean_average_precision`, Hamming", f"{fast:.2f} s"),
+        ("**usual loop / Hamming**", f"**{loop / fast:.0f} ×**, largest difference {difference:.0e}"),
+        ("`mean_average_precision`, asymmetric", f"{asymmetric:.2f} s"),
+    ]
+
+
+def bench_encode() -> list[tuple[str, str]]:
+    data = nus_wide_shaped()
+    rows = []
+    model = DLFH(64, random_state=0, max_iter=5).fit(data.modalities, data.labels)
+    for name, kind in (("image", "dense, 500-D"), ("text", "sparse, 1000-D")):
+        features = data.modalities[name]
+        weights = model.hash_functions_[name].weights
+        product, encode = interleaved(
+            lambda x=features, w=weights: x @ w, lambda x=features, name=name: model.encode(name, x)
+        )
+        rows.append((f"bare matrix product, 184,710 points, {kind}, 64 bits", f"{product:.3f} s"))
+        rows.append((f"`encode`, {kind}", f"{encode:.3f} s"))
+        rows.append((f"**speed of `encode` / speed of the product, {kind}**", f"**{product / encode:.2f}**"))
+    return rows
+
+
+COMPILE = """
+import time
+from dlfh import DLFH, _compile
+from dlfh.datasets import make_paired
+from dlfh.metrics import mean_average_precision
+spent, real = [], _compile.Kernel._compile
+def timed(self, types):
+    began = time.perf_counter()
+    real(self, types)
+    spent.append(time.perf_counter() - began)
+_compile.Kernel._compile = timed
+data = make_paired(300, random_state=0)
+model = DLFH(16, random_state=0, n_jobs=1).fit(data.modalities, data.labels)
+codes = model.encode("image", data.modalities["image"])
+mean_average_precision(codes, model.codes_["text"], data.labels, data.labels, n_jobs=1)
+projections = model.project("text", data.modalities["text"])
+mean_average_precision(projections, codes, data.labels, data.labels, n_jobs=1)
+print(sum(spent))
+"""
+
+
+def bench_compile() -> list[tuple[str, str]]:
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"NUMBA_CACHE_DIR": cache}
+        runs = [
+            float(subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True, stdout=-1).stdout)
+            for _ in range(2)
+        ]
+    return [
+        ("compiling all that fit, encode and both rankings need, nothing cached", f"{runs[0]:.1f} s"),
+        ("loading the same from the cache", f"{runs[1]:.2f} s"),
+    ]
+
+
+BENCHMARKS = {
+    "fit": bench_fit,
+    "pointwise": bench_pointwise,
+    "growth": bench_growth,
+    "map": bench_map,
+    "encode": bench_encode,
+    "compile": bench_compile,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", choices=(*BENCHMARKS, "all"))
+    parser.add_argument("--write", type=Path, help="fill the tables into this document")
+    options = parser.parse_args()
+    tables = {"machine": machine()}
+    print(tables["machine"])
+    for name in BENCHMARKS if options.which == "all" else [options.which]:
+        lines = BENCHMARKS[name]()
+        tables[name] = "\n".join(
+            ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
+        )
+        print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
+    if options.write:
+        fill(options.write, tables)
+
+
+if __name__ == "__main__":
+    main()
