@@ -33,8 +33,8 @@ format: $(READY)  ## Put the code in the project's format
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: $(READY)  ## Measure speed and memory, as ratios
-	$(RUN) benchmarks/run.py all
+bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.md
+	$(RUN) benchmarks/run.py all --write docs/performance.md
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --write docs/defaults.md

@@ -190,6 +190,26 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
     return "\n".join(lines)
 
 
+def readme_table(final: str) -> str:
+    """Pick the README's rows from the final table: 16 and 64 bits, Hamming beside asymmetric."""
+    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in final.splitlines()]
+    cell_of = {(row[0], row[1], row[2]): dict(zip(header, row, strict=True)) for row in rows}
+    columns = [(p, d) for p in ("learned", "hashed") for d in ("I→T", "T→I")]
+    lines = [
+        "| data | bits | setting | " + " | ".join(f"{d}, {p}" for p, d in columns) + " |",
+        "|---|---|---|" + "---|" * len(columns),
+    ]
+    for name, n_bits in product(("Wiki", "IAPR TC-12"), ("16", "64")):
+        for label, setting, ranking in (
+            ("paper", "paper", "Hamming"),
+            ("default", "default", "Hamming"),
+            ("default, asymmetric", "default", "asymmetric"),
+        ):
+            cells = [cell_of[name, n_bits, setting][f"{d}, {p}, {ranking}"].lstrip("0")[:4] for p, d in columns]
+            lines.append(f"| {name} | {n_bits} | {label} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def picture(results: dict[Any, np.ndarray], path: Path) -> None:
     import matplotlib
 
@@ -245,6 +265,8 @@ def main() -> None:
         tables["ridge"] = ridge_grid(validation, options.grid_seeds)
     if options.write:
         fill(options.write, tables)
+        if "final" in tables:
+            fill(options.write.parent.parent / "README.md", {"readme": readme_table(tables["final"])})
     else:
         print("\n\n".join(tables.values()))
 

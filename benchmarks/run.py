@@ -270,6 +270,10 @@ def main() -> None:
         print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
     if options.write:
         fill(options.write, tables)
+        if options.which == "all":
+            ratios = [line for table in tables.values() for line in table.splitlines() if line.startswith("| **")]
+            speed = "\n".join(["| what | measured |", "|---|---|", *ratios])
+            fill(options.write.parent.parent / "README.md", {"speed": speed})
 
 
 if __name__ == "__main__":

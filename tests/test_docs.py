@@ -1,0 +1,112 @@
+"""README and docs: every snippet runs, every public name is documented, tables agree."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dlfh
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MODULES = ("", ".metrics", ".codes", ".datasets", ".supervision", ".factorization", ".hashing", ".persistence")
+
+
+def snippets(document: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if snippets(d)], ids=lambda d: d.name)
+def test_snippets_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for snippet in snippets(document):
+        exec(compile(snippet, str(document), "exec"), namespace)
+
+
+def test_the_readme_and_the_guide_have_snippets() -> None:
+    assert len(snippets(ROOT / "README.md")) == 1
+    assert len(snippets(ROOT / "docs" / "guide.md")) >= 7
+
+
+def test_the_readmes_snippet_has_ten_lines_or_so_and_finds_what_it_should(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (snippet,) = snippets(ROOT / "README.md")
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 11
+    monkeypatch.chdir(tmp_path)
+    exec(snippet, {})
+    assert 0.6 < float(capsys.readouterr().out) < 1
+    assert (tmp_path / "model" / "config.json").exists()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_public_name_is_documented(module: str) -> None:
+    api = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    imported = importlib.import_module("dlfh" + module)
+    for name in imported.__all__:
+        if name == "__version__":
+            continue
+        assert f"`{name}`" in api, f"{name} is missing in docs/api.md"
+        value = getattr(imported, name)
+        if callable(value):
+            assert inspect.getdoc(value), f"{name} has no docstring"
+
+
+def test_links_within_the_docs_lead_somewhere() -> None:
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def table_rows(text: str) -> set[tuple[str, ...]]:
+    rows = re.findall(r"^\|(.+)\|$", text, re.MULTILINE)
+    return {tuple(cell.strip().replace("**", "") for cell in row.split("|")) for row in rows}
+
+
+def test_numbers_in_the_readme_are_those_of_the_docs() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    accuracy = re.search(r"<!-- readme -->\n(.*?)<!-- /readme -->", readme, re.DOTALL)
+    speed = re.search(r"<!-- speed -->\n(.*?)<!-- /speed -->", readme, re.DOTALL)
+    assert accuracy is not None
+    assert speed is not None
+    defaults = (ROOT / "docs" / "defaults.md").read_text(encoding="utf-8")
+    values = set(re.findall(r"\.\d\d\d", accuracy[1]))
+    assert len(values) > 20
+    assert values <= set(re.findall(r"\.\d\d\d", defaults))
+    performance = table_rows((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
+    ratios = table_rows(speed[1]) - {("what", "measured"), ("---", "---")}
+    assert len(ratios) >= 4
+    assert ratios <= performance
+
+
+def test_the_version_is_in_the_changelog() -> None:
+    assert f"## {dlfh.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_demo_runs() -> None:
+    result = subprocess.run(
+        [sys.executable, ROOT / "examples" / "demo.py"],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"},
+    )
+    assert "MAP over 2,000 unseen queries" in result.stdout
+    for value in re.findall(r"0\.\d\d\d", result.stdout)[1:]:
+        assert float(value) > 0.8
+
+
+def test_importing_the_library_does_not_compile_or_load_heavy_things() -> None:
+    program = "import sys, dlfh; print(sorted(sys.modules))"
+    modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    for heavy in ("torch", "matplotlib", "pandas", "rich.progress"):
+        assert f"'{heavy}'" not in modules
