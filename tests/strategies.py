@@ -27,7 +27,7 @@ class Problem:
         return random_start(rows, n_modalities, self.model.n_bits, self.rng)
 
 
-code_lengths = st.one_of(st.integers(1, 20), st.sampled_from([31, 63, 64, 65, 100, 128, 130]))
+code_lengths = st.one_of(st.integers(1, 20), st.sampled_from([31, 63, 64, 65, 100, 128, 130, 511, 512]))
 scales = st.floats(-4, np.log10(32)).map(lambda exponent: 10.0**exponent)
 seeds = st.integers(0, 2**32 - 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from dlfh import DLFH, InputError, NotFittedError
+from dlfh import DLFH, InputError, NotFittedError, _parallel
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired, make_paired
 from dlfh.metrics import mean_average_precision
@@ -60,7 +61,8 @@ def test_any_code_length(paired: Split, n_bits: int) -> None:
         np.testing.assert_array_equal(pack(projections), codes)
 
 
-def test_same_seed_same_codes_on_any_number_of_threads(paired: Split) -> None:
+def test_same_seed_same_codes_on_any_number_of_threads(paired: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_parallel, "_BLOCK_COST", 1.0)  # split even small work
     train, test = paired
     for init in ("labels", "random"):
         first = fit(train, init=init, n_jobs=1)
@@ -90,7 +92,7 @@ def test_codes_depend_on_labels_alone_in_any_form(paired: Split) -> None:
     train, _ = paired
     indicator = train.labels.toarray()
     expected = fit(train)
-    names = np.array([f"label {j}" for j in range(indicator.shape[1])])
+    names = np.array([f"label {j:03d}" for j in range(indicator.shape[1])])
     forms = [
         indicator.astype(bool),
         indicator.astype(float),
@@ -178,6 +180,100 @@ def test_input_is_left_as_it_is(paired: Split) -> None:
     assert (train.labels != labels).nnz == 0
 
 
+def messy_csr(seed: int, n: int = 50, d: int = 30) -> sp.csr_array:
+    """Return a CSR matrix with unsorted and repeated column indices."""
+    rng = np.random.default_rng(seed)
+    return sp.csr_array((rng.random(n * 6), rng.integers(0, d, n * 6), np.arange(n + 1) * 6), shape=(n, d))
+
+
+def test_messy_sparse_matrices_are_left_as_they_are_even_read_only_and_in_threads() -> None:
+    messy = messy_csr(0)
+    kept = [part.copy() for part in (messy.data, messy.indices, messy.indptr)]
+    for part in (messy.data, messy.indices, messy.indptr):
+        part.flags.writeable = False
+    labels = np.arange(50) % 4
+    model = DLFH(16, random_state=0, n_jobs=1).fit({"a": messy, "b": messy}, labels)
+    expected = model.encode("a", messy.toarray())
+    with ThreadPoolExecutor(4) as pool:
+        for codes in pool.map(lambda _: model.encode("a", messy), range(24)):
+            np.testing.assert_array_equal(codes, expected)
+    for before, after in zip(kept, (messy.data, messy.indices, messy.indptr), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("form", [sp.csc_array, sp.coo_array, sp.csr_matrix, sp.lil_array, sp.dok_array])
+def test_any_sparse_format(paired: Split, form: Any) -> None:
+    train, test = paired
+    model = fit(Paired(train.modalities | {"text": form(train.modalities["text"])}, train.labels))
+    assert_same_codes(model, fit(train))
+    text = test.modalities["text"]
+    np.testing.assert_array_equal(model.encode("text", form(text)), model.encode("text", text))
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.int64, np.float16, ">f4", np.longdouble])
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_any_type_of_number(dtype: Any, wide: bool, sparse: bool) -> None:
+    if sparse and dtype in (np.float16, ">f4"):
+        pytest.skip("SciPy has no sparse matrices of this type")
+    data = make_paired(n_points=80 if wide else 300, text_features=200, words_per_point=30, random_state=0)
+    text = (data.modalities["text"].toarray() > 0).astype(np.float64)
+    typed = sp.csr_array(text.astype(dtype)) if sparse else text.astype(dtype)
+    reference = fit(Paired({"image": data.modalities["image"], "text": text}, data.labels))
+    model = fit(Paired({"image": data.modalities["image"], "text": typed}, data.labels))
+    np.testing.assert_allclose(model.project("text", typed), reference.project("text", text), atol=2e-3)
+
+
+@pytest.mark.parametrize("n_bits", [np.uint8(16), np.int8(64), np.uint64(16), np.int64(16)])
+def test_numpy_integers_are_integers(paired: Split, n_bits: Any) -> None:
+    train, _ = paired
+    assert_same_codes(fit(train, n_bits), fit(train, int(n_bits)))
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e13, 1e300])
+@pytest.mark.parametrize("solver", ["stochastic", "full"])
+def test_any_positive_scale(paired: Split, scale: float, solver: Any) -> None:
+    model = fit(paired[0], scale=scale, solver=solver, track_objective=True, max_iter=3)
+    assert np.isfinite(model.objective_).all()
+
+
+def test_a_feature_of_another_magnitude_does_not_drown_the_others(paired: Split) -> None:
+    train, _ = paired
+    agreements = []
+    for factor in (1, 100, 10_000):
+        image = train.modalities["image"].astype(np.float64)
+        image[:, 0] *= factor
+        model = fit(Paired(train.modalities | {"image": image}, train.labels))
+        same = np.unpackbits(~(model.encode("image", image) ^ model.codes_["image"]))
+        agreements.append(same.mean())
+    assert min(agreements) > agreements[0] - 0.02
+
+
+@pytest.mark.parametrize("value", [0.1, 7.0, 1e6])
+@pytest.mark.parametrize("n", [12, 400])
+def test_constant_modalities_give_the_majority_code(value: float, n: int) -> None:
+    labels = np.arange(n) % 3
+    for constant in (
+        np.full((n, 20), value),
+        np.full((n, 20), value, np.float32),
+        sp.csr_array(np.full((n, 20), value)),
+    ):
+        model = DLFH(32, random_state=0).fit({"a": constant, "b": np.eye(3)[labels]}, labels)
+        majority = pack(model.hash_functions_["a"].intercept[None])
+        np.testing.assert_array_equal(model.encode("a", constant), np.repeat(majority, n, axis=0))
+
+
+def test_a_shared_code_is_one_code(paired: Split) -> None:
+    train, test = paired
+    for solver in ("stochastic", "full"):
+        model = fit(train, shared_code=True, solver=solver, scale=4.0, track_objective=True)
+        np.testing.assert_array_equal(model.codes_["image"], model.codes_["text"])
+        queries = model.encode("image", test.modalities["image"])
+        assert mean_average_precision(queries, model.codes_["text"], test.labels, train.labels) > 0.6
+        if solver == "full":
+            assert np.all(np.diff(model.objective_) >= -1e-9 * np.abs(model.objective_[:-1]))
+
+
 def test_read_only_and_memory_mapped_arrays(paired: Split, tmp_path: Any) -> None:
     train, test = paired
     np.save(tmp_path / "image.npy", train.modalities["image"])
@@ -247,6 +343,11 @@ def test_encode_before_fit() -> None:
         ({"n_jobs": 0}, "n_jobs must be a positive integer, -1 or None for all cores, got 0"),
         ({"n_jobs": 1.5}, "n_jobs must be a positive integer"),
         ({"random_state": "seed"}, "random_state must be"),
+        ({"random_state": -1}, "random_state must be"),
+        ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
+        ({"early_stopping": 1}, "early_stopping must be True or False, got 1"),
+        ({"hash_function": "cubic"}, "hash_function must be one of 'linear', 'kernel', 'kernel-ridge', 'deep'"),
+        ({"hash_function": {"image": "linear"}}, r"hash_function names the modalities \['image'\], but there are"),
     ],
 )
 def test_bad_parameters(paired: Split, parameters: dict[str, Any], message: str) -> None:
@@ -258,6 +359,7 @@ def test_bad_parameters(paired: Split, parameters: dict[str, Any], message: str)
 X, Y = np.ones((4, 3)), np.ones((4, 2))
 NAN, INFINITY = X.copy(), X.copy()
 NAN[2, 1], INFINITY[3, 0] = np.nan, np.inf
+HUGE = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +390,12 @@ NAN[2, 1], INFINITY[3, 0] = np.nan, np.inf
         ({1: X, 2: Y}, [0, 1, 0, 1], "modalities must be named by non-empty strings, got 1"),
         ({"image": X, "text": Y}, None, "DLFH learns from labels: pass labels to fit"),
         ({"image": X, "text": Y}, np.zeros((4, 2)), "labels are all empty"),
+        ({"image": 1e30 * HUGE, "text": Y}, [0, 1, 0, 1], "modality 'image' has values too large or too small"),
+        (
+            {"image": sp.csr_array(1e200 * HUGE.astype(np.float64)), "text": Y},
+            [0, 1, 0, 1],
+            "modality 'image' has values too large",
+        ),
     ],
 )
 def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
@@ -300,6 +408,8 @@ def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
     [
         ("sound", np.zeros((1, 3)), "unknown modality 'sound': this model knows 'image', 'text'"),
         ("image", np.zeros((1, 3)), "modality 'image' has 3 features but the model expects 64"),
+        (np.zeros((1, 64)), "image", "the modality's name comes first, then its features"),
+        ("image", np.full((1, 64), 1e300), "modality 'image' has values too large"),
         ("image", np.zeros(64), "pass a single point as x.reshape"),
         ("image", np.full((3, 64), np.nan), "modality 'image' has NaN or infinity in row 0"),
         ("text", sp.csr_array(np.full((3, 200), np.inf)), "modality 'text' has NaN or infinity in row 0"),

@@ -13,14 +13,14 @@ from sklearn.linear_model import Ridge
 
 from dlfh._parallel import Workers, blas_threads
 from dlfh.codes import pack, unpack
-from dlfh.hashing import LinearHash, Targets
+from dlfh.hashing import FitContext, LinearHash, LinearRidge, Targets
 from tests.strategies import seeds
 
 
 def fit(features: Any, targets: Targets, alpha: Any = 1.0, fit_intercept: bool = True) -> LinearHash:
     with Workers(2) as workers:
-        return LinearHash.fit(
-            features, targets, alpha=alpha, fit_intercept=fit_intercept, modality="image", workers=workers
+        return LinearRidge(alpha, fit_intercept=fit_intercept).fit(
+            features, targets, "image", FitContext(workers, seed=0)
         )
 
 

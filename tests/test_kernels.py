@@ -93,6 +93,36 @@ def test_update_of_rows(problem: Problem, kind: str) -> None:
     np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
 
 
+@given(problems(max_points=25), st.sampled_from(["labels", "random"]))
+def test_update_of_shared_rows(problem: Problem, kind: str) -> None:
+    rows, (codes, _), _ = gather(problem, kind)
+    n_bits, labels = problem.model.n_bits, problem.labels
+    lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
+    masks = np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    first = int(problem.rng.integers(0, n_bits))
+    outcomes = []
+    for module in (_kernels, _reference):
+        mine, my_words, my_masks = codes.copy(), by_word(codes).copy(), masks.copy()
+        flips = module.update_shared_rows(
+            mine,
+            mine.view(np.uint64),
+            rows.set_of_row,
+            rows.weights,
+            labels.starts,
+            labels.labels,
+            my_words,
+            my_masks,
+            *lists,
+            problem.model.sigmoid,
+            problem.model.unit_threshold,
+            first,
+            n_bits,
+        )
+        outcomes.append((flips, mine, my_words, my_masks))
+    for ours, theirs in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
 @given(problems(), st.sampled_from(["labels", "random"]))
 def test_count_of_pairs(problem: Problem, kind: str) -> None:
     rows, (codes, _), columns = gather(problem, kind)

@@ -217,6 +217,29 @@ def test_queries_without_a_relevant_item_count_as_zero_or_are_skipped() -> None:
     assert mean_average_precision(queries, items, ["y", "z"], ["a", "b"]) == 0.0
 
 
+def test_queries_or_items_without_any_label_are_relevant_to_nothing() -> None:
+    queries, items = pack([[1, 1]]), pack([[1, 1], [1, -1]])
+    for none in ([[]], np.zeros((1, 3)), sp.csr_array((1, 3))):
+        labels = [["a"], ["b"]] if isinstance(none, list) else np.eye(2, 3)
+        assert mean_average_precision(queries, items, none, labels) == 0.0
+    assert mean_average_precision(queries, items, [["a"]], [[], []]) == 0.0
+
+
+def test_the_scale_of_projections_does_not_matter() -> None:
+    _, items, *labels = scene(5)
+    projections = np.random.default_rng(5).standard_normal((5, 10))
+    expected = mean_average_precision(projections, items, *labels)
+    for factor in (1e-200, 1e-30, 2.0, 1e30, 1e200):
+        assert mean_average_precision(factor * projections, items, *labels) == pytest.approx(expected, abs=1e-6)
+
+
+def test_extreme_grades() -> None:
+    queries, items = pack([[1, 1]]), pack([[1, 1], [1, -1]])
+    with pytest.raises(InputError, match='too large for gain="exponential"'):
+        ndcg(queries, items, relevance=np.array([[2000.0, 1.0]]))
+    assert ndcg(queries, items, relevance=np.array([[1e-17, 0.0]]), gain="linear") == 1.0
+
+
 def test_two_meanings_of_a_cut_ranking() -> None:
     queries, items = pack([[1, 1, 1]]), pack([[1, 1, 1], [1, 1, -1], [1, -1, -1], [-1, -1, -1]])
     labels = (["a"], ["a", "b", "a", "a"])
@@ -273,3 +296,7 @@ def test_bad_relevance(relevance: Any, message: str) -> None:
 def test_ranks_beyond_the_database_are_refused() -> None:
     with pytest.raises(InputError, match="a rank must be a whole number from 1 to 60, got 61"):
         precision_at(*scene(0), k=61)
+    with pytest.raises(InputError, match="no rank is given"):
+        precision_at(*scene(0), k=[])
+    with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 16, got 0"):
+        precision_recall_by_radius(*scene(0), n_bits=0)

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import dlfh
-from dlfh import DLFH, ModelError, load
+from dlfh import DLFH, InputError, ModelError, load
 from dlfh.datasets import Paired
+from dlfh.persistence import read_model, write_model
 
 Split = tuple[Paired, Paired]
 
@@ -30,6 +31,10 @@ def model(paired: Split) -> DLFH:
 def folder(model: DLFH, tmp_path: Path) -> Path:
     model.save(tmp_path / "model")
     return tmp_path / "model"
+
+
+def visible(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
 
 
 def test_a_loaded_model_encodes_bit_for_bit_the_same(model: DLFH, folder: Path, paired: Split) -> None:
@@ -50,8 +55,9 @@ def test_a_loaded_model_encodes_bit_for_bit_the_same(model: DLFH, folder: Path, 
 
 def test_saving_a_loaded_model_writes_the_same_files(folder: Path, tmp_path: Path) -> None:
     load(folder).save(tmp_path / "again")
-    ours = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert ours == {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
+    again = tmp_path / "again"
+    assert visible(folder) == visible(again)
+    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in visible(folder))
 
 
 def test_a_model_loads_in_another_process(folder: Path, model: DLFH, paired: Split, tmp_path: Path) -> None:
@@ -71,7 +77,7 @@ def test_saving_replaces_an_older_model_and_leaves_nothing_else(folder: Path, pa
     other = DLFH(8, random_state=0, max_iter=2).fit(train.modalities, train.labels)
     other.save(folder)
     assert load(folder).n_bits == 8
-    assert len(list(folder.iterdir())) == 2
+    assert len(visible(folder)) == 2
 
 
 def test_names_with_slashes_and_numpy_parameters_survive(paired: Split, tmp_path: Path) -> None:
@@ -111,10 +117,10 @@ def test_a_crash_while_saving_leaves_the_old_model_or_the_new_one(
     monkeypatch.undo()
     assert load(folder).n_bits in (8, 20)
     assert load(folder).n_bits == (20 if crash_at < 5 else 8)
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+    assert {path.name for path in folder.iterdir()} - visible(folder) == {".lock"}
     new.save(folder)
     assert load(folder).n_bits == 8
-    assert len(list(folder.iterdir())) == 2
+    assert len(visible(folder)) == 2
 
 
 KILLED = """
@@ -139,8 +145,104 @@ def test_a_killed_save_leaves_the_old_model(folder: Path, model: DLFH, at: int) 
     result = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(at)], check=False)
     assert result.returncode == -9
     assert len(load(folder).codes_["image"]) == 600
+    assert list(folder.glob(".saving-*"))
     model.save(folder)
     assert len(load(folder).codes_["image"]) == 600
+    assert not list(folder.glob(".saving-*"))
+    assert len(visible(folder)) == 2
+
+
+def test_a_crash_in_the_first_save_does_not_block_the_folder(
+    model: DLFH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.replace, []
+
+    def replace(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path / "model")
+    monkeypatch.undo()
+    with pytest.raises(ModelError, match="is not a model"):
+        load(tmp_path / "model")
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").n_bits == 20
+
+
+SAVER = """
+import sys
+from dlfh import load
+model = load(sys.argv[1])
+for turn in range(40):
+    model.codes_ = {name: codes[: 100 + turn + int(sys.argv[2])] for name, codes in model.codes_.items()}
+    model.save(sys.argv[1])
+"""
+
+
+def test_processes_that_save_and_load_at_once_always_find_a_whole_model(folder: Path) -> None:
+    savers = [subprocess.Popen([sys.executable, "-c", SAVER, str(folder), str(50 * i)]) for i in range(3)]
+    loads = 0
+    while any(saver.poll() is None for saver in savers):
+        load(folder)
+        loads += 1
+    assert [saver.returncode for saver in savers] == [0, 0, 0]
+    assert loads > 0
+    load(folder)
+    assert len(visible(folder)) == 2
+
+
+def test_files_follow_the_umask(model: DLFH, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        model.save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    for name in visible(tmp_path / "model"):
+        assert (tmp_path / "model" / name).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_model_whose_bits_were_changed_is_not_saved(model: DLFH, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not have codes of 16 bits: was n_bits changed"):
+        model.set_params(n_bits=16).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def rewrite_arrays(folder: Path, changes: dict[str, Any]) -> None:
+    config, stored = read_model(folder)
+    for name, array in changes.items():
+        if array is None:
+            del stored[name]
+        else:
+            stored[name] = array
+    write_model(folder, {k: v for k, v in config.items() if k not in ("arrays", "format")}, stored)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hash/image/offset": np.zeros(1)},
+        {"hash/image/offset": np.zeros(20, np.float32)},
+        {"hash/image/weights": np.zeros(20, np.float32)},
+        {"hash/image/alpha": np.zeros(0)},
+        {"hash/image/mean": None},
+        {"codes/image": np.zeros(600, np.uint8)},
+        {"codes/image": np.zeros((600, 3), np.int64)},
+        {"fitted/flips_": None},
+    ],
+)
+def test_crafted_arrays_are_refused(folder: Path, changes: dict[str, Any]) -> None:
+    rewrite_arrays(folder, changes)
+    with pytest.raises(ModelError, match="is damaged"):
+        load(folder)
+
+
+def test_arrays_cannot_replace_methods(folder: Path) -> None:
+    rewrite_arrays(folder, {"fitted/encode": np.zeros(3)})
+    assert callable(load(folder).encode)
 
 
 def edit_config(folder: Path, **changes: Any) -> None:
@@ -222,7 +324,9 @@ def test_a_newer_version(folder: Path) -> None:
         ({"modalities": 3}, "is damaged"),
         ({"arrays": None}, r"is damaged: config\.json does not name its arrays"),
         ({"arrays": {"file": "../../etc/passwd", "sha256": ""}}, "names arrays outside its folder"),
-        ({"format_version": "1"}, "has format version 1"),
+        ({"arrays": {"file": "..", "sha256": ""}}, "names arrays outside its folder"),
+        ({"arrays": {"file": "arrays-\0.safetensors", "sha256": ""}}, "names arrays outside its folder"),
+        ({"format_version": "1"}, "is damaged: its format version is '1'"),
     ],
 )
 def test_edited_configurations(folder: Path, changes: dict[str, Any], message: str) -> None:
@@ -235,6 +339,11 @@ def test_saving_where_something_else_is(model: DLFH, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("hello")
     with pytest.raises(ModelError, match="it is a file, not a folder"):
         model.save(tmp_path / "file")
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match=r"its config\.json is of something else"):
+        model.save(tmp_path / "bert")
+    assert "bert" in (tmp_path / "bert" / "config.json").read_text()
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "cat.jpg").write_text("meow")
     with pytest.raises(ModelError, match="the folder is not empty and holds no model"):

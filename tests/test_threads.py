@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from dlfh import DLFH, InputError
+from dlfh import DLFH, InputError, _parallel
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh.datasets import make_paired
 from dlfh.metrics import mean_average_precision
@@ -27,6 +28,12 @@ def whole_job(seed: int, n_jobs: int | None = 2) -> tuple[bytes, bytes, float]:
     codes = model.encode("text", test.modalities["text"])
     value = mean_average_precision(codes, model.codes_["image"], test.labels, train.labels, n_jobs=n_jobs)
     return model.codes_["image"].tobytes(), codes.tobytes(), value
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Split even small work over the threads."""
+    monkeypatch.setattr(_parallel, "_BLOCK_COST", 1.0)
 
 
 def test_python_threads_may_do_everything_at_once() -> None:
@@ -93,8 +100,20 @@ def test_overlapping_limits_take_the_smallest_and_end_where_they_began() -> None
         seen.append(blas_thread_counts())
         second.set()
         thread.join()
-    assert seen[0] == {1}
+    assert seen == [{1}, {2}]
     assert blas_thread_counts() == before
+
+
+def test_a_forked_child_is_free_of_its_parents_limits() -> None:
+    if not hasattr(os, "fork"):
+        pytest.skip("this system cannot fork")
+    before = blas_thread_counts()
+    with blas_threads(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if blas_thread_counts() == before else 1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def test_no_more_threads_run_than_asked_for() -> None:

@@ -5,13 +5,13 @@
 32
 """
 
-__version__ = "0.1.0"
-
+from dlfh._version import __version__
 from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError
-from dlfh.methods import DLFH, CrossModalHasher, load
+from dlfh.methods import DLFH, KDLFH, CrossModalHasher, load
 
 __all__ = [
     "DLFH",
+    "KDLFH",
     "CrossModalHasher",
     "DLFHError",
     "InputError",

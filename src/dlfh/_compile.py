@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,12 +17,13 @@ logger = logging.getLogger("dlfh")
 ANNOUNCE_AFTER = 1.0
 
 _announced = threading.Event()
+_seconds_spent = 0.0
 
 
 def _announce() -> None:
     if not _announced.is_set():
         _announced.set()
-        logger.warning("compiling the kernels for this machine: once, a few seconds, then cached on disk")
+        logger.warning("compiling the kernels for this machine: a few seconds, once where the disk can cache them")
 
 
 def _jit(function: Callable[..., Any]) -> Any:
@@ -61,10 +63,13 @@ class Kernel:
         return self._dispatcher(*arguments)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
-        timer = threading.Timer(ANNOUNCE_AFTER, _announce)
+        global _seconds_spent
+        timer = threading.Timer(max(0.0, ANNOUNCE_AFTER - _seconds_spent), _announce)
         timer.daemon = True
         timer.start()
+        began = time.perf_counter()
         try:
             self._dispatcher.compile(types)
         finally:
             timer.cancel()
+            _seconds_spent += time.perf_counter() - began

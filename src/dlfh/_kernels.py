@@ -136,6 +136,66 @@ def update_rows(
 
 
 @Kernel
+def update_shared_rows(
+    row_bytes,
+    row_words,
+    row_sets,
+    row_weights,
+    set_starts,
+    set_labels,
+    words,
+    masks,
+    list_starts,
+    list_members,
+    sigmoid,
+    unit_threshold,
+    first_bit,
+    last_bit,
+):
+    """Update bits of every row in turn against all other rows of the same codes; return the flips.
+
+    One code shared by the modalities: Theta = U U'. A row's Theta with itself does not depend on its code,
+    so its own column is left out, and since every row sees the rows before it as they are now, each step
+    is monotone. ``words`` and ``masks`` hold the codes by word and by bit, and are kept up to date.
+    """
+    n_rows = row_weights.size
+    similar = np.zeros(n_rows, np.int32)
+    distances = np.empty(n_rows, np.uint16)
+    residuals = np.empty(n_rows, np.int64)
+    total = row_weights.sum()
+    one = np.int32(ONE)
+    flips = 0
+    for i in range(n_rows):
+        _count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, similar)
+        _distances_to_all(row_words[i], words, distances)
+        for q in range(n_rows):
+            similar[q] = one if similar[q] > 0 else 0
+            residuals[q] = row_weights[q] * (similar[q] - sigmoid[distances[q]])
+        residuals[i] = 0
+        others = total - row_weights[i]
+        threshold = np.int64(np.ceil(others * unit_threshold)) + (others + 1) // 2
+        for k in range(first_bit, last_bit):
+            gradient = np.int64(0)
+            for q in range(n_rows):
+                gradient += (residuals[q] ^ masks[k, q]) - masks[k, q]
+            shift = 7 - (k & 7)
+            is_set = (row_bytes[i, k >> 3] >> shift) & 1
+            if (gradient + threshold < 0) if is_set else (gradient - threshold >= 0):
+                flips += 1
+                row_bytes[i, k >> 3] ^= 1 << shift
+                toward = -1 if is_set else 0
+                for q in range(n_rows):
+                    distances[q] += -1 if masks[k, q] == toward else 1
+                    residuals[q] = row_weights[q] * (similar[q] - sigmoid[distances[q]])
+                residuals[i] = 0
+                distances[i] = 0
+                masks[k, i] = toward
+        for w in range(words.shape[0]):
+            words[w, i] = row_words[i, w]
+    return flips
+
+
+@Kernel
 def count_pairs(
     row_words,
     row_sets,

@@ -119,6 +119,11 @@ class _BlasLimit:
                 self._before = None
             self._release_control()
 
+    def restore(self) -> None:
+        if self._before is not None:
+            self._release_control()
+            self._before.restore_original_limits()
+
     def _release_control(self) -> None:
         # threadpoolctl lets one thread set limits and ignores the others; the lock here does better.
         for library in self._controller().lib_controllers:
@@ -130,8 +135,10 @@ _blas_limit = _BlasLimit()
 
 
 def _reset_blas_limit() -> None:
+    """Forget, in a forked child, the limits of calls that the child does not run."""
     global _blas_limit
-    _blas_limit = _BlasLimit()
+    inherited, _blas_limit = _blas_limit, _BlasLimit()
+    inherited.restore()
 
 
 if hasattr(os, "register_at_fork"):

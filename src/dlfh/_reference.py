@@ -75,6 +75,44 @@ def update_rows(
     return flips
 
 
+def update_shared_rows(
+    row_bytes: Array,
+    row_words: Array,
+    row_sets: Array,
+    row_weights: Array,
+    set_starts: Array,
+    set_labels: Array,
+    words: Array,
+    masks: Array,
+    list_starts: Array,
+    list_members: Array,
+    sigmoid: Array,
+    unit_threshold: float,
+    first_bit: int,
+    last_bit: int,
+) -> int:
+    n_bits, n_rows = masks.shape
+    U = 2 * _bits(row_words, n_bits).astype(np.int64) - 1
+    L = _label_matrix(set_starts, set_labels, len(list_starts) - 1)[row_sets]
+    S = L @ L.T > 0
+    flips = 0
+    for i in range(n_rows):
+        others = np.arange(n_rows) != i
+        weight = int(row_weights[others].sum())
+        threshold = int(np.ceil(weight * unit_threshold)) + (weight + 1) // 2
+        for k in range(first_bit, last_bit):
+            A = sigmoid[(n_bits - U[others] @ U[i]) // 2].astype(np.int64)
+            gradient = (row_weights[others] * (S[i, others] * ONE - A)) @ U[others, k]
+            updated = 1 if gradient + threshold * U[i, k] >= 0 else -1
+            flips += int(updated != U[i, k])
+            U[i, k] = updated
+    packed = np.packbits(U > 0, axis=1)
+    row_bytes[:, : packed.shape[1]] = packed
+    words[:] = row_words.T
+    masks[:] = (U.T - 1) // 2
+    return flips
+
+
 def count_pairs(
     row_words: Array,
     row_sets: Array,

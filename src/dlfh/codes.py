@@ -20,8 +20,14 @@ Codes = npt.NDArray[np.uint8]
 
 
 def n_bytes(n_bits: int) -> int:
-    """Return how many bytes a code of ``n_bits`` takes."""
-    return -(-n_bits // 8)
+    """Return how many bytes a code of ``n_bits`` takes.
+
+    Examples
+    --------
+    >>> n_bytes(20)
+    3
+    """
+    return -(-int(n_bits) // 8)
 
 
 def pack(values: npt.ArrayLike) -> Codes:

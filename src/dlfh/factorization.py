@@ -22,7 +22,7 @@ from dlfh._parallel import Workers
 from dlfh.codes import Codes, by_word, n_bytes, pad_to_words, random_codes
 from dlfh.supervision import LabelSets
 
-__all__ = ["Factorization", "LatentFactorModel", "Rows", "factorize"]
+__all__ = ["Factorization", "LatentFactorModel", "Rows", "factorize", "random_start"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -59,8 +59,13 @@ class LatentFactorModel:
         with the table's rounding (half a unit per column) on top. A flip is then one that eq. (3) makes
         in exact arithmetic too, so the full solver is monotone whatever the rounding.
         """
-        bound = total_weight * self.scale / (4 * self.n_bits) * _kernels.ONE
-        return int(np.ceil(bound)) + (total_weight + 1) // 2
+        return int(np.ceil(total_weight * self.unit_threshold)) + (total_weight + 1) // 2
+
+    @property
+    def unit_threshold(self) -> float:
+        """The curvature bound for a single column: lambda / 4c in fixed point."""
+        # Residuals are less than 1: from 4 on nothing flips, whatever the scale.
+        return min(self.scale / (4 * self.n_bits), 4.0) * _kernels.ONE
 
     def log_likelihood(self, pair_counts: Integers) -> float:
         """Return eq. (1) from the counts of dissimilar and similar pairs at each distance."""
@@ -80,11 +85,13 @@ class Rows:
 
     @classmethod
     def of_points(cls, labels: LabelSets) -> Rows:
+        """Let every point be a row of its own."""
         n = labels.n_points
         return cls(labels, np.arange(n), labels.set_of_point, np.ones(n, np.int64))
 
     @classmethod
     def of_label_sets(cls, labels: LabelSets) -> Rows:
+        """Let every distinct label set be a row, weighted by its points."""
         return cls(labels, labels.set_of_point, np.arange(labels.n_sets), labels.counts)
 
     def __len__(self) -> int:
@@ -113,6 +120,11 @@ class Columns:
         return cls(gathered, weight, *lists)
 
 
+def _masks(codes: Codes, n_bits: int) -> npt.NDArray[np.int8]:
+    """Return, by bit and row, 0 for +1 and -1 for -1: x ^ mask - mask is x or -x."""
+    return np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+
+
 def update(
     model: LatentFactorModel,
     codes: Codes,
@@ -127,7 +139,7 @@ def update(
     of bits.
     """
     first_bit, last_bit = bits or (0, model.n_bits)
-    masks = np.unpackbits(columns.codes, axis=1, count=model.n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    masks = _masks(columns.codes, model.n_bits)
     words, column_words = codes.view(np.uint64), by_word(columns.codes)
     sigmoid, threshold = model.sigmoid, model.threshold(int(columns.weights.sum()))
 
@@ -157,14 +169,37 @@ def update(
     return sum(workers.map_blocks(update_block, len(rows), workers.even_block(len(rows), row_cost)))
 
 
+def update_shared(model: LatentFactorModel, codes: Codes, rows: Rows, bits: tuple[int, int] | None = None) -> int:
+    """Update one code shared by the modalities in place, row after row, against all other rows."""
+    first_bit, last_bit = bits or (0, model.n_bits)
+    labels = rows.labels
+    lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
+    flips: int = _kernels.update_shared_rows(
+        codes,
+        codes.view(np.uint64),
+        rows.set_of_row,
+        rows.weights,
+        labels.starts,
+        labels.labels,
+        by_word(codes),
+        _masks(codes, model.n_bits),
+        *lists,
+        model.sigmoid,
+        model.unit_threshold,
+        first_bit,
+        last_bit,
+    )
+    return flips
+
+
 def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Rows, workers: Workers) -> float:
     """Return eq. (1), summed over the pairs of modalities, exact but for one final rounding."""
     everything = np.arange(len(rows))
+    pairs = [(a, b) for a in range(len(codes)) for b in range(a + 1, len(codes))] or [(0, 0)]
     total = 0.0
-    for a in range(len(codes)):
-        for b in range(a + 1, len(codes)):
-            columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
-            total += model.log_likelihood(_count_pairs(model, codes[a], rows, columns, workers))
+    for a, b in pairs:
+        columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
+        total += model.log_likelihood(_count_pairs(model, codes[a], rows, columns, workers))
     return total
 
 
@@ -200,7 +235,7 @@ class Factorization:
     Attributes
     ----------
     codes : list of ndarray of uint8, one per modality
-        Packed codes of the rows.
+        Packed codes of the rows; a single array where the modalities share one code.
     rows : Rows
         What the rows stand for.
     flips : list of int
@@ -215,7 +250,12 @@ class Factorization:
     objective: list[float] = field(default_factory=list)
 
     def codes_of_points(self, modality: int) -> Codes:
-        return self.codes[modality][self.rows.row_of_point]
+        """Return the packed codes of every point."""
+        return self.codes_of_rows(modality)[self.rows.row_of_point]
+
+    def codes_of_rows(self, modality: int) -> Codes:
+        """Return the packed codes of every row."""
+        return self.codes[modality if len(self.codes) > 1 else 0]
 
 
 def factorize(
@@ -238,7 +278,8 @@ def factorize(
     model, rows
         The likelihood, and what the rows of the codes stand for.
     initial : list of ndarray of uint8, one per modality
-        Packed codes of the rows to start from; left as they are.
+        Packed codes of the rows to start from; left as they are. With a single array, the modalities
+        share one code, U = V.
     max_iter : int
         Number of iterations T; each updates every modality in turn.
     sample_size : int or None
@@ -257,7 +298,10 @@ def factorize(
     for _ in range(max_iter):
         flips = 0
         for a, code in enumerate(codes):
-            others = [other for b, other in enumerate(codes) if b != a]
+            if len(codes) == 1 and sample_size is None:
+                flips += update_shared(model, code, rows)
+                continue
+            others = [other for b, other in enumerate(codes) if b != a] or codes
             chosen, weights = zip(*(next(choose) for _ in others), strict=True)
             columns = Columns.gather(rows, list(chosen), list(weights), others)
             flips += update(model, code, rows, columns, workers)
@@ -286,6 +330,6 @@ def _sampled_columns(rows: Rows, sample_size: int, rng: np.random.Generator) -> 
         yield np.unique(row_in_order[places], return_counts=True)
 
 
-def random_start(rows: Rows, n_modalities: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
-    """Return independent uniformly random codes for every row of each modality."""
-    return [random_codes(rng, len(rows), n_bits) for _ in range(n_modalities)]
+def random_start(rows: Rows, n_codes: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
+    """Return independent uniformly random codes for every row, ``n_codes`` times."""
+    return [random_codes(rng, len(rows), n_bits) for _ in range(n_codes)]

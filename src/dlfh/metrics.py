@@ -252,7 +252,7 @@ def precision_recall_by_radius(
     """
     check_codes(queries, "queries")
     ranking = _Ranking.prepare(queries, database, query_labels, database_labels, relevance, "expected", n_jobs)
-    radii = np.arange((check_integer(n_bits, "n_bits", 1, ranking.n_bits) if n_bits else ranking.n_bits) + 1)
+    radii = np.arange((ranking.n_bits if n_bits is None else check_integer(n_bits, "n_bits", 1, ranking.n_bits)) + 1)
 
     def measure(block: _Ranked) -> Floats:
         assert block.runs is not None
@@ -319,8 +319,13 @@ def ndcg(
             found = (block.runs.gains / np.maximum(block.runs.sizes, 1) * weights).sum(axis=1)
         return np.where(best > 0, found / np.where(best > 0, best, 1), np.nan)
 
-    to_gain: Callable[[Any], Any] = np.exp2 if gain == "exponential" else (lambda grade: grade + 1)
-    return _mean(np.concatenate(list(ranking.measure(measure, np.float64, lambda g: to_gain(g) - 1))), empty)
+    def exponential(grades: Floats) -> Floats:
+        if grades.max() > 1000:
+            raise InputError(f'a grade of {grades.max():g} is too large for gain="exponential": use gain="linear"')
+        return np.exp2(grades) - 1
+
+    to_gain = exponential if gain == "exponential" else None
+    return _mean(np.concatenate(list(ranking.measure(measure, np.float64, to_gain))), empty)
 
 
 def _mean(values: Floats, empty: Empty) -> Any:
@@ -339,6 +344,8 @@ def _mean(values: Floats, empty: Empty) -> Any:
 
 def _check_ranks(k: Any, database: npt.ArrayLike) -> npt.NDArray[np.int64]:
     n_items = len(np.asarray(database))
+    if np.size(k) == 0:
+        raise InputError("no rank is given")
     return np.array([check_integer(rank, "a rank", 1, n_items) for rank in np.atleast_1d(k).tolist()], np.int64)
 
 
@@ -363,7 +370,8 @@ def _hits(
             starts = stops - block.runs.sizes
             share = block.runs.gains / np.maximum(block.runs.sizes, 1)
             hits = np.stack([(share * np.clip(rank - starts, 0, block.runs.sizes)).sum(axis=1) for rank in ranks], 1)
-        n_relevant = np.where(block.n_relevant() > 0, block.n_relevant(), np.nan)[:, None]
+        counts = block.n_relevant()[:, None]
+        n_relevant = np.where(counts > 0, counts, np.nan)
         return np.hstack([np.where(np.isnan(n_relevant), np.nan, hits), n_relevant])
 
     table = np.concatenate(list(ranking.measure(measure, np.uint8)))
@@ -429,7 +437,10 @@ class _Ranking:
                 )
             if not np.isfinite(asked).all():
                 raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(asked))[0][0]}")
-            asked = np.ascontiguousarray(asked, np.float32)
+            # The scale of a query does not change its ranking, and must not overflow single precision.
+            largest = np.abs(asked).max(axis=1, keepdims=True, initial=0)
+            exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
+            asked = np.ascontiguousarray(np.ldexp(asked, -exponents), np.float32)
         else:
             asked = check_codes(asked, "queries")
             if asked.shape[1] != items.shape[1]:
@@ -505,8 +516,8 @@ def _grades(
         return _grades_from_matrix(relevance, n_queries, n_items)
     if query_labels is None or database_labels is None:
         raise InputError("pass query_labels and database_labels, or relevance")
-    query_sets = LabelSets.from_labels(query_labels, name="query_labels")
-    item_sets = LabelSets.from_labels(database_labels, name="database_labels")
+    query_sets = LabelSets.from_labels(query_labels, name="query_labels", allow_empty=True)
+    item_sets = LabelSets.from_labels(database_labels, name="database_labels", allow_empty=True)
     for name, sets, n, what in (
         ("query_labels", query_sets, n_queries, "queries"),
         ("database_labels", item_sets, n_items, "database items"),

@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,11 @@ import safetensors
 import safetensors.numpy
 
 from dlfh.errors import ModelError
+
+try:
+    import fcntl
+except ImportError:  # Windows: one saver at a time is the user's to see to
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = ["FORMAT_VERSION", "read_model", "write_model"]
 
@@ -36,10 +43,6 @@ def write_model(
 ) -> None:
     """Write a model folder; an existing model there is replaced in one step."""
     path = Path(folder)
-    if path.exists() and not path.is_dir():
-        raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
-    if path.is_dir() and not (path / _CONFIG).exists() and any(_visible(path)):
-        raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
     payload = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     digest = hashlib.sha256(payload).hexdigest()
     array_file = f"arrays-{digest[:16]}.safetensors"
@@ -49,12 +52,42 @@ def write_model(
         "arrays": {"file": array_file, "sha256": digest},
     }
     text = json.dumps({**header, **config}, indent=2, sort_keys=True)
+    _check_place(path)
     path.mkdir(parents=True, exist_ok=True)
-    _replace(path / array_file, payload)
-    _replace(path / _CONFIG, text.encode())
-    for stale in path.glob("arrays-*.safetensors"):
-        if stale.name != array_file:
-            stale.unlink(missing_ok=True)
+    with _exclusive(path):
+        _check_place(path)
+        _replace(path / array_file, payload)
+        _replace(path / _CONFIG, text.encode())
+        for stale in (*path.glob("arrays-*.safetensors"), *path.glob(".saving-*")):
+            if stale.name != array_file:
+                stale.unlink(missing_ok=True)
+
+
+def _check_place(path: Path) -> None:
+    """Refuse to save over anything but a model, or what a crash left of one."""
+    if path.exists() and not path.is_dir():
+        raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
+    if not path.is_dir():
+        return
+    if (path / _CONFIG).exists():
+        try:
+            _read_config(path)
+        except ModelError as error:
+            if "is not a dlfh model" in str(error):
+                raise ModelError(f"cannot save a model in {path}: its {_CONFIG} is of something else") from None
+        return
+    names = [name for name in os.listdir(path) if not name.startswith(".")]
+    if any(not (name.startswith("arrays-") and name.endswith(".safetensors")) for name in names):
+        raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
+
+
+@contextmanager
+def _exclusive(path: Path) -> Iterator[None]:
+    """Let one process at a time save in a folder; readers need no lock."""
+    with open(path / ".lock", "a") as file:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield  # closing the file releases the lock
 
 
 def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -86,25 +119,32 @@ def _read_config(path: Path) -> dict[str, Any]:
         config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelError(f"{path} is not a model: it has no {_CONFIG}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except OSError:
+        raise ModelError(f"{path} is not a model: its {_CONFIG} cannot be read") from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
         raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} is of something else")
     version = config.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if not isinstance(version, int):
+        raise ModelError(f"model {path} is damaged: its format version is {version!r}")
+    if version > FORMAT_VERSION:
         raise ModelError(
             f"model {path} has format version {version}, and this dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
         )
     arrays = config.get("arrays")
     if not isinstance(arrays, dict) or not isinstance(arrays.get("file"), str) or "sha256" not in arrays:
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not name its arrays")
-    if Path(arrays["file"]).name != arrays["file"]:
+    if not re.fullmatch(r"arrays-[0-9a-f]+\.safetensors", arrays["file"]):
         raise ModelError(f"model {path} is damaged: {_CONFIG} names arrays outside its folder")
     return config
 
 
-def _visible(path: Path) -> list[str]:
-    return [name for name in os.listdir(path) if not name.startswith(".")]
+def _umask() -> int:
+    # There is no way to read it but to set it; it is put back at once.
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def _replace(target: Path, content: bytes) -> None:
@@ -112,6 +152,7 @@ def _replace(target: Path, content: bytes) -> None:
     descriptor, temporary = tempfile.mkstemp(prefix=".saving-", dir=target.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
+            os.chmod(temporary, 0o666 & ~_umask())
             file.write(content)
             file.flush()
             os.fsync(file.fileno())

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -61,18 +62,25 @@ class LabelSets:
         return len(self.counts)
 
     @classmethod
-    def from_labels(cls, labels: Any, *, name: str = "labels") -> LabelSets:
+    def from_labels(cls, labels: Any, *, name: str = "labels", allow_empty: bool = False) -> LabelSets:
         """Read labels in any of the supported forms.
 
         Parameters
         ----------
         labels : array-like or sparse matrix
             An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per
-            point (numbers or strings); or one list of labels per point (numbers or strings).
+            point (numbers or strings); or one list of labels per point (numbers or strings). Labels are
+            numbered by column, or in sorted order of their names.
         name : str
             What to call them in error messages.
+        allow_empty : bool
+            Whether it may be that no point has any label.
         """
         names, n_labels, starts, flat = _read(labels, name)
+        if len(starts) == 1:
+            raise InputError(f"{name} is empty")
+        if len(flat) == 0 and not allow_empty:
+            raise InputError(f"{name} are all empty: no point has any label, so nothing is similar")
         return cls._group(names, n_labels, starts, flat)
 
     @classmethod
@@ -111,6 +119,10 @@ def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers
     """Return names, number of labels, and the labels of each point as CSR."""
     if sp.issparse(labels):
         return _read_sparse(labels, name)
+    if isinstance(labels, np.matrix):
+        labels = np.asarray(labels)
+    if isinstance(labels, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array; use an empty list, or a row of zeros, for points without labels")
     if not isinstance(labels, np.ndarray):
         if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
             raise InputError(
@@ -122,9 +134,7 @@ def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers
             labels = list(labels)
             if not all(_is_scalar(label) for label in labels):
                 return _read_lists(labels, name)
-            kinds = {"text" if isinstance(label, str) else "number" for label in labels}
-            if len(kinds) > 1:
-                raise InputError(f"{name} mixes text and numbers: {_example_of_mixture(labels)}")
+            _sorted_names(set(labels), name)
             labels = np.asarray(labels)
     if labels.size == 0:
         raise InputError(f"{name} is empty")
@@ -142,15 +152,17 @@ def _is_scalar(label: Any) -> bool:
 
 
 def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
+    if labels.ndim != 2:
+        raise InputError(f"{name} as an indicator matrix must have two dimensions, got {labels.ndim}")
     matrix = sp.csr_array(labels, copy=True)
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if 0 in matrix.shape:
         raise InputError(f"{name} is empty")
     if not np.all(matrix.data == 1):
-        bad = matrix.data[matrix.data != 1][0]
+        bad = matrix.data[matrix.data != 1][0].item()
         raise InputError(f"{name} as an indicator matrix must hold only 0 and 1, found {bad}")
-    return _checked(None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), name)
+    return None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
 def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
@@ -162,16 +174,16 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
             hint = "; pass class ids as a one-dimensional array" if labels.shape[1] == 1 else ""
             raise InputError(
                 f"{name} as an indicator matrix must hold only 0 and 1, "
-                f"found {labels[row, column]!r} in row {row}{hint}"
+                f"found {labels[row, column].item()!r} in row {row}{hint}"
             )
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))]).astype(np.int64)
-    return _checked(None, labels.shape[1], starts, np.nonzero(present)[1].astype(np.int32), name)
+    return None, labels.shape[1], starts, np.nonzero(present)[1].astype(np.int32)
 
 
 def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
-    if labels.dtype.kind == "f" and not np.all(labels == np.floor(labels)):
-        bad = int(np.flatnonzero(labels != np.floor(labels))[0])
-        raise InputError(f"{name} as class ids must be whole numbers, found {labels[bad]!r} in row {bad}")
+    if labels.dtype.kind == "f" and not np.all(np.isfinite(labels) & (labels == np.floor(labels))):
+        bad = int(np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels))))[0])
+        raise InputError(f"{name} as class ids must be whole numbers, found {labels[bad].item()!r} in row {bad}")
     if labels.dtype.kind in "biufUS":
         distinct, numbers = np.unique(labels, return_inverse=True)
         names = tuple(distinct.tolist())
@@ -200,10 +212,13 @@ def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Int
     sets = [sorted({number[label] for label in row}) for row in rows]
     starts = np.concatenate([[0], np.cumsum([len(row) for row in sets])]).astype(np.int64)
     flat = np.fromiter((label for row in sets for label in row), np.int32, count=int(starts[-1]))
-    return _checked(names, len(names), starts, flat, name)
+    return names, len(names), starts, flat
 
 
 def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
+    for label in vocabulary:
+        if not isinstance(label, (str, bytes, Real)) or label != label:  # None, NaN, complex numbers, ...
+            raise InputError(f"{name} must be numbers or strings, found {label!r}; use an empty list for no label")
     try:
         return tuple(sorted(vocabulary))
     except TypeError:
@@ -213,16 +228,6 @@ def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
 def _example_of_mixture(labels: Iterable[Any]) -> str:
     by_type = {type(label).__name__: label for label in labels}
     return " and ".join(repr(label) for label in list(by_type.values())[:2])
-
-
-def _checked(
-    names: Any, n_labels: int, starts: Integers, flat: npt.NDArray[np.int32], name: str
-) -> tuple[Any, int, Integers, npt.NDArray[np.int32]]:
-    if len(starts) == 1:
-        raise InputError(f"{name} is empty")
-    if len(flat) == 0:
-        raise InputError(f"{name} are all empty: no point has any label, so nothing is similar")
-    return names, n_labels, starts, flat
 
 
 def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int) -> tuple[Integers, Integers]:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from numbers import Integral, Real
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh.errors import InputError
 
-__all__ = ["Features", "check_features", "check_integer", "check_modalities", "check_positive", "first_bad_row"]
+__all__ = [
+    "Features",
+    "check_choice",
+    "check_features",
+    "check_flag",
+    "check_integer",
+    "check_modalities",
+    "check_positive",
+    "check_random_state",
+    "raise_for_overflow",
+    "raise_if_not_finite",
+]
 
 #: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no
 #: type information to say so with.)
@@ -24,15 +35,21 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
     That values are finite is checked later, in the pass over the data that computes sums anyway.
     """
     if sp.issparse(features):
+        if features.ndim != 2:
+            raise InputError(
+                f"modality {modality!r} must be two-dimensional, got a sparse array of shape {features.shape}"
+            )
         matrix: Features = sp.csr_array(features)
         if not matrix.has_canonical_format:
-            matrix = matrix.copy() if matrix.data is getattr(features, "data", None) else matrix
+            matrix = matrix.copy()  # what the user passed may share its memory
             matrix.sum_duplicates()
     else:
         try:
             matrix = np.asarray(features)
         except ValueError:
             raise InputError(f"modality {modality!r} has rows of different lengths; pass a matrix") from None
+    if matrix.dtype.kind == "f" and (matrix.dtype.itemsize > 8 or not matrix.dtype.isnative):
+        matrix = matrix.astype(np.float64)
     if matrix.dtype.kind not in "fiub":
         raise InputError(
             f"modality {modality!r} must hold numbers, got {_kind_of(matrix)}; turn raw data into vectors first"
@@ -74,7 +91,7 @@ def check_modalities(modalities: Any) -> dict[str, Features]:
     return checked
 
 
-def first_bad_row(features: Features) -> int | None:
+def _first_bad_row(features: Features) -> int | None:
     """Return the first row that holds NaN or infinity, if any."""
     if sp.issparse(features):
         bad = np.flatnonzero(~np.isfinite(features.data))
@@ -87,10 +104,16 @@ def first_bad_row(features: Features) -> int | None:
 
 
 def raise_if_not_finite(features: Features, modality: str) -> None:
-    """Say where the first NaN or infinity is; called when a sum shows that there is one."""
-    row = first_bad_row(features)
+    """Say where the first NaN or infinity is, if there is one."""
+    row = _first_bad_row(features)
     if row is not None:
         raise InputError(f"modality {modality!r} has NaN or infinity in row {row}")
+
+
+def raise_for_overflow(features: Features, modality: str) -> NoReturn:
+    """Say why results are not finite: bad values, or finite ones too large or small to compute with."""
+    raise_if_not_finite(features, modality)
+    raise InputError(f"modality {modality!r} has values too large or too small to compute with: rescale it")
 
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
@@ -113,7 +136,7 @@ def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return a parameter that must be one of a few words."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
     return str(value)
 
@@ -126,3 +149,10 @@ def check_random_state(random_state: Any) -> np.random.Generator:
     raise InputError(
         f"random_state must be None, a whole number of at least 0 or a numpy Generator, got {random_state!r}"
     )
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return a parameter that must be true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{name} must be True or False, got {value!r}")
+    return bool(value)

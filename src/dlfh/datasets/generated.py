@@ -37,7 +37,7 @@ def make_paired(
         Number of different labels.
     n_label_sets : int, optional
         Number of different label sets that may occur, each of one label or more; 3 x n_labels by
-        default.
+        default, as far as there are so many.
     image_features, text_features : int
     words_per_point : float
         Average number of words in a text.
@@ -67,7 +67,8 @@ def make_paired(
     check_positive(words_per_point, "words_per_point")
     check_positive(noise, "noise", allow_zero=True)
     rng = check_random_state(random_state)
-    sets = _label_sets(rng, n_labels, 3 * n_labels if n_label_sets is None else n_label_sets)
+    default_sets = min(3 * n_labels, 2 ** min(n_labels, 40) - 1)
+    sets = _label_sets(rng, n_labels, default_sets if n_label_sets is None else n_label_sets)
     set_of_point = rng.choice(sets.shape[0], n_points, p=_popularity(sets.shape[0]))
     labels = sp.csr_array(sets[set_of_point].astype(np.int8))
     image = _images(rng, sets, set_of_point, image_features, noise)

@@ -20,20 +20,28 @@ class Paired:
 
     Attributes
     ----------
-    modalities : dict of str to ndarray or sparse matrix (n, features)
-    labels : ndarray or sparse matrix
+    modalities : dict of str to ndarray or CSR matrix (n, features)
+    labels : ndarray, CSR matrix or list
         In any form that ``fit`` takes, one entry or row per point.
+
+    Examples
+    --------
+    >>> data = Paired({"image": np.eye(4), "text": np.eye(4)}, ["a", "b", "a", "b"])
+    >>> train, test = data.split(test_size=1)
+    >>> len(train), len(test)
+    (3, 1)
     """
 
     modalities: dict[str, Any]
     labels: Any
 
     def __len__(self) -> int:
-        return int(self.labels.shape[0])
+        return self.labels.shape[0] if hasattr(self.labels, "shape") else len(self.labels)
 
     def take(self, rows: npt.NDArray[np.int64]) -> Paired:
         """Return the points in ``rows``."""
-        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, self.labels[rows])
+        labels = self.labels[rows] if hasattr(self.labels, "shape") else [self.labels[row] for row in rows]
+        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, labels)
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
         """Return a random split into training points and ``test_size`` test points."""

@@ -22,18 +22,18 @@ from dlfh import _kernels
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
-from dlfh.hashing.moments import Targets, compute_dtype, moments, row_chunks
-from dlfh.validation import Features, check_positive, raise_if_not_finite
+from dlfh.hashing.base import FitContext, HashFunction, HashLearner, Targets, check_array
+from dlfh.hashing.moments import compute_dtype, is_constant, moments, row_chunks
+from dlfh.validation import Features, check_flag, check_positive, raise_for_overflow, raise_if_not_finite
 
-__all__ = ["AUTO_ALPHA", "LinearHash"]
+__all__ = ["LinearHash", "LinearRidge"]
 
 Floats = npt.NDArray[np.float64]
 
-#: ``alpha="auto"`` is this times the mean eigenvalue of X'X (docs/defaults.md says why).
-AUTO_ALPHA = 0.01
+_LARGEST = np.finfo(np.float32).max
 
 
-class LinearHash:
+class LinearHash(HashFunction):
     """``code(x) = sign((x - mean) @ weights + intercept)``.
 
     Attributes
@@ -65,30 +65,12 @@ class LinearHash:
         self.offset = intercept - mean @ weights.astype(np.float64) if offset is None else offset
 
     @property
-    def n_features(self) -> int:
+    def n_features(self) -> int:  # type: ignore[override]
         return self.weights.shape[0]
 
     @property
-    def n_bits(self) -> int:
+    def n_bits(self) -> int:  # type: ignore[override]
         return self.weights.shape[1]
-
-    @classmethod
-    def fit(
-        cls,
-        features: Features,
-        targets: Targets,
-        *,
-        alpha: float | str,
-        fit_intercept: bool,
-        modality: str,
-        workers: Workers,
-    ) -> LinearHash:
-        """Fit by ridge regression; see `dlfh.DLFH` for ``alpha`` and ``fit_intercept``."""
-        solve = _solve_by_features if features.shape[1] <= features.shape[0] else _solve_by_points
-        mean, weights, ridge = solve(features, targets, alpha, modality, workers)
-        target_mean = targets.mean()
-        intercept = target_mean if fit_intercept else np.zeros_like(target_mean)
-        return cls(mean, weights.astype(np.float32), intercept, ridge)
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
@@ -111,8 +93,8 @@ class LinearHash:
         compute = self._sparse_values if sp.issparse(features) else self._dense_values
         for start, stop, values in compute(features, workers):
             # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
-            if not np.isfinite(values).all():
-                raise_if_not_finite(features, modality)
+            if not (np.abs(values) <= _LARGEST).all():
+                raise_for_overflow(features, modality)
             yield start, stop, values
 
     def _dense_values(self, features: Features, workers: Workers) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
@@ -158,7 +140,107 @@ class LinearHash:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearHash:
         """Make a hash function from the arrays of another."""
+        n_features, n_bits = check_array(arrays, "weights", np.float32, (None, None)).shape
+        check_array(arrays, "mean", np.float64, (n_features,))
+        check_array(arrays, "intercept", np.float64, (n_bits,))
+        check_array(arrays, "offset", np.float64, (n_bits,))
+        check_array(arrays, "alpha", np.float64, (1,))
         return cls(arrays["mean"], arrays["weights"], arrays["intercept"], float(arrays["alpha"][0]), arrays["offset"])
+
+
+class LinearRidge(HashLearner):
+    """Linear hash functions by ridge regression.
+
+    Parameters
+    ----------
+    alpha : float or "auto", default "auto"
+        The ridge, the paper's gamma; "auto" is 0.01 x the mean of the features' variances (times the number
+        of points), none counted for more than 100 x their median. Never less than the rounding error of the
+        Gram matrix, which for float32 data is 1e-7 x its trace.
+    fit_intercept : bool, default True
+    """
+
+    #: ``alpha="auto"`` is this times the mean eigenvalue of X'X (docs/defaults.md says why).
+    auto_alpha = 0.01
+
+    def __init__(self, alpha: float | str = "auto", *, fit_intercept: bool = True) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+        check_alpha(self.alpha)
+        check_flag(self.fit_intercept, "fit_intercept")
+
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> LinearHash:
+        """Return the linear hash function that predicts the target codes from the features."""
+        solve = self._solve_by_features if features.shape[1] <= features.shape[0] else self._solve_by_points
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, weights, ridge = solve(features, targets, modality, context.workers)
+            single = weights.astype(np.float32)
+        if not (np.isfinite(single).all() and np.isfinite(mean).all() and np.isfinite(ridge)):
+            raise_for_overflow(features, modality)
+        target_mean = targets.mean()
+        intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
+        return LinearHash(mean, single, intercept, ridge)
+
+    def _ridge(self, variances: Floats, features: Features, mean: Floats) -> float:
+        # Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
+        # Dense data is centred before it is multiplied, sparse data after.
+        trace = float(variances.sum())
+        if sp.issparse(features):
+            floor = 16 * float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
+        else:
+            floor = float(np.finfo(compute_dtype(features.dtype)).eps) * trace
+        return ridge_of(self.alpha, variances, self.auto_alpha, floor)
+
+    def _solve_by_features(
+        self, features: Features, targets: Targets, modality: str, workers: Workers
+    ) -> tuple[Floats, Floats, float]:
+        """Return mean, W and the ridge, from the (features x features) Gram matrix."""
+        data = moments(features, targets, modality, workers)
+        ridge = self._ridge(np.diag(data.gram), features, data.mean)
+        return data.mean, solve_ridge(data.gram, ridge, data.cross), ridge
+
+    def _solve_by_points(
+        self, features: Features, targets: Targets, modality: str, workers: Workers
+    ) -> tuple[Floats, Floats, float]:
+        """Return mean, W and the ridge, from the (points x points) matrix: W = X'(XX' + alpha I)^-1 U."""
+        raise_if_not_finite(features, modality)
+        n, n_features = features.shape
+        dtype = compute_dtype(features.dtype)
+        codes = targets.points(0, n).astype(np.float64)
+        codes -= codes.mean(axis=0)
+        mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+
+        def centred_columns() -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+            for start in range(0, n_features, 4096):
+                columns = slice(start, start + 4096)
+                block = np.subtract(features[:, columns], mean[columns], dtype=dtype)
+                block[:, is_constant(np.sum(block**2, axis=0), n, mean[columns], dtype)] = 0
+                yield columns, block
+
+        variances = _centred_squares(features, mean)
+        if not variances.any():
+            return mean, np.zeros((n_features, targets.n_bits)), 0.0
+        if sp.issparse(features):
+            wide = features.astype(np.float64)  # small integers would wrap around
+            products = (wide @ wide.T).toarray()
+            products -= products.mean(axis=0)
+            products -= products.mean(axis=1)[:, None]
+        else:
+            products = np.zeros((n, n))
+            for _, block in centred_columns():
+                products += block @ block.T
+        ridge = self._ridge(variances, features, mean)
+        dual = solve_ridge(products, ridge, codes)
+        dual -= dual.mean(axis=0)  # its exact value: (1, ..., 1) is in the kernel of the centred XX'
+        if sp.issparse(features):
+            return mean, features.T @ dual, ridge
+        weights = np.empty((n_features, targets.n_bits))
+        for columns, block in centred_columns():
+            weights[columns] = block.T @ dual.astype(dtype)
+        return mean, weights, ridge
 
 
 def check_alpha(alpha: Any) -> float | str:
@@ -170,19 +252,34 @@ def check_alpha(alpha: Any) -> float | str:
     return check_positive(alpha, "alpha", allow_zero=True)
 
 
-def _ridge(alpha: float | str, trace: float, features: Features, mean: Floats) -> float:
-    # Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
-    # Dense data is centred before it is multiplied, sparse data after.
+def _centred_squares(features: Features, mean: Floats) -> Floats:
+    """Return the sum of squares of each centred feature, 0 for constant ones."""
+    n = features.shape[0]
     if sp.issparse(features):
-        floor = 16 * float(np.finfo(np.float64).eps) * (trace + features.shape[0] * float(mean @ mean))
-    else:
-        floor = float(np.finfo(compute_dtype(features.dtype)).eps) * trace
-    wanted = AUTO_ALPHA * trace / features.shape[1] if isinstance(alpha, str) else alpha
-    return max(wanted, floor, float(np.finfo(np.float64).tiny))
+        squares = np.asarray(features.astype(np.float64).power(2).sum(axis=0)).ravel()
+        centred = squares - n * mean**2
+        return np.where(centred <= 1e-12 * squares, 0, centred)
+    total = np.zeros_like(mean)
+    for start, stop in row_chunks(features):
+        total += ((features[start:stop] - mean) ** 2).sum(axis=0)
+    return np.where(is_constant(total, n, mean, compute_dtype(features.dtype)), 0, total)
 
 
-def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
-    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is overwritten."""
+def ridge_of(alpha: float | str, variances: Floats, auto_alpha: float, floor: float) -> float:
+    """Return the ridge that ``alpha`` asks for, at least ``floor`` and positive.
+
+    "auto" takes the mean of the features' variances, but none for more than 100 x their median: a few
+    features of another order of magnitude must not decide how much the others are shrunk.
+    """
+    wanted = alpha
+    if isinstance(alpha, str):
+        varying = variances[variances > 0]
+        wanted = auto_alpha * np.minimum(varying, 100 * np.median(varying)).mean() if len(varying) else 0.0
+    return float(max(wanted, floor, np.finfo(np.float64).tiny))
+
+
+def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
+    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is changed."""
     matrix.flat[:: len(matrix) + 1] += ridge
     try:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)
@@ -192,47 +289,3 @@ def _solve(matrix: Floats, ridge: float, right: Floats) -> Floats:
         keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
         vectors = vectors[:, keep]
         return vectors @ ((vectors.T @ right) / values[keep, None])
-
-
-def _solve_by_features(
-    features: Features, targets: Targets, alpha: float | str, modality: str, workers: Workers
-) -> tuple[Floats, Floats, float]:
-    """Return mean, W and the ridge, from the (features x features) Gram matrix."""
-    data = moments(features, targets, modality, workers)
-    ridge = _ridge(alpha, float(np.trace(data.gram)), features, data.mean)
-    return data.mean, _solve(data.gram, ridge, data.cross), ridge
-
-
-def _solve_by_points(
-    features: Features, targets: Targets, alpha: float | str, modality: str, workers: Workers
-) -> tuple[Floats, Floats, float]:
-    """Return mean, W and the ridge, from the (points x points) matrix: W = X'(XX' + alpha I)^-1 U."""
-    raise_if_not_finite(features, modality)
-    n, n_features = features.shape
-    dtype = compute_dtype(features.dtype)
-    codes: Floats = np.asarray(targets.points(0, n, np.float64), np.float64)
-    codes -= codes.mean(axis=0)
-    mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
-
-    def centred_columns() -> Iterator[tuple[slice, npt.NDArray[Any]]]:
-        for start in range(0, n_features, 4096):
-            columns = slice(start, start + 4096)
-            yield columns, np.subtract(features[:, columns], mean[columns], dtype=dtype)
-
-    if sp.issparse(features):
-        products = (features @ features.T).toarray().astype(np.float64)
-        products -= products.mean(axis=0)
-        products -= products.mean(axis=1)[:, None]
-    else:
-        products = np.zeros((n, n))
-        for _, block in centred_columns():
-            products += block @ block.T
-    ridge = _ridge(alpha, float(np.trace(products)), features, mean)
-    dual = _solve(products, ridge, codes)
-    dual -= dual.mean(axis=0)  # its exact value: (1, ..., 1) is in the kernel of the centred XX'
-    if sp.issparse(features):
-        return mean, features.T @ dual, ridge
-    weights = np.empty((n_features, targets.n_bits))
-    for columns, block in centred_columns():
-        weights[columns] = block.T @ dual.astype(dtype)
-    return mean, weights, ridge

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +13,7 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, unpack
+from dlfh.hashing.base import Targets
 from dlfh.validation import Features, raise_if_not_finite
 
 Floats = npt.NDArray[np.float64]
@@ -21,36 +23,12 @@ _CHUNK_BYTES = 8 << 20
 
 
 @dataclass(frozen=True)
-class Targets:
-    """The codes that hash functions are fitted to: distinct rows, and which one each point has."""
-
-    codes: Codes
-    row_of_point: npt.NDArray[np.int64]
-    n_bits: int
-
-    def rows(self, start: int, stop: int, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[np.floating]:
-        return unpack(self.codes[start:stop], self.n_bits).astype(dtype)
-
-    def points(self, start: int, stop: int, dtype: npt.DTypeLike) -> npt.NDArray[np.floating]:
-        return unpack(self.codes[self.row_of_point[start:stop]], self.n_bits).astype(dtype)
-
-    def mean(self) -> Floats:
-        counts = np.bincount(self.row_of_point, minlength=len(self.codes)).astype(np.float64)
-        total = np.zeros(self.n_bits)
-        for start in range(0, len(self.codes), 4096):
-            total += counts[start : start + 4096] @ self.rows(start, start + 4096)
-        return total / counts.sum()
-
-
-@dataclass(frozen=True)
 class Moments:
     """Mean, centred Gram matrix X'X and centred cross products X'U of features and target codes."""
 
     mean: Floats
     gram: Floats
     cross: Floats
-    target_mean: Floats
-    n_points: int
 
 
 def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
@@ -72,8 +50,7 @@ def row_chunks(features: Features, extra_columns: int = 0) -> Iterator[tuple[int
 def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
     """Return what ridge regression of the target codes on the features needs."""
     compute = _sparse_moments if sp.issparse(features) else _dense_moments
-    mean, gram, cross = compute(features, targets, modality, workers)
-    return Moments(mean, gram, cross, targets.mean(), features.shape[0])
+    return Moments(*compute(features, targets, modality, workers))
 
 
 def _dense_moments(
@@ -88,10 +65,7 @@ def _dense_moments(
     for start, stop in row_chunks(features):
         chunk = np.asarray(features[start:stop], dtype)
 
-        def add_columns(first: int, last: int, chunk: npt.NDArray[np.floating] = chunk, start: int = start) -> None:
-            group = group_of_point[start : start + len(chunk)]
-            _kernels.sum_rows_by_group(chunk, group, sums, first, last)
-
+        add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
         workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
     if not np.isfinite(sums).all():
         raise_if_not_finite(features, modality)
@@ -104,11 +78,18 @@ def _dense_moments(
         chunk = np.subtract(features[start:stop], centre, dtype=dtype)
         gram += chunk.T @ chunk
         if not grouped:
-            cross += chunk.T @ targets.points(start, stop, dtype)
+            cross += chunk.T @ targets.points(start, stop).astype(dtype)
     if grouped:
         counts = np.bincount(group_of_point, minlength=len(sums))
         cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
+    constant = is_constant(np.diag(gram), n, mean, dtype)
+    gram[constant] = gram[:, constant] = cross[constant] = 0
     return mean, gram, cross
+
+
+def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+    """Tell features whose sum of centred squares is rounding: what is left of them must not be fitted."""
+    return squares <= n * (8 * float(np.finfo(dtype).eps) * np.abs(mean)) ** 2
 
 
 def _sparse_moments(
@@ -133,7 +114,6 @@ def _sparse_moments(
     gram += np.triu(gram, 1).T
     second_moments = np.diag(gram).copy()
     gram -= n * np.outer(mean, mean)
-    # What is left of a constant feature is the rounding of that difference, which must not be fitted.
-    constant = np.diag(gram) <= 1e-12 * second_moments
+    constant = np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
     gram[constant] = gram[:, constant] = cross[constant] = 0
     return mean, gram, cross

@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-import dlfh
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._version import __version__
 from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.hashing import LinearHash
+from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.persistence import read_model, write_model
 from dlfh.validation import Features, check_features, check_modalities
 
@@ -34,7 +34,7 @@ class CrossModalHasher(BaseEstimator, ABC):
         The modalities' names, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Learned codes of the training points, packed as by `numpy.packbits`.
-    hash_functions_ : dict of str to LinearHash
+    hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
         How long `fit` took.
@@ -45,15 +45,12 @@ class CrossModalHasher(BaseEstimator, ABC):
 
     modalities_: tuple[str, ...]
     codes_: dict[str, Codes]
-    hash_functions_: dict[str, LinearHash]
+    hash_functions_: dict[str, HashFunction]
     n_features_: dict[str, int]
     fit_seconds_: float
 
-    _subclasses: ClassVar[dict[str, type[CrossModalHasher]]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        CrossModalHasher._subclasses[cls.__name__] = cls
+    #: Further fitted attributes that are saved, all of them arrays.
+    _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
     def fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn codes and hash functions from paired modalities.
@@ -122,8 +119,10 @@ class CrossModalHasher(BaseEstimator, ABC):
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             return hash_function.project(matrix, modality, workers)
 
-    def _for_modality(self, modality: str, features: Any) -> tuple[LinearHash, Features]:
+    def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
         self._check_fitted()
+        if not isinstance(modality, str):
+            raise InputError(f"the modality's name comes first, then its features; got {type(modality).__name__}")
         if modality not in self.hash_functions_:
             known = ", ".join(map(repr, self.modalities_))
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
@@ -139,39 +138,44 @@ class CrossModalHasher(BaseEstimator, ABC):
         A ``random_state`` that is a generator, not a number, is saved as None.
         """
         self._check_fitted()
+        self._check_parameters()
+        self._check_consistency()
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         config = {
-            "dlfh_version": dlfh.__version__,
+            "dlfh_version": __version__,
             "method": type(self).__name__,
             "parameters": parameters,
             "modalities": list(self.modalities_),
+            "hash_functions": [self.hash_functions_[name].kind for name in self.modalities_],
             "fit_seconds": self.fit_seconds_,
         }
         arrays = {f"codes/{name}": codes for name, codes in self.codes_.items()}
         for name, hash_function in self.hash_functions_.items():
             arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
-        for name, values in self._extra_arrays().items():
-            arrays[f"fitted/{name}"] = np.asarray(values)
+        for name in self._saved_arrays:
+            arrays[f"fitted/{name}"] = np.asarray(getattr(self, name))
         write_model(folder, config, arrays)
-
-    def _extra_arrays(self) -> dict[str, Any]:
-        """Return further fitted attributes to save, by name."""
-        return {}
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.modalities_ = tuple(config["modalities"])
         self.fit_seconds_ = float(config["fit_seconds"])
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
+        kinds = zip(self.modalities_, config["hash_functions"], strict=True)
         self.hash_functions_ = {
-            name: LinearHash.from_arrays(_with_prefix(arrays, f"hash/{name}/")) for name in self.modalities_
+            name: HashFunction.restore(kind, _with_prefix(arrays, f"hash/{name}/")) for name, kind in kinds
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
+        for name in self._saved_arrays:
+            setattr(self, name, arrays[f"fitted/{name}"])
+        self._check_consistency()
+
+    def _check_consistency(self) -> None:
+        """Raise InputError unless codes and hash functions have ``n_bits`` bits."""
         for name in self.modalities_:
             function, codes = self.hash_functions_[name], self.codes_[name]
-            if function.n_bits != self.n_bits or codes.shape[1] != n_bytes(self.n_bits):
-                raise ValueError(f"modality {name!r} does not have codes of {self.n_bits} bits")
-        for name, values in _with_prefix(arrays, "fitted/").items():
-            setattr(self, name, values)
+            fits = codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] == n_bytes(self.n_bits)
+            if not fits or function.n_bits != self.n_bits:
+                raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
 
 
 def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
@@ -179,10 +183,31 @@ def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, 
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON can hold it."""
+    """Return a parameter as JSON can hold it; None for what it cannot."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(each) for each in value]
+    if type(value).__name__ in _LEARNERS and isinstance(value, HashLearner):
+        return {"learner": type(value).__name__, "parameters": _plain(value.get_params(deep=False))}
     return value if value is None or isinstance(value, (bool, int, float, str)) else None
+
+
+def _from_plain(value: Any) -> Any:
+    """Return what `_plain` made of a parameter to what it was."""
+    if isinstance(value, dict) and value.get("learner") in _LEARNERS:
+        return _LEARNERS[value["learner"]](**_from_plain(value["parameters"]))
+    if isinstance(value, dict):
+        return {key: _from_plain(each) for key, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
+
+
+#: The library's own learners, which may be parameters of a saved model.
+_LEARNERS: dict[str, type[HashLearner]] = {
+    learner.__name__: learner for learner in (LinearRidge, KernelLogistic, KernelRidge, Deep)
+}
 
 
 def load(folder: str | os.PathLike[str]) -> CrossModalHasher:
@@ -198,15 +223,16 @@ def load(folder: str | os.PathLike[str]) -> CrossModalHasher:
     CrossModalHasher
         A model of the method that was saved; it encodes bit for bit the same.
     """
+    from dlfh.methods import METHODS
+
     config, arrays = read_model(folder)
     method = config.get("method")
-    cls = CrossModalHasher._subclasses.get(str(method))
-    if cls is None:
+    if not isinstance(method, str) or method not in METHODS:
         raise ModelError(f"model {folder} was made by a method that this dlfh does not have: {method!r}")
     try:
-        model = cls(**config["parameters"])
+        model = METHODS[method](**_from_plain(config["parameters"]))
         model._check_parameters()
         model._restore(config, arrays)
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"model {folder} is damaged: {error}") from None
     return model

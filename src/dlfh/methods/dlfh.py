@@ -1,4 +1,4 @@
-"""DLFH: the discrete latent factor model for cross-modal hashing, with linear hash functions."""
+"""DLFH: the discrete latent factor model for cross-modal hashing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh.errors import InputError
 from dlfh.factorization import Factorization, LatentFactorModel, Rows, factorize, random_start
-from dlfh.hashing import LinearHash, Targets
-from dlfh.hashing.linear import check_alpha
+from dlfh.hashing import Deep, FitContext, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge, Targets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.supervision import LabelSets
-from dlfh.validation import Features, check_choice, check_integer, check_positive, check_random_state
+from dlfh.validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
 
 __all__ = ["DLFH"]
 
@@ -26,8 +25,8 @@ class DLFH(CrossModalHasher):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
 
     Codes are learned from labels alone, directly in the discrete domain: pairs of points that share a
-    label get codes at a small Hamming distance across modalities. Linear hash functions then predict
-    the codes from each modality's features, for points that training never saw.
+    label get codes at a small Hamming distance across modalities. Hash functions then predict the codes
+    from each modality's features, for points that training never saw.
 
     Parameters
     ----------
@@ -48,10 +47,16 @@ class DLFH(CrossModalHasher):
         Start from one random code per distinct label set, so that training costs as much as there are
         label sets; or, as in the paper, from one per point.
     alpha : float or "auto", default "auto"
-        Ridge of the hash functions, the paper's gamma; "auto" is 0.01 x the mean eigenvalue of the
-        features' centred Gram matrix, which does not depend on their scale. (The paper: 1e-6.)
+        Ridge of linear hash functions, the paper's gamma; "auto" follows the features' variances, so that
+        their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
     fit_intercept : bool, default True
-        Whether hash functions have an intercept. (The paper's have none.)
+        Whether linear hash functions have an intercept. (The paper's have none.)
+    hash_function : {"linear", "kernel", "kernel-ridge", "deep"}, HashLearner, or dict of these by modality
+        What predicts codes from features: linear functions (``alpha`` and ``fit_intercept`` are for them);
+        kernel logistic or kernel ridge regression; a network; or a learner of `dlfh.hashing` with
+        parameters of its own.
+    shared_code : bool, default False
+        Learn one code for all modalities of a point instead of one for each.
     early_stopping : bool, default False
         Stop the stochastic solver after an iteration that changes no bit.
     track_objective : bool, default False
@@ -67,7 +72,7 @@ class DLFH(CrossModalHasher):
     ----------
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Learned codes of the training points, packed as by `numpy.packbits`.
-    hash_functions_ : dict of str to LinearHash
+    hash_functions_ : dict of str to HashFunction
     objective_ : ndarray of float64 (n_iter_ + 1,)
         The log-likelihood by iteration; empty unless ``track_objective``.
     flips_ : ndarray of int64 (n_iter_,)
@@ -85,6 +90,8 @@ class DLFH(CrossModalHasher):
     ((500, 4), (100, 4))
     """
 
+    _saved_arrays = ("objective_", "flips_")
+
     objective_: np.ndarray[Any, np.dtype[np.float64]]
     flips_: np.ndarray[Any, np.dtype[np.int64]]
 
@@ -99,6 +106,8 @@ class DLFH(CrossModalHasher):
         init: Literal["labels", "random"] = "labels",
         alpha: float | Literal["auto"] = "auto",
         fit_intercept: bool = True,
+        hash_function: Any = "linear",
+        shared_code: bool = False,
         early_stopping: bool = False,
         track_objective: bool = False,
         random_state: int | np.random.Generator | None = None,
@@ -113,6 +122,8 @@ class DLFH(CrossModalHasher):
         self.init = init
         self.alpha = alpha
         self.fit_intercept = fit_intercept
+        self.hash_function = hash_function
+        self.shared_code = shared_code
         self.early_stopping = early_stopping
         self.track_objective = track_objective
         self.random_state = random_state
@@ -127,28 +138,55 @@ class DLFH(CrossModalHasher):
             check_integer(self.sample_size, "sample_size", 1)
         check_choice(self.solver, "solver", ("stochastic", "full"))
         check_choice(self.init, "init", ("labels", "random"))
-        check_alpha(self.alpha)
+        for name in ("shared_code", "early_stopping", "track_objective", "verbose"):
+            check_flag(getattr(self, name), name)
         check_random_state(self.random_state)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         n_points = next(iter(features.values())).shape[0]
         label_sets = self._read_labels(labels, n_points, next(iter(features)))
+        learners = self._learners(tuple(features))
+        rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            learned = self._learn_codes(label_sets, len(features), workers, bar)
-            hash_functions = {}
+            learned = self._learn_codes(label_sets, len(features), rng, workers, bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            hash_functions: dict[str, HashFunction] = {}
             for index, (name, matrix) in enumerate(bar.track(features.items(), "hash functions")):
-                hash_functions[name] = LinearHash.fit(
-                    matrix,
-                    Targets(learned.codes[index], learned.rows.row_of_point, self.n_bits),
-                    alpha=check_alpha(self.alpha),
-                    fit_intercept=self.fit_intercept,
-                    modality=name,
-                    workers=workers,
-                )
+                targets = Targets(learned.codes_of_rows(index), learned.rows.row_of_point, int(self.n_bits))
+                hash_functions[name] = learners[name].fit(matrix, targets, name, context)
         self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(features)}
         self.hash_functions_ = hash_functions
         self.objective_ = np.array(learned.objective)
         self.flips_ = np.array(learned.flips, dtype=np.int64)
+
+    def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
+        """Return who learns each modality's hash function."""
+        chosen = self.hash_function
+        if isinstance(chosen, dict):
+            if set(chosen) != set(modalities):
+                raise InputError(
+                    f"hash_function names the modalities {sorted(chosen)}, but there are {sorted(modalities)}"
+                )
+        else:
+            chosen = dict.fromkeys(modalities, chosen)
+        return {name: self._learner(choice) for name, choice in chosen.items()}
+
+    def _learner(self, choice: Any) -> HashLearner:
+        named = {
+            "linear": lambda: LinearRidge(self.alpha, fit_intercept=self.fit_intercept),
+            "kernel": KernelLogistic,
+            "kernel-ridge": KernelRidge,
+            "deep": Deep,
+        }
+        if isinstance(choice, str) and choice in named:
+            choice = named[choice]()
+        if not isinstance(choice, HashLearner):
+            raise InputError(
+                f"hash_function must be one of {', '.join(map(repr, named))}, a learner of dlfh.hashing, or a dict of "
+                f"these by modality, got {choice!r}"
+            )
+        choice.check_parameters()
+        return choice
 
     @property
     def n_iter_(self) -> int:
@@ -156,7 +194,7 @@ class DLFH(CrossModalHasher):
 
     def _read_labels(self, labels: Any, n_points: int, modality: str) -> LabelSets:
         if labels is None:
-            raise InputError("DLFH learns from labels: pass labels to fit")
+            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
         label_sets = LabelSets.from_labels(labels)
         if label_sets.n_points != n_points:
             raise InputError(f"labels has {label_sets.n_points} rows but modality {modality!r} has {n_points}")
@@ -164,28 +202,27 @@ class DLFH(CrossModalHasher):
             raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
         return label_sets
 
-    def _learn_codes(self, labels: LabelSets, n_modalities: int, workers: Workers, bar: Any) -> Factorization:
-        rng = check_random_state(self.random_state)
+    def _learn_codes(
+        self, labels: LabelSets, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Any
+    ) -> Factorization:
         rows = Rows.of_label_sets(labels) if self.init == "labels" else Rows.of_points(labels)
         return factorize(
-            LatentFactorModel(self.n_bits, float(self.scale)),
+            LatentFactorModel(int(self.n_bits), float(self.scale)),
             rows,
-            random_start(rows, n_modalities, self.n_bits, rng),
-            max_iter=self.max_iter,
+            random_start(rows, 1 if self.shared_code else n_modalities, int(self.n_bits), rng),
+            max_iter=int(self.max_iter),
             sample_size=None if self.solver == "full" else self._resolve_sample_size(labels),
             rng=rng,
             workers=workers,
             early_stopping=self.early_stopping,
             track_objective=self.track_objective,
-            on_iteration=bar.counter("codes", self.max_iter),
+            on_iteration=bar.counter("codes", int(self.max_iter)),
         )
 
     def _resolve_sample_size(self, labels: LabelSets) -> int:
         if self.sample_size is not None:
-            return self.sample_size
+            return int(self.sample_size)
         # More samples help where label sets are many. Where they are few, sampling each of them makes
         # the solver nearly full, and it stalls as the full solver does.
-        return min(labels.n_points, max(1, self.n_bits // 2, min(labels.n_sets, 4 * self.n_bits)))
-
-    def _extra_arrays(self) -> dict[str, Any]:
-        return {"objective_": self.objective_, "flips_": self.flips_}
+        n_bits = int(self.n_bits)
+        return min(labels.n_points, max(1, n_bits // 2, min(labels.n_sets, 4 * n_bits)))
