@@ -3,11 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
+TORCH ?= torch
 
-.PHONY: help demo test test-data lint format bench study clean
+.PHONY: help demo test test-data lint format bench study study-hash deep clean
 
 help:  ## Show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -38,6 +39,13 @@ bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.m
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --write docs/defaults.md
+
+study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/hash_functions_study.py --write docs/hash-functions.md
+
+deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
+	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"
+	$(RUN) -m pytest tests/test_deep.py
 
 clean:  ## Remove what was built and installed
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

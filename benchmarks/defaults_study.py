@@ -41,7 +41,7 @@ def load_wiki(folder: Path) -> Split:
     )
 
 
-def load_iapr(folder: Path, n_labels: int | None = None) -> Split:
+def load_iapr(folder: Path, n_labels: int | None = None, image: str = "image") -> Split:
     file = np.load(folder / "iapr_tc12.npz")
 
     def sparse(name: str) -> sp.csr_array:
@@ -55,14 +55,14 @@ def load_iapr(folder: Path, n_labels: int | None = None) -> Split:
         frequent = np.argsort(-np.asarray(labels.sum(axis=0)).ravel(), kind="stable")[:n_labels]
         labels = sp.csr_array(labels[:, np.sort(frequent)])
         keep = np.diff(labels.indptr) > 0
-    data = Paired({"image": file["image"].astype(np.float32), "text": sparse("english").astype(np.float32)}, labels)
+    data = Paired({"image": file[image].astype(np.float32), "text": sparse("english").astype(np.float32)}, labels)
     return data.take(np.flatnonzero(~is_test & keep)), data.take(np.flatnonzero(is_test & keep))
 
 
 DATA = {
     "Wiki": load_wiki,
     "IAPR TC-12": load_iapr,
-    "IAPR TC-12, 10 labels": lambda folder: load_iapr(folder, 10),
+    "IAPR TC-12, 10 labels": lambda folder: load_iapr(folder, n_labels=10),
 }
 
 

@@ -153,7 +153,7 @@ class Deep(HashLearner):
 
     Parameters
     ----------
-    hidden : tuple of int, default (1024,)
+    hidden : tuple of int, default (512,)
         Sizes of the hidden layers.
     dropout : float, default 0.3
     learning_rate, weight_decay : float
@@ -172,7 +172,7 @@ class Deep(HashLearner):
 
     def __init__(
         self,
-        hidden: tuple[int, ...] = (1024,),
+        hidden: tuple[int, ...] = (512,),
         *,
         dropout: float = 0.3,
         learning_rate: float = 1e-3,

@@ -102,6 +102,9 @@ def _squared_norms(rows: Features, centre: Floats) -> Floats:
 def _cluster_centres(features: Features, n_bases: int, seed: int) -> Floats:
     from sklearn.cluster import MiniBatchKMeans
 
+    if sp.issparse(features):  # scikit-learn takes 32-bit indices alone
+        parts = (features.data, features.indices.astype(np.int32), features.indptr.astype(np.int32))
+        features = sp.csr_array(parts, shape=features.shape)
     means = MiniBatchKMeans(n_bases, init="random", n_init=1, batch_size=4096, random_state=seed % 2**32)
     return np.asarray(means.fit(features).cluster_centers_, np.float64)
 
