@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from defaults_study import load_iapr, load_wiki
+from defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure
 from dlfh import DLFH, KDLFH
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired
 from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge, Targets
 from dlfh.metrics import mean_average_precision
+from dlfh.supervision import LabelSets
 from report import fill
 
 LEARNERS = {"linear": LinearRidge, "kernel ridge": KernelRidge, "kernel logistic": KernelLogistic, "deep": Deep}
@@ -161,16 +162,41 @@ def scale_rows(n_bits: int, label: str, run: Any, codes: Any, test: Paired, labe
     return rows
 
 
+def shared_table(folder: Path, seeds: int) -> str:
+    """Compare separate and shared codes on a validation split, linear hash functions."""
+    lines = [
+        "| data | label sets | bits | codes | I→T, learned | T→I, learned | I→T, hashed | T→I, hashed |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, load in DATA.items():
+        pool, _ = load(folder)
+        split = pool.split(len(pool) // 10, random_state=0)
+        shown = [MEASURES.index((p, "Hamming", d)) for p, d in product(("learned", "hashed"), ("I→T", "T→I"))]
+        n_sets = LabelSets.from_labels(split[0].labels).n_sets
+        for n_bits, shared in product((16, 64), (False, True)):
+            values = np.array([measure(split, n_bits, {"shared_code": shared}, seed) for seed in range(seeds)])
+            cells = " | ".join(f"{values[:, i].mean():.3f}" for i in shown)
+            lines.append(f"| {name} | {n_sets:,} | {n_bits} | {'shared' if shared else 'separate'} | {cells} |")
+            print(lines[-1], file=sys.stderr)
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds on Wiki (default 5)")
+    parser.add_argument("--only", choices=("wiki", "shared", "iapr"), help="make one part alone")
     parser.add_argument("--write", type=Path, help="fill the tables into this document")
     options = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
     if not (folder / "wiki.mat").is_file() or not (folder / "iapr_tc12.npz").is_file():
         raise SystemExit("set DLFH_DATA to a folder with wiki.mat and iapr_tc12.npz")
-    tables = {"wiki": wiki_table(folder, options.seeds)}
-    tables["iapr"], tables["scales"] = iapr_tables(folder, seed=0)
+    tables = {}
+    if options.only in (None, "wiki"):
+        tables["wiki"] = wiki_table(folder, options.seeds)
+    if options.only in (None, "shared"):
+        tables["shared"] = shared_table(folder, seeds=2)
+    if options.only in (None, "iapr"):
+        tables["iapr"], tables["scales"] = iapr_tables(folder, seed=0)
     if options.write:
         fill(options.write, tables)
     else:

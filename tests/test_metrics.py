@@ -145,11 +145,11 @@ def test_threads_and_blocks_change_nothing(seed: int, name: str) -> None:
 
 
 def test_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlfh import metrics
+    from dlfh import ranking
 
     queries, items, *labels = scene(3)
     whole = {name: metric(queries, items, *labels) for name, metric in METRICS.items()}
-    monkeypatch.setattr(metrics, "_BLOCK_ITEMS", 1)
+    monkeypatch.setattr(ranking, "_BLOCK_ITEMS", 1)
     assert whole == {name: metric(queries, items, *labels) for name, metric in METRICS.items()}
 
 

@@ -166,7 +166,7 @@ import numpy as np
 from dlfh import DLFH, _compile
 from dlfh.datasets import make_paired
 from dlfh.metrics import mean_average_precision, ndcg
-_compile.ANNOUNCE_AFTER = 0.6
+_compile.ANNOUNCE_AFTER = 2.0
 spent = 0.0
 real = _compile.Kernel._compile
 def timed(self, types):

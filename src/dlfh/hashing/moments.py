@@ -64,7 +64,6 @@ def _dense_moments(
     group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
     for start, stop in row_chunks(features):
         chunk = np.asarray(features[start:stop], dtype)
-
         add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
         workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
     if not np.isfinite(sums).all():
