@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Item = TypeVar("Item")
+
+
+class Advance(Protocol):
+    """Says that one step, or several, are done."""
+
+    def __call__(self, steps: int = 1) -> None: ...
 
 
 class Bar:
@@ -15,12 +21,12 @@ class Bar:
     def __init__(self, display: Any = None) -> None:
         self._display = display
 
-    def counter(self, description: str, total: int) -> Callable[[], None]:
-        """Return a function to call after each of ``total`` steps."""
+    def counter(self, description: str, total: int) -> Advance:
+        """Return a function to call after each of ``total`` steps, or with a number of them."""
         if self._display is None:
-            return lambda: None
+            return lambda steps=1: None
         task = self._display.add_task(description, total=total)
-        return lambda: self._display.advance(task)
+        return lambda steps=1: self._display.advance(task, steps)
 
     def track(self, items: Collection[Item], description: str) -> Iterator[Item]:
         """Yield items, counting them."""

@@ -95,12 +95,13 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
     path = Path(folder)
     for attempt in range(100):
         config = _read_config(path)
+        file = path / config["arrays"]["file"]
         try:
-            payload = (path / config["arrays"]["file"]).read_bytes()
+            payload = file.read_bytes()
             break
         except FileNotFoundError:
             # Another process may have saved between the two reads; what it saved is whole.
-            if attempt == 99 or _read_config(path) == config:
+            if attempt == 99 or (_read_config(path) == config and not file.exists()):
                 raise ModelError(f"model {path} is incomplete: {config['arrays']['file']} is missing") from None
     if hashlib.sha256(payload).hexdigest() != config["arrays"]["sha256"]:
         raise ModelError(f"model {path} is damaged: {config['arrays']['file']} does not match its checksum")

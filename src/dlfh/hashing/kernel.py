@@ -234,6 +234,7 @@ class KernelLogistic(HashLearner):
             context.workers,
             tol=self.tol,
             max_iter=self.max_iter,
+            on_done=context.bar.counter(f"bits: {modality}", targets.n_bits),
         )
         return KernelHash(kernel, solution.weights, np.zeros(targets.n_bits), is_logistic=True)
 

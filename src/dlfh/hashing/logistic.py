@@ -46,7 +46,7 @@ def solve_logistic(
     *,
     tol: float = 1e-6,
     max_iter: int = 500,
-    on_iteration: Callable[[], None] = lambda: None,
+    on_done: Callable[[int], None] = lambda n_columns: None,
 ) -> LogisticFit:
     """Solve one logistic regression per column of ``signs``.
 
@@ -63,6 +63,8 @@ def solve_logistic(
     tol : float
         A column is done when two steps in a row were each expected to improve its objective by less
         than this share.
+    on_done : callable
+        Told how many columns are done each time some are.
     """
     k, n_columns = len(K0), signs.shape[1]
     scaling = _scaling(blocks, K0, penalty)
@@ -73,7 +75,6 @@ def solve_logistic(
     n_iter = 0
     while len(state.index) and n_iter < max_iter:
         n_iter += 1
-        on_iteration()
         gradient = 2 * penalty * state.K0_weights
         for start, stop, K in blocks():
             gradient -= K.T @ state.residuals[start:stop]
@@ -92,6 +93,7 @@ def solve_logistic(
                 state.objective[done],
             )
             state = state.keep(~done)
+            on_done(int(done.sum()))
     weights[:, state.index], objective[state.index] = state.weights, state.objective
     return LogisticFit(weights, objective, n_iter)
 
