@@ -123,3 +123,11 @@ def test_kdlfh_is_dlfh_with_a_kernel(paired: Split) -> None:
     spelled = DLFH(16, hash_function=KernelLogistic(40), random_state=1).fit(train.modalities, train.labels)
     for modality, features in test.modalities.items():
         np.testing.assert_array_equal(named.encode(modality, features), spelled.encode(modality, features))
+
+
+def test_progress_counts_the_bits_that_are_done(paired: Split, capsys: pytest.CaptureFixture[str]) -> None:
+    train, _ = paired
+    KDLFH(16, n_bases=20, verbose=True, random_state=0).fit(train.modalities, train.labels)
+    shown = capsys.readouterr().err
+    assert "bits: image" in shown
+    assert "16/16" in shown

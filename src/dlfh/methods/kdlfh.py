@@ -60,21 +60,23 @@ class KDLFH(DLFH):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.n_bits = n_bits
-        self.scale = scale
-        self.max_iter = max_iter
-        self.sample_size = sample_size
-        self.solver = solver
-        self.init = init
-        self.shared_code = shared_code
+        super().__init__(
+            n_bits,
+            scale=scale,
+            max_iter=max_iter,
+            sample_size=sample_size,
+            solver=solver,
+            init=init,
+            shared_code=shared_code,
+            early_stopping=early_stopping,
+            track_objective=track_objective,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
         self.n_bases = n_bases
         self.bases = bases
         self.penalty = penalty
-        self.early_stopping = early_stopping
-        self.track_objective = track_objective
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
         learner = KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
