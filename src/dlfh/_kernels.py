@@ -249,62 +249,100 @@ def add_sparse_gram(starts, columns, values, gram):
 
 @njit(fastmath=True)
 def _norm(vector):
-    total = 0.0
-    for value in vector:
-        total += value * value
+    total = vector[0] * vector[0]
+    for j in range(1, vector.size):
+        total += vector[j] * vector[j]
     return np.sqrt(total)
 
 
-@Kernel
-def finish_products(rows, weights_by_bit, offset, weight_norms, rounding, products, start, stop):
-    """Add the offset to ``products`` = rows @ weights, and settle the values whose sign is in doubt.
+@njit
+def _pack_row(values, code):
+    """Set bit k of the code where ``values[k] > 0``, in the order of `numpy.packbits`."""
+    n_bits = values.size
+    for b in range(code.size):
+        byte = 0
+        for k in range(8 * b, min(8 * b + 8, n_bits)):
+            byte |= (1 if values[k] > 0 else 0) << (7 - (k & 7))
+        code[b] = byte
 
-    What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine.
-    A value smaller than the bound of its rounding error, ``rounding`` x (|x| |w| + |offset|), is summed
-    again in double precision, one feature after another. So signs do not depend on such things.
+
+@Kernel
+def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
+    """Make values of ``products`` = rows @ weights and their codes: add the offset, settle doubtful signs.
+
+    What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine. A
+    value smaller than the bound of its rounding error, ``rounding`` x |x| |w| + ``rounding`` x |offset|, is
+    summed again in double precision, one feature after another. So signs do not depend on such things.
+    The rows of ``bit_terms`` are, in the precision of the products, the offset, |w| and ``rounding`` x
+    |offset|. Returns whether all is finite.
     """
     n_bits = products.shape[1]
+    largest = np.float32(3.4028234663852886e38)
+    finite = True
     for i in range(start, stop):
         scale = rounding * _norm(rows[i])
+        doubtful = 0
         for k in range(n_bits):
-            value = products[i, k] + offset[k]
-            if abs(value) <= scale * weight_norms[k] + rounding * abs(offset[k]):
-                total = 0.0
-                for j in range(rows.shape[1]):
-                    total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
-                value = total + offset[k]
+            value = products[i, k] + bit_terms[0, k]
             products[i, k] = value
+            doubtful += 0 if abs(value) > scale * bit_terms[1, k] + bit_terms[2, k] else 1
+        if doubtful:
+            for k in range(n_bits):
+                if not abs(products[i, k]) > scale * bit_terms[1, k] + bit_terms[2, k]:
+                    total = 0.0
+                    for j in range(rows.shape[1]):
+                        total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
+                    products[i, k] = total + offset[k]
+        for k in range(n_bits):
+            finite &= abs(products[i, k]) <= largest
+        _pack_row(products[i], codes[i])
+    return finite
 
 
 @Kernel
-def sparse_products(starts, columns, values, weights, offset, products, start, stop):
-    """Fill rows ``start:stop`` of ``products`` with A @ weights + offset, for a CSR matrix A.
+def sparse_products(starts, columns, values, weights, offset, bit_terms, products, codes, start, stop):
+    """Make values A @ weights + offset and their codes for rows ``start:stop`` of a CSR matrix A.
 
-    Summed in double precision, one feature after another, as `finish_products` settles doubtful signs.
+    In single precision, one feature after another; doubtful signs are settled as in `finish_products`.
+    The rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. Returns whether all is finite.
     """
     n_bits = weights.shape[1]
-    sums = np.empty(n_bits)
+    largest = np.float32(3.4028234663852886e38)
+    eps = np.float32(1.2e-7)
+    sums = np.empty(n_bits, np.float32)
+    finite = True
     for i in range(start, stop):
         for k in range(n_bits):
-            sums[k] = 0
+            sums[k] = bit_terms[0, k]
+        squares = np.float32(0)
         for p in range(starts[i], starts[i + 1]):
-            value, j = np.float64(values[p]), columns[p]
+            value = np.float32(values[p])
+            squares += value * value
+            row = weights[columns[p]]
             for k in range(n_bits):
-                sums[k] += value * np.float64(weights[j, k])
+                sums[k] += value * row[k]
+        scale = np.float32(starts[i + 1] - starts[i] + 8) * eps * np.sqrt(squares)
+        doubtful = 0
         for k in range(n_bits):
-            products[i, k] = sums[k] + offset[k]
+            products[i, k] = sums[k]
+            doubtful += 0 if abs(sums[k]) > scale * bit_terms[1, k] + bit_terms[2, k] else 1
+            finite &= abs(sums[k]) <= largest
+        if doubtful:
+            for k in range(n_bits):
+                if not abs(sums[k]) > scale * bit_terms[1, k] + bit_terms[2, k]:
+                    total = 0.0
+                    for p in range(starts[i], starts[i + 1]):
+                        total += np.float64(values[p]) * np.float64(weights[columns[p], k])
+                    products[i, k] = total + offset[k]
+        _pack_row(products[i], codes[i])
+    return finite
 
 
 @Kernel
 def pack_signs(values, codes):
     """Set bit k of code i where ``values[i, k] > 0``, in the order of `numpy.packbits`."""
-    n_bits = values.shape[1]
     for i in range(values.shape[0]):
-        for b in range(codes.shape[1]):
-            byte = 0
-            for k in range(8 * b, min(8 * b + 8, n_bits)):
-                byte |= (1 if values[i, k] > 0 else 0) << (7 - (k & 7))
-            codes[i, b] = byte
+        _pack_row(values[i], codes[i])
 
 
 @Kernel
@@ -318,12 +356,13 @@ def hamming_block(a_words, b_words, distances):
 def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
     """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
     by_set = np.zeros(n_sets, np.int32)
+    grades = np.zeros(n_sets, shared.dtype)  # as small as can be: it is looked up once per item
     for i in range(query_sets.size):
         _count_shared(set_starts, set_labels, query_sets[i], list_starts, list_members, by_set)
         for g in range(n_sets):
-            by_set[g] = min(by_set[g], at_most)
+            grades[g] = min(by_set[g], at_most)
         for j in range(set_of_item.size):
-            shared[i, j] = by_set[set_of_item[j]]
+            shared[i, j] = grades[set_of_item[j]]
 
 
 @njit
@@ -450,10 +489,16 @@ def sum_precisions(ranked, depth, sums, hits, n_relevant):
         for r in range(depth):  # without a branch: relevance is hard to predict
             ranks[found] = r + 1
             found += 1 if ranked[i, r] > 0 else 0
-        total = 0.0
-        for t in range(found):
-            total += (t + 1) / ranks[t]
-        sums[i] = total
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once, so that none waits for the last
+        quarters = found // 4 * 4
+        for t in range(0, quarters, 4):
+            a += (t + 1) / ranks[t]
+            b += (t + 2) / ranks[t + 1]
+            c += (t + 3) / ranks[t + 2]
+            d += (t + 4) / ranks[t + 3]
+        for t in range(quarters, found):
+            a += (t + 1) / ranks[t]
+        sums[i] = (a + b) + (c + d)
         hits[i] = found
         for r in range(depth, ranked.shape[1]):
             found += 1 if ranked[i, r] > 0 else 0

@@ -152,20 +152,23 @@ def finish_products(
     rows: Array,
     weights_by_bit: Array,
     offset: Array,
-    weight_norms: Array,
+    bit_terms: Array,
     rounding: float,
     products: Array,
+    codes: Array,
     start: int,
     stop: int,
-) -> None:
-    values = products[start:stop] + offset
-    bound = rounding * (np.outer(np.linalg.norm(rows[start:stop], axis=1), weight_norms) + np.abs(offset))
-    for i, k in np.argwhere(np.abs(values) <= bound):
+) -> bool:
+    values = products[start:stop] + bit_terms[0]
+    scale = rounding * np.linalg.norm(rows[start:stop], axis=1)
+    for i, k in np.argwhere(np.abs(values) <= np.outer(scale, bit_terms[1]) + bit_terms[2]):
         total = 0.0
         for x, w in zip(rows[start + i].tolist(), weights_by_bit[k].tolist(), strict=True):
             total += x * w
         values[i, k] = total + offset[k]
     products[start:stop] = values
+    codes[start:stop] = np.packbits(values > 0, axis=1)
+    return bool(np.isfinite(values.astype(np.float32)).all())
 
 
 def sparse_products(
@@ -174,15 +177,30 @@ def sparse_products(
     values: Array,
     weights: Array,
     offset: Array,
+    bit_terms: Array,
     products: Array,
+    codes: Array,
     start: int,
     stop: int,
-) -> None:
+) -> bool:
+    finite = True
     for i in range(start, stop):
-        sums = np.zeros(len(offset))
-        for p in range(starts[i], starts[i + 1]):
-            sums += float(values[p]) * weights[columns[p]].astype(np.float64)
-        products[i] = sums + offset
+        part = slice(starts[i], starts[i + 1])
+        x, w = values[part].astype(np.float32), weights[columns[part]]
+        sums, squares = bit_terms[0].copy(), np.float32(0)
+        for value, row in zip(x, w, strict=True):
+            squares += value * value
+            sums += value * row
+        scale = np.float32(len(x) + 8) * np.float32(1.2e-7) * np.sqrt(squares)
+        products[i] = sums
+        for k in np.flatnonzero(np.abs(sums) <= scale * bit_terms[1] + bit_terms[2]):
+            total = 0.0
+            for value, weight in zip(values[part].tolist(), w[:, k].tolist(), strict=True):
+                total += value * weight
+            products[i, k] = total + offset[k]
+        finite &= bool(np.isfinite(sums).all())
+    codes[start:stop] = np.packbits(products[start:stop] > 0, axis=1)
+    return finite
 
 
 def pack_signs(values: Array, codes: Array) -> None:
@@ -242,6 +260,6 @@ def reorder(gains: Array, places: Array, ranked: Array) -> None:
 def sum_precisions(ranked: Array, depth: int, sums: Array, hits: Array, n_relevant: Array) -> None:
     for i, row in enumerate(ranked):
         ranks = np.flatnonzero(row[:depth] > 0) + 1
-        sums[i] = sum(found / rank for found, rank in enumerate(ranks.tolist(), start=1))
+        sums[i] = np.sum(np.arange(1, len(ranks) + 1) / ranks)
         hits[i] = len(ranks)
         n_relevant[i] = np.count_nonzero(row)

@@ -166,8 +166,8 @@ def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArr
 
 
 def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
-    present = labels == 1
-    if labels.dtype != bool:
+    present = labels if labels.dtype == bool else labels == 1
+    if labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and (labels.min() < 0 or labels.max() > 1)):
         wrong = ~(present | (labels == 0))
         if wrong.any():
             row, column = np.argwhere(wrong)[0]

@@ -10,7 +10,7 @@ points would otherwise get its threshold in the wrong place.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,8 @@ __all__ = ["LinearHash", "LinearRidge"]
 
 Floats = npt.NDArray[np.float64]
 
-_LARGEST = np.finfo(np.float32).max
+#: Bytes of a chunk of rows to encode: large, since BLAS and the kernels take turns once per chunk.
+_ENCODE_BYTES = 64 << 20
 
 
 class LinearHash(HashFunction):
@@ -75,57 +76,57 @@ class LinearHash(HashFunction):
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start, stop, values in self._values(features, modality, workers):
+        for start, stop, values, _ in self._values(features, modality, workers):
             projections[start:stop] = values
         return projections
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
         codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, stop, values in self._values(features, modality, workers):
-            _kernels.pack_signs(values, codes[start:stop])
+        for start, stop, _, packed in self._values(features, modality, workers):
+            codes[start:stop] = packed
         return codes
 
     def _values(
         self, features: Features, modality: str, workers: Workers
-    ) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
-        """Yield bounds and ``x @ weights + offset`` for chunks of rows, with signs free of rounding."""
-        compute = self._sparse_values if sp.issparse(features) else self._dense_values
-        for start, stop, values in compute(features, workers):
+    ) -> Iterator[tuple[int, int, npt.NDArray[Any], Codes]]:
+        """Yield bounds, ``x @ weights + offset`` and codes for chunks of rows, with signs free of rounding."""
+        compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel()
+        for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
+            codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
+            values, kernel, row_cost = compute(features, start, stop, codes)
+            finite = workers.map_blocks(kernel, stop - start, workers.even_block(stop - start, row_cost))
             # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
-            if not (np.abs(values) <= _LARGEST).all():
+            if not all(finite):
                 raise_for_overflow(features, modality)
-            yield start, stop, values
+            yield start, stop, values, codes
 
-    def _dense_values(self, features: Features, workers: Workers) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
-        dtype = compute_dtype(features.dtype)
-        weights = self.weights.astype(dtype)
+    def _dense_kernel(self) -> Callable[..., tuple[npt.NDArray[Any], Callable[[int, int], bool], float]]:
         weights_by_bit = np.ascontiguousarray(self.weights.T)
         weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
-        rounding = (self.n_features + 4) * float(np.finfo(dtype).eps)
-        for start, stop in row_chunks(features, self.n_bits):
-            rows = np.ascontiguousarray(features[start:stop], dtype)
-            values = rows @ weights
-            arguments = (rows, weights_by_bit, self.offset, weight_norms, rounding, values)
-            workers.map_blocks(
-                functools.partial(_kernels.finish_products, *arguments),
-                stop - start,
-                workers.even_block(stop - start, self.n_features + self.n_bits),
-            )
-            yield start, stop, values
 
-    def _sparse_values(self, features: sp.csr_array, workers: Workers) -> Iterator[tuple[int, int, npt.NDArray[Any]]]:
-        for start, stop in row_chunks(features, self.n_bits):
-            values = np.empty((stop - start, self.n_bits), np.float32)
-            starts = features.indptr[start : stop + 1]
-            arguments = (starts, features.indices, features.data, self.weights, self.offset, values)
-            cost = self.n_bits * (1 + (starts[-1] - starts[0]) / max(stop - start, 1))
-            workers.map_blocks(
-                functools.partial(_kernels.sparse_products, *arguments),
-                stop - start,
-                workers.even_block(stop - start, cost),
-            )
-            yield start, stop, values
+        def compute(features: Features, start: int, stop: int, codes: Codes) -> Any:
+            dtype = compute_dtype(features.dtype)
+            rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
+            rows = np.ascontiguousarray(features[start:stop], dtype)
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = rows @ self.weights.astype(dtype)
+                terms = np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
+            # (The rounding as a scalar of the same type, or everything would be computed in double precision.)
+            arguments = (rows, weights_by_bit, self.offset, terms, terms.dtype.type(rounding), values, codes)
+            return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
+
+        return compute
+
+    def _sparse_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> Any:
+        values = np.empty((stop - start, self.n_bits), np.float32)
+        starts = features.indptr[start : stop + 1]
+        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+        rounding = 8 * float(np.finfo(np.float32).eps)
+        terms = np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(np.float32)
+        arguments = (starts, features.indices, features.data, self.weights, self.offset, terms, values, codes)
+        row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(stop - start, 1))
+        return values, functools.partial(_kernels.sparse_products, *arguments), row_cost
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""

@@ -38,11 +38,11 @@ def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
     return np.float32 if dtype.itemsize <= 2 else np.float64
 
 
-def row_chunks(features: Features, extra_columns: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of chunks of rows that, dense, fit in a processor's cache."""
+def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of chunks of rows that, dense, take so many bytes; fit in a cache by default."""
     width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
     row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
-    rows = max(64, _CHUNK_BYTES // row_bytes)
+    rows = max(64, (chunk_bytes or _CHUNK_BYTES) // row_bytes)
     for start in range(0, features.shape[0], rows):
         yield start, min(start + rows, features.shape[0])
 
