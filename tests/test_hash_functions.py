@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from dlfh import DLFH, KDLFH, InputError, load
+from dlfh import DLFH, KDLFH, InputError, ModelError, load
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
@@ -95,6 +96,9 @@ def test_bad_input(name: str, paired: Split) -> None:
         model.encode("image", np.zeros((2, 3)))
     with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 1"):
         model.encode("image", np.vstack([np.zeros(64), np.full(64, np.nan)]))
+    huge = 1e200 * train.modalities["image"].astype(np.float64)
+    with pytest.raises(InputError, match="modality 'image' has values too large or too small to compute with"):
+        clone(MODELS[name]).fit(train.modalities | {"image": huge}, train.labels)
     bad = train.modalities["image"].copy()
     bad[3, 5] = np.inf
     with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 3"):
@@ -115,6 +119,15 @@ def test_bad_input(name: str, paired: Split) -> None:
 def test_bad_parameters(model: Any, message: str, paired: Split) -> None:
     with pytest.raises(InputError, match=message):
         model.fit(paired[0].modalities, paired[0].labels)
+
+
+def test_a_saved_model_with_an_unknown_kind_of_function(paired: Split, tmp_path: Path) -> None:
+    fitted("linear", paired[0]).save(tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    config["hash_functions"] = ["alien", "linear"]
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="cannot be loaded: it has hash functions of a kind that is not known here"):
+        load(tmp_path / "model")
 
 
 def test_kdlfh_is_dlfh_with_a_kernel(paired: Split) -> None:

@@ -57,8 +57,9 @@ class RBFMap:
         n = features.shape[0]
         centre = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
         total = 0.0
-        for start in range(0, n, _CHUNK_ROWS):
-            total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, _CHUNK_ROWS):
+                total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
         bandwidth = 2 * total / n
         n_bases = min(n_bases, n)
         if kind == "random":
@@ -68,7 +69,11 @@ class RBFMap:
             bases = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
         else:
             bases = _cluster_centres(features, n_bases, context.seed)
-        return cls((bases - centre).astype(np.float32), centre, bandwidth if bandwidth > 0 else 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            relative = (bases - centre).astype(np.float32)
+        if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
+            raise_for_overflow(features, modality)
+        return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0)
 
     def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """Return the kernel values of some rows, shape (n, n_bases)."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,9 @@ from dlfh.validation import Features, check_flag, check_positive, raise_for_over
 __all__ = ["LinearHash", "LinearRidge"]
 
 Floats = npt.NDArray[np.float64]
+
+#: Values of a chunk, what finishes a block of its rows (and tells whether they are finite), and the cost of a row.
+_Kernel: TypeAlias = tuple[npt.NDArray[Any], Callable[[int, int], bool], float]
 
 #: Bytes of a chunk of rows to encode: large, since BLAS and the kernels take turns once per chunk.
 _ENCODE_BYTES = 64 << 20
@@ -91,7 +94,7 @@ class LinearHash(HashFunction):
         self, features: Features, modality: str, workers: Workers
     ) -> Iterator[tuple[int, int, npt.NDArray[Any], Codes]]:
         """Yield bounds, ``x @ weights + offset`` and codes for chunks of rows, with signs free of rounding."""
-        compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel()
+        compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
             codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
             values, kernel, row_cost = compute(features, start, stop, codes)
@@ -101,32 +104,30 @@ class LinearHash(HashFunction):
                 raise_for_overflow(features, modality)
             yield start, stop, values, codes
 
-    def _dense_kernel(self) -> Callable[..., tuple[npt.NDArray[Any], Callable[[int, int], bool], float]]:
-        weights_by_bit = np.ascontiguousarray(self.weights.T)
-        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+    def _dense_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> _Kernel:
+        dtype = compute_dtype(features.dtype)
+        rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
+        rows = np.ascontiguousarray(features[start:stop], dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            values = rows @ self.weights.astype(dtype)
+        terms = self._bit_terms(rounding, dtype)
+        # (The rounding as a scalar of the same type, or everything would be computed in double precision.)
+        scalar = terms.dtype.type(rounding)
+        arguments = (rows, np.ascontiguousarray(self.weights.T), self.offset, terms, scalar, values, codes)
+        return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
 
-        def compute(features: Features, start: int, stop: int, codes: Codes) -> Any:
-            dtype = compute_dtype(features.dtype)
-            rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
-            rows = np.ascontiguousarray(features[start:stop], dtype)
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = rows @ self.weights.astype(dtype)
-                terms = np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
-            # (The rounding as a scalar of the same type, or everything would be computed in double precision.)
-            arguments = (rows, weights_by_bit, self.offset, terms, terms.dtype.type(rounding), values, codes)
-            return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
-
-        return compute
-
-    def _sparse_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> Any:
+    def _sparse_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> _Kernel:
         values = np.empty((stop - start, self.n_bits), np.float32)
         starts = features.indptr[start : stop + 1]
-        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
-        rounding = 8 * float(np.finfo(np.float32).eps)
-        terms = np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(np.float32)
+        terms = self._bit_terms(8 * float(np.finfo(np.float32).eps), np.float32)
         arguments = (starts, features.indices, features.data, self.weights, self.offset, terms, values, codes)
         row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(stop - start, 1))
         return values, functools.partial(_kernels.sparse_products, *arguments), row_cost
+
+    def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Return, for each bit, the offset, |w| and the rounding of the offset."""
+        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+        return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""

@@ -88,7 +88,7 @@ def _dense_moments(
 
 def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
     """Tell features whose sum of centred squares is rounding: what is left of them must not be fitted."""
-    return squares <= n * (8 * float(np.finfo(dtype).eps) * np.abs(mean)) ** 2
+    return np.isfinite(squares) & (squares <= n * (8 * float(np.finfo(dtype).eps) * np.abs(mean)) ** 2)
 
 
 def _sparse_moments(

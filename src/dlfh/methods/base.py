@@ -233,6 +233,8 @@ def load(folder: str | os.PathLike[str]) -> CrossModalHasher:
         model = METHODS[method](**_from_plain(config["parameters"]))
         model._check_parameters()
         model._restore(config, arrays)
+    except ModelError as error:
+        raise ModelError(f"model {folder} cannot be loaded: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"model {folder} is damaged: {error}") from None
     return model
