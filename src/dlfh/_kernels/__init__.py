@@ -1,0 +1,30 @@
+"""The hot loops, compiled by Numba. `dlfh._reference` says in plain NumPy what each one computes.
+
+Codes are packed as by `numpy.packbits`, in rows of whole 64-bit words: a byte view addresses single
+bits, a word view of the same memory serves XOR and popcount, which do not care about the order of
+bits. All sums that decide a bit are sums of integers, so they are exact: the order of rows, blocks,
+columns and threads cannot change a code.
+"""
+
+from dlfh._kernels.factors import ONE, count_pairs, invert_lists, update_rows, update_shared_rows
+from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
+from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
+
+__all__ = [
+    "ONE",
+    "add_sparse_gram",
+    "count_pairs",
+    "finish_products",
+    "hamming_block",
+    "invert_lists",
+    "pack_signs",
+    "rank_by_distance",
+    "rank_by_score",
+    "reorder",
+    "shared_labels",
+    "sparse_products",
+    "sum_precisions",
+    "sum_rows_by_group",
+    "update_rows",
+    "update_shared_rows",
+]

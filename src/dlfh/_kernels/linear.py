@@ -1,0 +1,115 @@
+"""Sums and products over features, and signs that rounding does not decide."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dlfh._compile import Kernel
+from dlfh._kernels.inline import pack_row
+
+
+@Kernel
+def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
+    """Add row i of ``rows`` to row ``group_of_row[i]`` of ``sums``, for a range of columns."""
+    for i in range(rows.shape[0]):
+        group = group_of_row[i]
+        for j in range(start_column, stop_column):
+            sums[group, j] += rows[i, j]
+
+
+@Kernel
+def add_sparse_gram(starts, columns, values, gram):
+    """Add the upper triangle of A'A to ``gram``, for a CSR matrix A with sorted columns."""
+    for i in range(starts.size - 1):
+        for p in range(starts[i], starts[i + 1]):
+            value = np.float64(values[p])
+            for q in range(p, starts[i + 1]):
+                gram[columns[p], columns[q]] += value * values[q]
+
+
+@njit(fastmath=True)
+def _norm(vector):
+    total = vector[0] * vector[0]
+    for j in range(1, vector.size):
+        total += vector[j] * vector[j]
+    return np.sqrt(total)
+
+
+@Kernel
+def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
+    """Make values of ``products`` = rows @ weights and their codes: add the offset, settle doubtful signs.
+
+    What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine. A
+    value smaller than the bound of its rounding error, ``rounding`` x |x| |w| + ``rounding`` x |offset|, is
+    summed again in double precision, one feature after another. So signs do not depend on such things.
+    The rows of ``bit_terms`` are, in the precision of the products, the offset, |w| and ``rounding`` x
+    |offset|. Returns whether all is finite.
+    """
+    n_bits = products.shape[1]
+    largest = np.float32(3.4028234663852886e38)
+    finite = True
+    for i in range(start, stop):
+        scale = rounding * _norm(rows[i])
+        doubtful = 0
+        for k in range(n_bits):
+            value = products[i, k] + bit_terms[0, k]
+            products[i, k] = value
+            doubtful += 0 if abs(value) > scale * bit_terms[1, k] + bit_terms[2, k] else 1
+        if doubtful:
+            for k in range(n_bits):
+                if not abs(products[i, k]) > scale * bit_terms[1, k] + bit_terms[2, k]:
+                    total = 0.0
+                    for j in range(rows.shape[1]):
+                        total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
+                    products[i, k] = total + offset[k]
+        for k in range(n_bits):
+            finite &= abs(products[i, k]) <= largest
+        pack_row(products[i], codes[i])
+    return finite
+
+
+@Kernel
+def sparse_products(starts, columns, values, weights, offset, bit_terms, products, codes, start, stop):
+    """Make values A @ weights + offset and their codes for rows ``start:stop`` of a CSR matrix A.
+
+    In single precision, one feature after another; doubtful signs are settled as in `finish_products`.
+    The rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. Returns whether all is finite.
+    """
+    n_bits = weights.shape[1]
+    largest = np.float32(3.4028234663852886e38)
+    eps = np.float32(1.2e-7)
+    sums = np.empty(n_bits, np.float32)
+    finite = True
+    for i in range(start, stop):
+        for k in range(n_bits):
+            sums[k] = bit_terms[0, k]
+        squares = np.float32(0)
+        for p in range(starts[i], starts[i + 1]):
+            value = np.float32(values[p])
+            squares += value * value
+            row = weights[columns[p]]
+            for k in range(n_bits):
+                sums[k] += value * row[k]
+        scale = np.float32(starts[i + 1] - starts[i] + 8) * eps * np.sqrt(squares)
+        doubtful = 0
+        for k in range(n_bits):
+            products[i, k] = sums[k]
+            doubtful += 0 if abs(sums[k]) > scale * bit_terms[1, k] + bit_terms[2, k] else 1
+            finite &= abs(sums[k]) <= largest
+        if doubtful:
+            for k in range(n_bits):
+                if not abs(sums[k]) > scale * bit_terms[1, k] + bit_terms[2, k]:
+                    total = 0.0
+                    for p in range(starts[i], starts[i + 1]):
+                        total += np.float64(values[p]) * np.float64(weights[columns[p], k])
+                    products[i, k] = total + offset[k]
+        pack_row(products[i], codes[i])
+    return finite
+
+
+@Kernel
+def pack_signs(values, codes):
+    """Set bit k of code i where ``values[i, k] > 0``, in the order of `numpy.packbits`."""
+    for i in range(values.shape[0]):
+        pack_row(values[i], codes[i])

@@ -1,0 +1,169 @@
+"""Distances, rankings and their precisions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from dlfh._compile import Kernel
+from dlfh._kernels.inline import count_shared, distances_to_all
+
+
+@Kernel
+def hamming_block(a_words, b_words, distances):
+    """Fill ``distances[i, j]`` with the Hamming distance between codes a_i and b_j."""
+    for i in range(a_words.shape[0]):
+        distances_to_all(a_words[i], b_words, distances[i])
+
+
+@Kernel
+def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
+    """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
+    by_set = np.zeros(n_sets, np.int32)
+    grades = np.zeros(n_sets, shared.dtype)  # as small as can be: it is looked up once per item
+    for i in range(query_sets.size):
+        count_shared(set_starts, set_labels, query_sets[i], list_starts, list_members, by_set)
+        for g in range(n_sets):
+            grades[g] = min(by_set[g], at_most)
+        for j in range(set_of_item.size):
+            shared[i, j] = grades[set_of_item[j]]
+
+
+@njit
+def _take_place(next_place, part, distances, places, j):
+    place = next_place[part, distances[j]]
+    places[j] = place
+    next_place[part, distances[j]] = place + 1
+
+
+@Kernel
+def rank_by_distance(query_words, item_words, n_bits, places, sizes):
+    """Fill ``places[i, j]`` with item j's place in the ranking by Hamming distance from query i.
+
+    Equal distances are ranked in database order. A counting sort: distances take n_bits + 1 values.
+    ``sizes[i, h]`` gets the number of items at distance h, which are the runs of ties. The database is
+    walked in four parts at once, each with counters of its own, so that the processor need not wait for
+    one counter to be stored and read.
+    """
+    n_items = item_words.shape[1]
+    part = n_items // 4
+    a, b, c, d = 0, part, 2 * part, 3 * part
+    distances = np.empty(n_items, np.uint16)
+    counts = np.empty((4, n_bits + 1), np.uint32)
+    for i in range(query_words.shape[0]):
+        distances_to_all(query_words[i], item_words, distances)
+        for h in range(n_bits + 1):
+            for p in range(4):
+                counts[p, h] = 0
+        for t in range(part):
+            counts[0, distances[a + t]] += 1
+            counts[1, distances[b + t]] += 1
+            counts[2, distances[c + t]] += 1
+            counts[3, distances[d + t]] += 1
+        for j in range(4 * part, n_items):
+            counts[3, distances[j]] += 1
+        place = 0
+        for h in range(n_bits + 1):
+            first = place
+            for p in range(4):
+                place, counts[p, h] = place + counts[p, h], place
+            sizes[i, h] = place - first
+        for t in range(part):
+            _take_place(counts, 0, distances, places[i], a + t)
+            _take_place(counts, 1, distances, places[i], b + t)
+            _take_place(counts, 2, distances, places[i], c + t)
+            _take_place(counts, 3, distances, places[i], d + t)
+        for j in range(4 * part, n_items):
+            _take_place(counts, 3, distances, places[i], j)
+
+
+@njit
+def _radix_pass(keys, order, keys_out, order_out, shift):
+    counts = np.zeros(2049, np.int64)
+    for key in keys:
+        counts[((key >> shift) & 2047) + 1] += 1
+    for digit in range(2047):
+        counts[digit + 1] += counts[digit]
+    for t in range(keys.size):
+        digit = (keys[t] >> shift) & 2047
+        keys_out[counts[digit]] = keys[t]
+        order_out[counts[digit]] = order[t]
+        counts[digit] += 1
+
+
+@Kernel
+def rank_by_score(projections, items, places, tied):
+    """Fill ``places[i, j]`` with item j's place by falling inner product of projection and +-1 code.
+
+    Equal scores are ranked in database order. One table of 256 partial sums per byte of code, so that
+    equal codes have exactly equal scores; then a stable radix sort of the scores' order-preserving bit
+    patterns. ``tied[i, r]`` says that ranks r - 1 and r have the same score.
+    """
+    n_items, n_bytes = items.shape
+    n_bits = projections.shape[1]
+    tables = np.empty((n_bytes, 256), np.float32)
+    score = np.empty(1, np.float32)
+    score_bits = score.view(np.uint32)
+    keys, keys_out = np.empty(n_items, np.uint32), np.empty(n_items, np.uint32)
+    order, order_out = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
+    for i in range(projections.shape[0]):
+        for b in range(n_bytes):
+            tables[b, 0] = 0
+            for k in range(8 * b, min(8 * b + 8, n_bits)):
+                tables[b, 0] -= projections[i, k]
+            for byte in range(1, 256):
+                lowest = byte & -byte
+                bit = 0
+                while lowest >> (bit + 1):
+                    bit += 1
+                k = 8 * b + 7 - bit
+                gain = 2 * projections[i, k] if k < n_bits else np.float32(0)
+                tables[b, byte] = tables[b, byte & (byte - 1)] + gain
+        for j in range(n_items):
+            total = np.float32(0)
+            for b in range(n_bytes):
+                total += tables[b, items[j, b]]
+            score[0] = np.float32(0) - total + np.float32(0)  # ascending keys; -0 becomes +0
+            bits = score_bits[0]
+            keys[j] = ~bits if bits >> 31 else bits | np.uint32(0x80000000)
+            order[j] = j
+        for shift in (0, 11, 22):
+            _radix_pass(keys, order, keys_out, order_out, shift)
+            keys, keys_out = keys_out, keys
+            order, order_out = order_out, order
+        for r in range(n_items):
+            places[i, order[r]] = r
+            tied[i, r] = r > 0 and keys[r] == keys[r - 1]
+
+
+@Kernel
+def reorder(gains, places, ranked):
+    """Put ``gains[i, j]`` in place ``places[i, j]`` of row i."""
+    for i in range(gains.shape[0]):
+        for j in range(gains.shape[1]):
+            ranked[i, places[i, j]] = gains[i, j]
+
+
+@Kernel
+def sum_precisions(ranked, depth, sums, hits, n_relevant):
+    """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them."""
+    ranks = np.empty(depth + 1, np.int32)
+    for i in range(ranked.shape[0]):
+        found = 0
+        for r in range(depth):  # without a branch: relevance is hard to predict
+            ranks[found] = r + 1
+            found += 1 if ranked[i, r] > 0 else 0
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once, so that none waits for the last
+        quarters = found // 4 * 4
+        for t in range(0, quarters, 4):
+            a += (t + 1) / ranks[t]
+            b += (t + 2) / ranks[t + 1]
+            c += (t + 3) / ranks[t + 2]
+            d += (t + 4) / ranks[t + 3]
+        for t in range(quarters, found):
+            a += (t + 1) / ranks[t]
+        sums[i] = (a + b) + (c + d)
+        hits[i] = found
+        for r in range(depth, ranked.shape[1]):
+            found += 1 if ranked[i, r] > 0 else 0
+        n_relevant[i] = found
