@@ -385,7 +385,7 @@ HUGE = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
         ),
         ({"image": X + 1j, "text": Y}, [0, 1, 0, 1], "modality 'image' must hold numbers, got complex numbers"),
         ({"image": [[1], [1, 2]], "text": Y}, [0, 1], "modality 'image' has rows of different lengths"),
-        ({"image": X}, [0, 1, 0, 1], "at least two modalities are needed, got 1"),
+        ({"image": X}, [0, 1, 0, 1], "DLFH takes at least two modalities, got 1"),
         ((X, Y), [0, 1, 0, 1], "modalities must be a dict"),
         ({1: X, 2: Y}, [0, 1, 0, 1], "modalities must be named by non-empty strings, got 1"),
         ({"image": X, "text": Y}, None, "DLFH learns from labels: pass labels to fit"),

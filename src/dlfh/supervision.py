@@ -7,7 +7,7 @@ matrix S is never built.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh import _kernels
 from dlfh.errors import InputError
 
 __all__ = ["LabelSets"]
@@ -93,6 +94,79 @@ class LabelSets:
         position = np.repeat(starts[first] - set_starts[:-1], lengths) + np.arange(set_starts[-1])
         counts = np.bincount(set_of_point, minlength=len(first)).astype(np.int64)
         return cls(names, n_labels, set_starts, flat[position], set_of_point, counts)
+
+    def unit_rows(self) -> sp.csr_array:
+        """Return the sets as rows of length 1, shape (n_sets, n_labels): products are cosines of label sets.
+
+        A set without labels is a row of zeros.
+        """
+        lengths = np.diff(self.starts)
+        values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
+        return sp.csr_array((values, self.labels, self.starts), shape=(self.n_sets, self.n_labels))
+
+    def similar(self, rows: Integers, columns: Integers) -> npt.NDArray[np.uint8]:
+        """Return S for some sets against some others: 1 where they share a label, 0 elsewhere.
+
+        ``set_of_point[points]`` gives the sets of points.
+        """
+        lists = _kernels.invert_lists(self.starts, self.labels, np.arange(self.n_sets), self.n_labels)
+        S = np.empty((len(rows), len(columns)), np.uint8)
+        wanted = columns.astype(np.int32)
+        _kernels.shared_labels(rows, self.starts, self.labels, *lists, wanted, self.n_sets, 1, S)
+        return S
+
+    def sample_pairs(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
+        """Draw ordered pairs of different points, half of them similar if there are both kinds.
+
+        Dissimilar pairs are drawn evenly. Similar ones share a label that is drawn evenly from the labels of
+        their first point, so pairs that share several labels are a little more frequent.
+
+        Returns
+        -------
+        first, second : ndarray of int64 (n_pairs,)
+        similar : ndarray of bool (n_pairs,)
+        """
+        wanted = n_pairs // 2
+        near = self._draw(wanted, rng, self._draw_sharing, similar=True)
+        far = self._draw(n_pairs - len(near[0]), rng, self._draw_any, similar=False)
+        if len(far[0]) + len(near[0]) < n_pairs:
+            near = self._draw(n_pairs - len(far[0]), rng, self._draw_sharing, similar=True)
+        first, second = (np.concatenate(parts) for parts in zip(near, far, strict=True))
+        if len(first) == 0:
+            raise InputError("labels give no pair of different points to learn from")
+        return first, second, np.arange(len(first)) < len(near[0])
+
+    def _draw(
+        self, n_pairs: int, rng: np.random.Generator, draw: Callable[..., tuple[Integers, Integers]], *, similar: bool
+    ) -> tuple[Integers, Integers]:
+        """Draw until there are enough pairs of the wanted kind, or hardly any of them seem to exist."""
+        first, second = np.empty(0, np.int64), np.empty(0, np.int64)
+        indicator = sp.csr_array(
+            (np.ones(len(self.labels), np.int32), self.labels, self.starts), shape=(self.n_sets, self.n_labels)
+        )
+        for _ in range(50):
+            if len(first) >= n_pairs:
+                break
+            a, b = draw(max(n_pairs, 64), rng)
+            shared = indicator[self.set_of_point[a]].multiply(indicator[self.set_of_point[b]]).sum(axis=1)
+            keep = (a != b) & ((np.asarray(shared).ravel() > 0) == similar)
+            first, second = np.concatenate([first, a[keep]]), np.concatenate([second, b[keep]])
+        return first[:n_pairs], second[:n_pairs]
+
+    def _draw_any(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        return rng.integers(self.n_points, size=n_pairs), rng.integers(self.n_points, size=n_pairs)
+
+    def _draw_sharing(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        lengths = np.diff(self.starts)[self.set_of_point]
+        labelled = np.flatnonzero(lengths)
+        if len(labelled) == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        first = labelled[rng.integers(len(labelled), size=n_pairs)]
+        place = self.starts[self.set_of_point[first]] + (rng.random(n_pairs) * lengths[first]).astype(np.int64)
+        lists, members = _kernels.invert_lists(self.starts, self.labels, self.set_of_point, self.n_labels)
+        label = self.labels[place]
+        sizes = lists[label + 1] - lists[label]
+        return first, members[lists[label] + (rng.random(n_pairs) * sizes).astype(np.int64)].astype(np.int64)
 
     def aligned_with(self, other: LabelSets, *, name: str, other_name: str) -> tuple[LabelSets, LabelSets]:
         """Return both with labels numbered alike, so that they can be compared."""

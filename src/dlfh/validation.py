@@ -72,15 +72,21 @@ def _kind_of(matrix: Any) -> str:
     )
 
 
-def check_modalities(modalities: Any) -> dict[str, Features]:
-    """Return the checked features of each modality: two or more, with as many rows each."""
+def check_modalities(
+    modalities: Any, method: str = "fit", least: int = 2, most: int | None = None
+) -> dict[str, Features]:
+    """Return the checked features of each modality: as many as the method takes, with as many rows each."""
     if not isinstance(modalities, Mapping):
         raise InputError('modalities must be a dict such as {"image": X, "text": Y}, got ' + type(modalities).__name__)
     for name in modalities:
         if not isinstance(name, str) or not name:
             raise InputError(f"modalities must be named by non-empty strings, got {name!r}")
-    if len(modalities) < 2:
-        raise InputError(f"at least two modalities are needed, got {len(modalities)}: {sorted(modalities)}")
+    if len(modalities) < least or len(modalities) > (most or len(modalities)):
+        number = {1: "one modality", 2: "two modalities"}.get(least, f"{least} modalities")
+        raise InputError(
+            f"{method} takes {'exactly' if least == most else 'at least'} {number}, got {len(modalities)}: "
+            f"{sorted(modalities)}"
+        )
     checked = {name: check_features(features, name) for name, features in modalities.items()}
     (first, reference), *others = checked.items()
     for name, matrix in others:

@@ -1,11 +1,13 @@
 """Hash functions: how a point that training never saw gets its code."""
 
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner, Targets
+from dlfh.hashing.base import FitContext, HashFunction, HashLearner, RealTargets, Targets
+from dlfh.hashing.centred import Centred
 from dlfh.hashing.deep import Deep, DeepHash, TorchHash
 from dlfh.hashing.kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
 from dlfh.hashing.linear import LinearHash, LinearRidge
 
 __all__ = [
+    "Centred",
     "Deep",
     "DeepHash",
     "FitContext",
@@ -17,6 +19,7 @@ __all__ = [
     "LinearHash",
     "LinearRidge",
     "RBFMap",
+    "RealTargets",
     "Targets",
     "TorchHash",
 ]

@@ -23,7 +23,7 @@ from dlfh.codes import Codes, n_bytes, unpack
 from dlfh.errors import ModelError
 from dlfh.validation import Features
 
-__all__ = ["FitContext", "HashFunction", "HashLearner", "Targets"]
+__all__ = ["FitContext", "HashFunction", "HashLearner", "RealTargets", "Targets"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -32,7 +32,7 @@ Floats = npt.NDArray[np.float64]
 class Targets:
     """The codes that a hash function is fitted to: distinct rows, and which one each point has."""
 
-    codes: Codes
+    codes: npt.NDArray[Any]
     row_of_point: npt.NDArray[np.int64]
     n_bits: int
 
@@ -40,7 +40,7 @@ class Targets:
         """Return distinct codes as -1.0 and +1.0."""
         return unpack(self.codes[start:stop], self.n_bits).astype(np.float64)
 
-    def points(self, start: int, stop: int) -> npt.NDArray[np.int8]:
+    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Return points' codes as -1 and +1."""
         return unpack(self.codes[self.row_of_point[start:stop]], self.n_bits)
 
@@ -51,6 +51,19 @@ class Targets:
         for start in range(0, len(self.codes), 4096):
             total += counts[start : start + 4096] @ self.rows(start, start + 4096)
         return total / counts.sum()
+
+
+@dataclass(frozen=True)
+class RealTargets(Targets):
+    """Real values in place of codes, for learners that regress: ``codes`` (rows, n_bits) holds them as floats."""
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return distinct rows of values."""
+        return np.asarray(self.codes[start:stop], np.float64)
+
+    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return points' values."""
+        return self.codes[self.row_of_point[start:stop]]
 
 
 @dataclass(frozen=True)

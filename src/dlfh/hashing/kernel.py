@@ -146,7 +146,8 @@ class KernelHash(HashFunction):
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], _CHUNK_ROWS):
-            values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
             if not np.isfinite(values).all():
                 raise_for_overflow(features, modality)
             projections[start : start + _CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values

@@ -70,20 +70,45 @@ def _dense_moments(
         raise_if_not_finite(features, modality)
     mean = sums.sum(axis=0) / n
 
-    gram = np.zeros((n_features, n_features))
-    cross = np.zeros((n_features, targets.n_bits))
+    if grouped:
+        gram = dense_gram(features, mean, dtype)
+        counts = np.bincount(group_of_point, minlength=len(sums))
+        cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
+    else:
+        cross = np.zeros((n_features, targets.n_bits))
+        gram = dense_gram(features, mean, dtype, targets, cross)
+    constant = is_constant(np.diag(gram), n, mean, dtype)
+    gram[constant] = gram[:, constant] = cross[constant] = 0
+    return mean, gram, cross
+
+
+def dense_gram(
+    features: npt.NDArray[np.generic],
+    mean: Floats,
+    dtype: npt.DTypeLike,
+    targets: Targets | None = None,
+    cross: Floats | None = None,
+) -> Floats:
+    """Return X'X of the centred features; add X'U to ``cross``, if asked for, in the same pass."""
+    gram = np.zeros((features.shape[1], features.shape[1]))
     centre = mean.astype(dtype)
     for start, stop in row_chunks(features):
         chunk = np.subtract(features[start:stop], centre, dtype=dtype)
         gram += chunk.T @ chunk
-        if not grouped:
+        if targets is not None and cross is not None:
             cross += chunk.T @ targets.points(start, stop).astype(dtype)
-    if grouped:
-        counts = np.bincount(group_of_point, minlength=len(sums))
-        cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
-    constant = is_constant(np.diag(gram), n, mean, dtype)
-    gram[constant] = gram[:, constant] = cross[constant] = 0
-    return mean, gram, cross
+    return gram
+
+
+def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return X'X of the centred features, and which features are constant."""
+    n, n_features = features.shape
+    gram = np.zeros((n_features, n_features))
+    _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
+    gram += np.triu(gram, 1).T
+    second_moments = np.diag(gram).copy()
+    gram -= n * np.outer(mean, mean)
+    return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
 
 
 def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
@@ -108,11 +133,6 @@ def _sparse_moments(
         cross += sums[start : start + 65536].T @ codes
         total += counts[start : start + 65536] @ codes
     cross -= np.outer(mean, total)
-    gram = np.zeros((n_features, n_features))
-    _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
-    gram += np.triu(gram, 1).T
-    second_moments = np.diag(gram).copy()
-    gram -= n * np.outer(mean, mean)
-    constant = np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
+    gram, constant = sparse_gram(features, mean)
     gram[constant] = gram[:, constant] = cross[constant] = 0
     return mean, gram, cross

@@ -1,10 +1,35 @@
-"""One file per method, over a small base."""
+"""One file per method, over a small base.
 
+A method is registered by the line that imports it here; everything else about it stands in its file.
+"""
+
+from dlfh.methods.acq import ACQ as ACQ
 from dlfh.methods.base import CrossModalHasher, load
-from dlfh.methods.dlfh import DLFH
-from dlfh.methods.kdlfh import KDLFH
-
-__all__ = ["DLFH", "KDLFH", "METHODS", "CrossModalHasher", "load"]
+from dlfh.methods.cca_itq import CCAITQ as CCAITQ
+from dlfh.methods.cvh import CVH as CVH
+from dlfh.methods.dlfh import DLFH as DLFH
+from dlfh.methods.info import MethodInfo
+from dlfh.methods.kdlfh import KDLFH as KDLFH
+from dlfh.methods.scm import SCM as SCM
 
 #: The methods by name, as saved models name them.
-METHODS: dict[str, type[CrossModalHasher]] = {method.__name__: method for method in (DLFH, KDLFH)}
+METHODS: dict[str, type[CrossModalHasher]] = {
+    name: value
+    for name, value in sorted(globals().items())
+    if isinstance(value, type) and issubclass(value, CrossModalHasher) and value is not CrossModalHasher
+}
+
+__all__ = ["METHODS", "CrossModalHasher", "MethodInfo", "available", "load", *METHODS]
+
+
+def available() -> dict[str, MethodInfo]:
+    """Return what there is to know of every method, by name.
+
+    Examples
+    --------
+    >>> [name for name, info in available().items() if info.title.startswith("DLFH with")]
+    ['KDLFH']
+    >>> available()["DLFH"].supervised
+    True
+    """
+    return {name: method.info for name, method in METHODS.items()}

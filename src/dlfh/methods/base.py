@@ -13,35 +13,53 @@ from sklearn.base import BaseEstimator
 
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._version import __version__
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.methods.info import MethodInfo
 from dlfh.persistence import read_model, write_model
-from dlfh.validation import Features, check_features, check_modalities
+from dlfh.supervision import LabelSets
+from dlfh.validation import (
+    Features,
+    check_features,
+    check_flag,
+    check_integer,
+    check_modalities,
+    check_random_state,
+)
 
 __all__ = ["CrossModalHasher", "load"]
+
+#: The longest code; nothing but tests beyond it stands in the way of longer ones.
+MAX_BITS = 512
 
 
 class CrossModalHasher(BaseEstimator, ABC):
     """Learns binary codes for paired modalities, and hash functions for unseen points.
 
-    Subclasses set their parameters in ``__init__`` without looking at them, check them in
-    `_check_parameters`, and learn in `_fit`.
+    Subclasses say what they are in ``info``, set their parameters in ``__init__`` without looking at them,
+    check them in `_check_parameters`, and learn in `_fit`.
 
     Attributes
     ----------
     modalities_ : tuple of str
         The modalities' names, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
-        Learned codes of the training points, packed as by `numpy.packbits`.
+        Codes of the training points, packed as by `numpy.packbits`: learned ones, or those that the hash
+        functions give where a method learns no others (``info.protocols``).
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
         How long `fit` took.
     """
 
+    #: What the registry says of the method.
+    info: ClassVar[MethodInfo]
+
     n_bits: int
+    random_state: Any
     n_jobs: int | None
+    verbose: bool
 
     modalities_: tuple[str, ...]
     codes_: dict[str, Codes]
@@ -63,6 +81,7 @@ class CrossModalHasher(BaseEstimator, ABC):
         labels : array-like or sparse matrix
             An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per
             point. Points are similar if they share a label; a point without labels is similar to none.
+            Methods that learn from pairs alone (``info.supervised``) ignore them.
 
         Returns
         -------
@@ -70,7 +89,7 @@ class CrossModalHasher(BaseEstimator, ABC):
         """
         self._check_parameters()
         resolve_n_jobs(self.n_jobs)
-        features = check_modalities(modalities)
+        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         began = time.perf_counter()
         with blas_threads(self.n_jobs):
             self._fit(features, labels)
@@ -79,13 +98,31 @@ class CrossModalHasher(BaseEstimator, ABC):
         self.fit_seconds_ = time.perf_counter() - began
         return self
 
-    @abstractmethod
     def _check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
+        check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
+        check_random_state(getattr(self, "random_state", None))
+        check_flag(self.verbose, "verbose")
 
     @abstractmethod
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         """Set ``codes_`` and ``hash_functions_``."""
+
+    def _read_labels(self, labels: Any, features: dict[str, Features]) -> LabelSets:
+        """Return the labels of the points, which must be there and as many as the points."""
+        if labels is None:
+            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
+        label_sets = LabelSets.from_labels(labels)
+        name, matrix = next(iter(features.items()))
+        if label_sets.n_points != matrix.shape[0]:
+            raise InputError(f"labels has {label_sets.n_points} rows but modality {name!r} has {matrix.shape[0]}")
+        return label_sets
+
+    def _hash_training_points(self, features: dict[str, Features], workers: Workers) -> None:
+        """Let the training points have the codes that their hash functions give them."""
+        self.codes_ = {
+            name: function.encode(features[name], name, workers) for name, function in self.hash_functions_.items()
+        }
 
     def encode(self, modality: str, features: Any) -> Codes:
         """Return the packed codes of points, seen or not, from one modality.
@@ -118,6 +155,32 @@ class CrossModalHasher(BaseEstimator, ABC):
         hash_function, matrix = self._for_modality(modality, features)
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             return hash_function.project(matrix, modality, workers)
+
+    def encode_unified(self, modalities: Any) -> Codes:
+        """Return one packed code per point from all its modalities together.
+
+        Only methods with the protocol "unified" (``info.protocols``) have a rule for it.
+
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            Every modality of the model, with a row per point.
+
+        Returns
+        -------
+        ndarray of uint8, shape (n, ceil(n_bits / 8))
+        """
+        self._check_fitted()
+        if "unified" not in self.info.protocols:
+            raise InputError(f"{type(self).__name__} has no rule for one code from several modalities: use encode")
+        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
+        if set(features) != set(self.modalities_):
+            raise InputError(f"this model unifies the modalities {sorted(self.modalities_)}, got {sorted(features)}")
+        return pack(self._unify({name: self.project(name, features[name]) for name in self.modalities_}))
+
+    def _unify(self, projections: dict[str, npt.NDArray[np.float32]]) -> npt.NDArray[Any]:
+        """Return the values whose signs are the unified code."""
+        raise NotImplementedError
 
     def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
         self._check_fitted()

@@ -12,13 +12,11 @@ from dlfh.errors import InputError
 from dlfh.factorization import Factorization, LatentFactorModel, Rows, factorize, random_start
 from dlfh.hashing import Deep, FitContext, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge, Targets
 from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.info import MethodInfo
 from dlfh.supervision import LabelSets
 from dlfh.validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
 
 __all__ = ["DLFH"]
-
-#: The longest code; nothing but tests beyond it stands in the way of longer ones.
-MAX_BITS = 512
 
 
 class DLFH(CrossModalHasher):
@@ -90,6 +88,15 @@ class DLFH(CrossModalHasher):
     ((500, 4), (100, 4))
     """
 
+    info = MethodInfo(
+        title="Discrete latent factor model based cross-modal hashing",
+        paper="Jiang and Li, IEEE TIP 2019",
+        supervised=True,
+        discrete=True,
+        protocols=("learned", "hashed"),
+        complexity="T g m c for codes, g label sets and m samples; n d² for hash functions",
+        n_modalities=(2, None),
+    )
     _saved_arrays = ("objective_", "flips_")
 
     objective_: np.ndarray[Any, np.dtype[np.float64]]
@@ -131,20 +138,21 @@ class DLFH(CrossModalHasher):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
+        super()._check_parameters()
         check_positive(self.scale, "scale")
         check_integer(self.max_iter, "max_iter", 0)
         if self.sample_size is not None:
             check_integer(self.sample_size, "sample_size", 1)
         check_choice(self.solver, "solver", ("stochastic", "full"))
         check_choice(self.init, "init", ("labels", "random"))
-        for name in ("shared_code", "early_stopping", "track_objective", "verbose"):
+        for name in ("shared_code", "early_stopping", "track_objective"):
             check_flag(getattr(self, name), name)
-        check_random_state(self.random_state)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        n_points = next(iter(features.values())).shape[0]
-        label_sets = self._read_labels(labels, n_points, next(iter(features)))
+        label_sets = self._read_labels(labels, features)
+        n_points = label_sets.n_points
+        if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
+            raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
         learners = self._learners(tuple(features))
         rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
@@ -191,16 +199,6 @@ class DLFH(CrossModalHasher):
     @property
     def n_iter_(self) -> int:
         return len(self.flips_)
-
-    def _read_labels(self, labels: Any, n_points: int, modality: str) -> LabelSets:
-        if labels is None:
-            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
-        label_sets = LabelSets.from_labels(labels)
-        if label_sets.n_points != n_points:
-            raise InputError(f"labels has {label_sets.n_points} rows but modality {modality!r} has {n_points}")
-        if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
-            raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
-        return label_sets
 
     def _learn_codes(
         self, labels: LabelSets, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Any

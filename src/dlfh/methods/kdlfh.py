@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Literal
 
 import numpy as np
@@ -40,6 +41,12 @@ class KDLFH(DLFH):
     >>> model.encode("text", test.modalities["text"]).shape
     (100, 4)
     """
+
+    info = dataclasses.replace(
+        DLFH.info,
+        title="DLFH with kernel logistic hash functions",
+        complexity="T g m c for codes; n k c per step of the regressions, k bases",
+    )
 
     def __init__(
         self,

@@ -1,0 +1,92 @@
+"""Canonical correlations: the directions of two modalities that agree best, by one SVD.
+
+With whitening factors Cxx = Lx Lx' and Cyy = Ly Ly', the singular vectors of Lx^-1 Cxy Ly^-T are the
+directions, wx = Lx^-T u and wy = Ly^-T v, and its singular values the correlations. No division by a
+correlation, so what has none comes out as zero and not as noise. Cxy may be any cross matrix, such as
+SCM's X'SY.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg
+
+__all__ = ["CanonicalDirections", "Whitening", "canonical_directions"]
+
+Floats = npt.NDArray[np.float64]
+
+#: A correlation below this is rounding: its direction carries nothing.
+NO_CORRELATION = 1e-6
+
+
+class Whitening:
+    """The Cholesky factor L of a covariance, C + ridge I = L L'.
+
+    Parameters
+    ----------
+    covariance : ndarray of float64 (d, d)
+        Positive semi-definite.
+    ridge : float
+        Raised to the covariance's rounding error where that is larger.
+    """
+
+    def __init__(self, covariance: Floats, ridge: float) -> None:
+        d = len(covariance)
+        trace = float(np.trace(covariance))
+        self.ridge = max(ridge, 4 * np.finfo(np.float64).eps * trace, float(np.finfo(np.float64).tiny))
+        while True:
+            regular = covariance.copy()
+            regular.flat[:: d + 1] += self.ridge
+            try:
+                self.factor: Floats = scipy.linalg.cholesky(regular, lower=True, check_finite=False)
+                break
+            except np.linalg.LinAlgError:
+                self.ridge *= 10
+
+    def whiten(self, matrix: Floats) -> Floats:
+        """Return L^-1 A."""
+        return scipy.linalg.solve_triangular(self.factor, matrix, lower=True, check_finite=False)
+
+    def directions(self, vectors: Floats) -> Floats:
+        """Return L^-T A: whitened directions as weights of the features."""
+        return scipy.linalg.solve_triangular(self.factor, vectors, lower=True, trans="T", check_finite=False)
+
+
+@dataclass(frozen=True)
+class CanonicalDirections:
+    """Pairs of directions by falling correlation, with wx' Cxx wx = wy' Cyy wy = 1.
+
+    Attributes
+    ----------
+    x, y : ndarray of float64 (dx, k) and (dy, k)
+    correlations : ndarray of float64 (k,)
+    """
+
+    x: Floats
+    y: Floats
+    correlations: Floats
+
+    def first(self, k: int, threshold: float = NO_CORRELATION) -> CanonicalDirections:
+        """Return exactly k directions; zeros stand for those beyond the last that correlates at all."""
+        n_kept = min(k, int(np.count_nonzero(self.correlations > threshold)))
+        x, y, r = np.zeros((len(self.x), k)), np.zeros((len(self.y), k)), np.zeros(k)
+        x[:, :n_kept], y[:, :n_kept] = self.x[:, :n_kept], self.y[:, :n_kept]
+        r[:n_kept] = self.correlations[:n_kept]
+        return CanonicalDirections(x, y, r)
+
+
+def canonical_directions(x: Whitening, y: Whitening, cross: Floats) -> CanonicalDirections:
+    """Return all canonical directions of two whitened modalities with the cross matrix ``cross``.
+
+    Examples
+    --------
+    >>> identity = Whitening(np.eye(2), ridge=0)
+    >>> canonical_directions(identity, identity, np.diag([0.5, 0.9])).correlations
+    array([0.9, 0.5])
+    """
+    whitened = y.whiten(x.whiten(cross).T).T
+    left, correlations, right = scipy.linalg.svd(whitened, full_matrices=False, check_finite=False)
+    return CanonicalDirections(x.directions(left), y.directions(right.T), correlations)

@@ -1,0 +1,361 @@
+"""What every method of the registry keeps to: one battery, run over all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from dlfh import InputError, NotFittedError, load
+from dlfh.codes import n_bytes, pack, unpack
+from dlfh.datasets import Paired, make_paired
+from dlfh.methods import METHODS, CrossModalHasher, available
+from dlfh.metrics import mean_average_precision
+
+N_BITS = 20  # not a multiple of 8
+
+ALL = sorted(METHODS)
+SUPERVISED = [name for name in ALL if available()[name].supervised]
+UNSUPERVISED = [name for name in ALL if not available()[name].supervised]
+DETERMINISTIC = [name for name in ALL if available()[name].is_deterministic]
+
+
+def make(name: str, n_bits: int = N_BITS, **parameters: Any) -> CrossModalHasher:
+    method: Any = METHODS[name]
+    seeded = {} if available()[name].is_deterministic else {"random_state": 0}
+    return method(n_bits, **seeded | parameters)
+
+
+def fit(name: str, data: Paired, n_bits: int = N_BITS, **parameters: Any) -> CrossModalHasher:
+    return make(name, n_bits, **parameters).fit(data.modalities, data.labels)
+
+
+@pytest.fixture(scope="module")
+def small() -> tuple[Paired, Paired]:
+    return make_paired(n_points=360, n_labels=6, image_features=24, text_features=60, random_state=3).split(60)
+
+
+@pytest.fixture(scope="module")
+def planted() -> tuple[Paired, Paired]:
+    """Points whose modalities tell enough of their labels for methods that see pairs alone."""
+    shape: Any = {"text_features": 100, "words_per_point": 15, "noise": 1.0}
+    return make_paired(n_points=1400, n_labels=8, random_state=1, **shape).split(test_size=200)
+
+
+@pytest.fixture(scope="module")
+def fitted(small: tuple[Paired, Paired]) -> dict[str, CrossModalHasher]:
+    return {name: fit(name, small[0]) for name in ALL}
+
+
+def assert_mostly_equal(a: np.ndarray, b: np.ndarray, share: float = 0.995) -> None:
+    """Compare codes that may differ where rounding decides a sign."""
+    assert a.shape == b.shape
+    assert (np.unpackbits(a, axis=1) == np.unpackbits(b, axis=1)).mean() >= share
+
+
+def test_the_registry_names_every_system_of_the_paper() -> None:
+    assert set(ALL) >= {"DLFH", "KDLFH", "SCM", "CCAITQ", "ACQ", "CVH"}
+    assert available().keys() == METHODS.keys()
+    for name, info in available().items():
+        assert "hashed" in info.protocols, name
+        assert info.paper
+        assert info.complexity
+        assert METHODS[name].__doc__
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_codes_and_projections_have_the_contracts_form(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    train, test = small
+    model = fitted[name]
+    assert model.modalities_ == ("image", "text")
+    assert model.fit_seconds_ > 0
+    for modality in model.modalities_:
+        queries = model.encode(modality, test.modalities[modality])
+        for codes, n in ((model.codes_[modality], len(train)), (queries, len(test))):
+            assert codes.dtype == np.uint8
+            assert codes.shape == (n, n_bytes(N_BITS))
+            assert not np.unpackbits(codes, axis=1)[:, N_BITS:].any()
+        projections = model.project(modality, test.modalities[modality])
+        assert projections.dtype == np.float32
+        assert projections.shape == (len(test), N_BITS)
+        np.testing.assert_array_equal(pack(projections), queries)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("n_bits", [1, 33])
+def test_any_code_length(name: str, n_bits: int, small: tuple[Paired, Paired]) -> None:
+    model = fit(name, small[0], n_bits)
+    for modality, matrix in small[1].modalities.items():
+        assert model.encode(modality, matrix).shape == (60, n_bytes(n_bits))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_seed_gives_the_same_codes_on_any_number_of_threads(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    again, single = fit(name, small[0]), fit(name, small[0], n_jobs=1)
+    for modality in ("image", "text"):
+        np.testing.assert_array_equal(again.codes_[modality], fitted[name].codes_[modality])
+        assert_mostly_equal(single.codes_[modality], fitted[name].codes_[modality])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_saved_and_loaded_it_is_the_same(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher], tmp_path: Path
+) -> None:
+    model = fitted[name]
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert type(again) is METHODS[name]
+    assert again.get_params() == model.get_params()
+    for attribute in type(model)._saved_arrays:
+        np.testing.assert_array_equal(getattr(again, attribute), getattr(model, attribute))
+    for modality, matrix in small[1].modalities.items():
+        np.testing.assert_array_equal(again.codes_[modality], model.codes_[modality])
+        np.testing.assert_array_equal(again.project(modality, matrix), model.project(modality, matrix))
+    if "unified" in model.info.protocols:
+        np.testing.assert_array_equal(
+            again.encode_unified(small[1].modalities), model.encode_unified(small[1].modalities)
+        )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_sparse_and_dense_features_mean_the_same(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    train, test = small
+    swapped = {"image": sp.csr_array(train.modalities["image"]), "text": train.modalities["text"].toarray()}
+    model = fit(name, Paired(swapped, train.labels))
+    for modality in ("image", "text"):
+        assert_mostly_equal(model.codes_[modality], fitted[name].codes_[modality], 0.99)
+    dense = test.modalities["text"].toarray()
+    np.testing.assert_array_equal(
+        fitted[name].encode("text", dense), fitted[name].encode("text", test.modalities["text"])
+    )
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_code_depends_on_its_point_alone(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    order = np.random.default_rng(0).permutation(60)
+    for modality, matrix in small[1].modalities.items():
+        codes = fitted[name].encode(modality, matrix)
+        np.testing.assert_array_equal(fitted[name].encode(modality, matrix[order]), codes[order])
+        np.testing.assert_array_equal(fitted[name].encode(modality, matrix[7:8]), codes[7:8])
+        assert fitted[name].encode(modality, matrix[:0]).shape == (0, n_bytes(N_BITS))
+
+
+@pytest.mark.parametrize("name", DETERMINISTIC)
+def test_without_randomness_the_order_of_training_points_only_permutes_the_codes(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    order = np.random.default_rng(0).permutation(len(small[0]))
+    permuted = fit(name, small[0].take(order))
+    before = {modality: unpack(fitted[name].codes_[modality][order], N_BITS) for modality in ("image", "text")}
+    after = {modality: unpack(permuted.codes_[modality], N_BITS) for modality in ("image", "text")}
+    # The sign of a bit is free, if it is the same in both modalities.
+    flips = np.sign(np.sum(before["image"].astype(int) * after["image"], axis=0) + 0.5)
+    for modality in ("image", "text"):
+        assert (before[modality] == flips * after[modality]).mean() > 0.99
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_labels_in_any_form_mean_the_same(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    indicator = small[0].labels.toarray()
+    for labels in (indicator.astype(bool), [list(np.flatnonzero(row)) for row in indicator]):
+        model = fit(name, Paired(small[0].modalities, labels))
+        for modality in ("image", "text"):
+            np.testing.assert_array_equal(model.codes_[modality], fitted[name].codes_[modality])
+
+
+@pytest.mark.parametrize("name", UNSUPERVISED)
+def test_without_supervision_labels_are_not_looked_at(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    model = make(name).fit(small[0].modalities)
+    for modality in ("image", "text"):
+        np.testing.assert_array_equal(model.codes_[modality], fitted[name].codes_[modality])
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_points_without_labels_are_allowed(name: str, small: tuple[Paired, Paired]) -> None:
+    labels = small[0].labels.toarray()
+    labels[:20] = 0
+    model = fit(name, Paired(small[0].modalities, labels))
+    assert model.codes_["image"].shape == (300, n_bytes(N_BITS))
+
+
+def database(model: CrossModalHasher, protocol: str, modality: str, train: Paired) -> np.ndarray:
+    if protocol == "learned":
+        return model.codes_[modality]
+    if protocol == "unified":
+        return model.encode_unified(train.modalities)
+    return model.encode(modality, train.modalities[modality])
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_learns_planted_structure(name: str, planted: tuple[Paired, Paired]) -> None:
+    train, test = planted
+    info = available()[name]
+    model = make(name, 8).fit(train.modalities, train.labels if info.supervised else None)
+    chance = float(((test.labels @ train.labels.T) > 0).mean())
+    for asked, answered in (("image", "text"), ("text", "image")):
+        queries = model.encode(asked, test.modalities[asked])
+        for protocol in info.protocols:
+            codes = database(model, protocol, answered, train)
+            value = mean_average_precision(queries, codes, test.labels, train.labels, ties="expected")
+            assert value > chance + 0.12, (asked, protocol)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_bits_beyond_the_features_directions_are_what_the_registry_says(name: str) -> None:
+    data = make_paired(n_points=240, n_labels=4, image_features=5, text_features=7, random_state=0)
+    model = fit(name, data, 32)
+    constant = [
+        np.ptp(unpack(model.encode(modality, data.modalities[modality]), 32), axis=0) == 0
+        for modality in ("image", "text")
+    ]
+    if model.info.surplus_bits == "constant":
+        # Constant in both modalities, and more of them than bits that say something.
+        assert np.array_equal(*constant)
+        assert constant[0].sum() >= 12
+    else:
+        assert all(each.sum() < 12 for each in constant)
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("kind", ["a constant feature", "a constant modality", "large values", "few points"])
+def test_awkward_data_is_no_reason_to_fail(name: str, kind: str, small: tuple[Paired, Paired]) -> None:
+    train, _ = small
+    image, text, labels = train.modalities["image"].copy(), train.modalities["text"], train.labels
+    if kind == "a constant feature":
+        image[:, 3] = 1e5
+    elif kind == "a constant modality":
+        image[:] = 0.1
+    elif kind == "large values":
+        image *= 1e8
+    else:
+        image, text, labels = image[:9], text[:9], labels[:9]
+    model = fit(name, Paired({"image": image, "text": text}, labels))
+    for modality, matrix in (("image", image), ("text", text)):
+        assert np.isfinite(model.project(modality, matrix)).all()
+
+
+def bad_inputs(train: Paired) -> dict[str, tuple[dict[str, Any], Any, str]]:
+    image, text = train.modalities["image"], train.modalities["text"]
+    with_nan = image.copy()
+    with_nan[17, 2] = np.nan
+    return {
+        "NaN": ({"image": with_nan, "text": text}, train.labels, "modality 'image' has NaN or infinity in row 17"),
+        "rows": ({"image": image, "text": text[:50]}, train.labels, "modality 'text' has 50 rows but"),
+        "no modality": ({}, train.labels, "modalit"),
+        "strings": ({"image": np.full((300, 2), "x"), "text": text}, train.labels, "must hold numbers, got strings"),
+        "not a dict": ((image, text), train.labels, "modalities must be a dict"),  # type: ignore[dict-item]
+    }
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("kind", ["NaN", "rows", "no modality", "strings", "not a dict"])
+def test_bad_data_gets_one_sentence(name: str, kind: str, small: tuple[Paired, Paired]) -> None:
+    modalities, labels, message = bad_inputs(small[0])[kind]
+    with pytest.raises(InputError, match=message) as caught:
+        make(name).fit(modalities, labels)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if available()[name].n_modalities == (2, 2)])
+def test_a_method_for_two_modalities_refuses_three(name: str, small: tuple[Paired, Paired]) -> None:
+    three = small[0].modalities | {"sound": small[0].modalities["image"]}
+    with pytest.raises(InputError, match=f"{name} takes exactly two modalities, got 3"):
+        make(name).fit(three, small[0].labels)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if available()[name].n_modalities[1] is None])
+def test_a_method_for_any_number_of_modalities_takes_three(name: str, small: tuple[Paired, Paired]) -> None:
+    three = small[0].modalities | {"sound": small[0].modalities["image"][:, :20]}
+    model = make(name).fit(three, small[0].labels)
+    assert model.codes_["sound"].shape == (300, n_bytes(N_BITS))
+
+
+@pytest.mark.parametrize("name", SUPERVISED)
+def test_bad_labels_get_one_sentence(name: str, small: tuple[Paired, Paired]) -> None:
+    train, _ = small
+    with pytest.raises(InputError, match=f"{name} learns from labels: pass labels to fit"):
+        make(name).fit(train.modalities)
+    with pytest.raises(InputError, match="labels has 40 rows but modality 'image' has 300"):
+        make(name).fit(train.modalities, train.labels[:40])
+    with pytest.raises(InputError, match="no point has any label"):
+        make(name).fit(train.modalities, np.zeros((300, 3)))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_bad_parameters_get_one_sentence(name: str, small: tuple[Paired, Paired]) -> None:
+    for n_bits in (0, 513, 8.0, "8", None):
+        with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 512"):
+            make(name, n_bits).fit(small[0].modalities, small[0].labels)  # type: ignore[arg-type]
+    # Any other parameter refuses what cannot be meant, and says which parameter it is.
+    for parameter in set(make(name).get_params(deep=False)) - {"n_bits"}:
+        with pytest.raises(InputError, match=parameter) as caught:
+            make(name, **{parameter: "no such value"}).fit(small[0].modalities, small[0].labels)
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_what_is_not_fitted_says_so(name: str, small: tuple[Paired, Paired], tmp_path: Path) -> None:
+    with pytest.raises(NotFittedError, match=f"this {name} is not fitted yet"):
+        make(name).encode("image", small[1].modalities["image"])
+    with pytest.raises(NotFittedError):
+        make(name).save(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_bad_queries_get_one_sentence(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    model = fitted[name]
+    with pytest.raises(InputError, match="unknown modality 'sound'"):
+        model.encode("sound", small[1].modalities["image"])
+    with pytest.raises(InputError, match="has 60 features but the model expects 24"):
+        model.encode("image", small[1].modalities["text"])
+    with_nan = small[1].modalities["image"].copy()
+    with_nan[5] = np.inf
+    with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 5"):
+        model.encode("image", with_nan)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_one_code_from_several_modalities_where_there_is_a_rule(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    model, modalities = fitted[name], small[1].modalities
+    if "unified" not in model.info.protocols:
+        with pytest.raises(InputError, match=f"{name} has no rule for one code from several modalities"):
+            model.encode_unified(modalities)
+        return
+    assert model.encode_unified(modalities).shape == (60, n_bytes(N_BITS))
+    with pytest.raises(InputError, match="this model unifies the modalities"):
+        model.encode_unified({"image": modalities["image"], "sound": modalities["text"]})
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_parameters_are_scikit_learns_and_input_is_left_as_it_is(
+    name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]
+) -> None:
+    train, _ = small
+    kept = {modality: matrix.copy() for modality, matrix in train.modalities.items()}
+    copy = clone(fitted[name])
+    assert copy.get_params() == fitted[name].get_params()
+    assert not hasattr(copy, "codes_")
+    copy.fit(train.modalities, train.labels)
+    np.testing.assert_array_equal(train.modalities["image"], kept["image"])
+    assert (train.modalities["text"] != kept["text"]).nnz == 0
+    np.testing.assert_array_equal(copy.codes_["image"], fitted[name].codes_["image"])
