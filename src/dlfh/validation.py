@@ -16,6 +16,7 @@ __all__ = [
     "check_choice",
     "check_features",
     "check_flag",
+    "check_fraction",
     "check_integer",
     "check_modalities",
     "check_positive",
@@ -137,6 +138,14 @@ def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
     number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     if not number or not np.isfinite(float(value)) or float(value) < 0 or (value == 0 and not allow_zero):
         raise InputError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Return a parameter that must lie between 0 and 1, both excluded."""
+    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not number or not 0 < float(value) < 1:
+        raise InputError(f"{name} must be a number between 0 and 1, got {value!r}")
     return float(value)
 
 

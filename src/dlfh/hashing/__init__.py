@@ -5,6 +5,7 @@ from dlfh.hashing.centred import Centred
 from dlfh.hashing.deep import Deep, DeepHash, TorchHash
 from dlfh.hashing.kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
 from dlfh.hashing.linear import LinearHash, LinearRidge
+from dlfh.hashing.unit import UnitLinearHash
 
 __all__ = [
     "Centred",
@@ -22,4 +23,5 @@ __all__ = [
     "RealTargets",
     "Targets",
     "TorchHash",
+    "UnitLinearHash",
 ]

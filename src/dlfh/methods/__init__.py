@@ -6,11 +6,13 @@ A method is registered by the line that imports it here; everything else about i
 from dlfh.methods.acq import ACQ as ACQ
 from dlfh.methods.base import CrossModalHasher, load
 from dlfh.methods.cca_itq import CCAITQ as CCAITQ
+from dlfh.methods.cmfh import CMFH as CMFH
 from dlfh.methods.cvh import CVH as CVH
 from dlfh.methods.dlfh import DLFH as DLFH
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.kdlfh import KDLFH as KDLFH
 from dlfh.methods.scm import SCM as SCM
+from dlfh.methods.smfh import SMFH as SMFH
 
 #: The methods by name, as saved models name them.
 METHODS: dict[str, type[CrossModalHasher]] = {

@@ -113,8 +113,9 @@ class ACQ(CrossModalHasher):
         with Workers(self.n_jobs) as workers:
             self._hash_training_points(features, workers)
 
-    def _unify(self, projections: dict[str, npt.NDArray[np.float32]]) -> npt.NDArray[Any]:
-        return sum(projections.values(), np.zeros((), np.float32))
+    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+        first, second = (self.project(name, features[name]) for name in self.modalities_)
+        return first + second
 
 
 def co_quantize(

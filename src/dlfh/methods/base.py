@@ -176,9 +176,11 @@ class CrossModalHasher(BaseEstimator, ABC):
         features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         if set(features) != set(self.modalities_):
             raise InputError(f"this model unifies the modalities {sorted(self.modalities_)}, got {sorted(features)}")
-        return pack(self._unify({name: self.project(name, features[name]) for name in self.modalities_}))
+        for name, matrix in features.items():
+            check_features(matrix, name, self.n_features_[name])
+        return pack(self._unify(features))
 
-    def _unify(self, projections: dict[str, npt.NDArray[np.float32]]) -> npt.NDArray[Any]:
+    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
         """Return the values whose signs are the unified code."""
         raise NotImplementedError
 
