@@ -263,3 +263,35 @@ def sum_precisions(ranked: Array, depth: int, sums: Array, hits: Array, n_releva
         sums[i] = np.sum(np.arange(1, len(ranks) + 1) / ranks)
         hits[i] = len(ranks)
         n_relevant[i] = np.count_nonzero(row)
+
+
+def pull_and_push(
+    products: Array,
+    squared_norms: Array,
+    row_sets: Array,
+    row_weights: Array,
+    set_starts: Array,
+    set_labels: Array,
+    list_starts: Array,
+    list_members: Array,
+    unit: float,
+    first_row: int,
+    pull: Array,
+    push: Array,
+    start: int,
+    stop: int,
+) -> tuple[float, float]:
+    rows = np.arange(first_row + start, first_row + stop)
+    labels = _members(list_starts, list_members, len(set_starts) - 1).T.astype(np.float64)
+    labels /= np.sqrt(np.maximum(labels.sum(axis=1), 1))[:, None]
+    p = unit * (labels @ labels.T)[row_sets[rows]][:, row_sets]
+    distances = squared_norms[rows, None] + squared_norms - 2 * products[start:stop].astype(np.float64)
+    distances = np.maximum(distances, 0)
+    distances[np.arange(len(rows)), rows] = 0
+    near = 1 / (1 + distances / 4)
+    others = np.broadcast_to(row_weights, near.shape).astype(np.float64)
+    pull[start:stop], push[start:stop] = others * p * near, others * near**2
+    pull[np.arange(start, stop), rows] = push[np.arange(start, stop), rows] = 0
+    others[np.arange(len(rows)), rows] -= 1
+    pairs = row_weights[rows, None] * others
+    return float(np.sum(pairs * near)), float(np.sum(pairs * p * np.log(near)))

@@ -9,6 +9,7 @@ columns and threads cannot change a code.
 from dlfh._kernels.factors import ONE, count_pairs, invert_lists, update_rows, update_shared_rows
 from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
+from dlfh._kernels.similarity import pull_and_push
 
 __all__ = [
     "ONE",
@@ -18,6 +19,7 @@ __all__ = [
     "hamming_block",
     "invert_lists",
     "pack_signs",
+    "pull_and_push",
     "rank_by_distance",
     "rank_by_score",
     "reorder",

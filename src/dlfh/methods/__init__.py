@@ -12,6 +12,7 @@ from dlfh.methods.dlfh import DLFH as DLFH
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.kdlfh import KDLFH as KDLFH
 from dlfh.methods.scm import SCM as SCM
+from dlfh.methods.seph import SePH as SePH
 from dlfh.methods.smfh import SMFH as SMFH
 
 #: The methods by name, as saved models name them.
