@@ -295,3 +295,47 @@ def pull_and_push(
     others[np.arange(len(rows)), rows] -= 1
     pairs = row_weights[rows, None] * others
     return float(np.sum(pairs * near)), float(np.sum(pairs * p * np.log(near)))
+
+
+def update_latent_bits(
+    S: Array,
+    codes: Array,
+    weights: Array,
+    embedded: Array,
+    gram: Array,
+    other_by_bit: Array,
+    row_sets: Array,
+    set_starts: Array,
+    set_labels: Array,
+    list_starts: Array,
+    list_members: Array,
+    set_sums: Array,
+    precision: float,
+    link: float,
+    slopes: Array,
+    log_prior: float,
+) -> int:
+    """Compare, for each bit, the log-posterior with the bit set to +1 and to -1."""
+    labels = _members(list_starts, list_members, len(set_starts) - 1).T
+    similar = ((labels @ labels.T) > 0)[row_sets][:, row_sets]
+    V = other_by_bit.T.astype(np.float64)
+
+    def log_posterior(i: int, u: Array) -> float:
+        others = np.arange(len(codes)) != i
+        errors = S[i] - embedded @ u
+        own = S[i, i] - u @ weights @ u
+        intra = -precision / 2 * np.sum(errors[others] ** 2) - precision / 4 * own**2
+        theta = link * (V @ u)
+        return float(intra + np.sum(similar[i] * theta - np.logaddexp(0, theta)))
+
+    flips = 0
+    for i in range(len(codes)):
+        for k in range(codes.shape[1]):
+            plus, minus = codes[i].astype(np.float64), codes[i].astype(np.float64)
+            plus[k], minus[k] = 1, -1
+            new = 1 if log_prior + log_posterior(i, plus) - log_posterior(i, minus) > 0 else -1
+            flips += int(new != codes[i, k])
+            codes[i, k] = new
+        embedded[i] = codes[i] @ weights
+    gram[:] = embedded.T @ embedded
+    return flips

@@ -95,6 +95,15 @@ class LabelSets:
         counts = np.bincount(set_of_point, minlength=len(first)).astype(np.int64)
         return cls(names, n_labels, set_starts, flat[position], set_of_point, counts)
 
+    def take(self, points: Integers) -> LabelSets:
+        """Return the label sets of some of the points."""
+        sets, set_of_point = np.unique(self.set_of_point[points], return_inverse=True)
+        lengths = np.diff(self.starts)[sets]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
+        counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
+        return LabelSets(self.names, self.n_labels, starts, self.labels[place], set_of_point.astype(np.int64), counts)
+
     def unit_rows(self) -> sp.csr_array:
         """Return the sets as rows of length 1, shape (n_sets, n_labels): products are cosines of label sets.
 

@@ -9,7 +9,7 @@ columns and threads cannot change a code.
 from dlfh._kernels.factors import ONE, count_pairs, invert_lists, update_rows, update_shared_rows
 from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
-from dlfh._kernels.similarity import pull_and_push
+from dlfh._kernels.similarity import pull_and_push, update_latent_bits
 
 __all__ = [
     "ONE",
@@ -27,6 +27,7 @@ __all__ = [
     "sparse_products",
     "sum_precisions",
     "sum_rows_by_group",
+    "update_latent_bits",
     "update_rows",
     "update_shared_rows",
 ]

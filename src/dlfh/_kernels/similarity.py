@@ -65,3 +65,89 @@ def pull_and_push(
         total += row_weights[i] * row_total
         log_total += row_weights[i] * row_log
     return total, log_total
+
+
+@Kernel
+def update_latent_bits(
+    S,
+    codes,
+    weights,
+    embedded,
+    gram,
+    other_by_bit,
+    row_sets,
+    set_starts,
+    set_labels,
+    list_starts,
+    list_members,
+    set_sums,
+    precision,
+    link,
+    slopes,
+    log_prior,
+):
+    """Update every bit of every point in turn by MLBE's rule, in place, and return the number of flips.
+
+    ``codes`` (n, K) and ``other_by_bit`` (K, n) hold -1 and +1; ``embedded`` is codes @ weights and ``gram``
+    its Gram matrix, both kept up to date. ``set_sums`` (sets, K) sums the other modality's codes by label set.
+    ``slopes[t + K]`` is softplus(link (t + 1)) - softplus(link (t - 1)).
+    """
+    n, n_bits = codes.shape
+    similar = np.zeros(set_sums.shape[0], np.int32)
+    attraction = np.empty(n_bits)
+    linked = np.empty(n_bits)
+    theta = np.empty(n, np.int32)
+    flips = 0
+    for i in range(n):
+        attraction[:] = 0
+        for j in range(n):
+            s = S[i, j]
+            for k in range(n_bits):
+                attraction[k] += s * embedded[j, k]
+        self_similarity = 0.0  # u'W u
+        for k in range(n_bits):
+            attraction[k] -= S[i, i] * embedded[i, k]
+            self_similarity += embedded[i, k] * codes[i, k]
+            for b in range(n_bits):
+                gram[k, b] -= embedded[i, k] * embedded[i, b]
+        linked[:] = 0
+        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, similar)
+        for g in range(similar.size):
+            if similar[g] > 0:
+                for k in range(n_bits):
+                    linked[k] += set_sums[g, k]
+        theta[:] = 0
+        for k in range(n_bits):
+            u = codes[i, k]
+            for j in range(n):
+                theta[j] += u * other_by_bit[k, j]
+        for k in range(n_bits):
+            u = codes[i, k]
+            own = 0.0
+            explained = 0.0
+            for b in range(n_bits):
+                if b != k:
+                    own += weights[k, b] * codes[i, b]
+                    explained += gram[k, b] * codes[i, b]
+            rest = self_similarity - 2 * u * own
+            log_odds = log_prior + 2 * precision * (attraction[k] - explained + own * (S[i, i] - rest))
+            bits = other_by_bit[k]
+            pushed = 0.0
+            for j in range(n):
+                pushed += bits[j] * slopes[theta[j] - u * bits[j] + n_bits]
+            log_odds += 2 * link * linked[k] - pushed
+            new = 1 if log_odds > 0 else -1
+            if new != u:
+                flips += 1
+                codes[i, k] = new
+                self_similarity = rest + 2 * new * own
+                for j in range(n):
+                    theta[j] += 2 * new * bits[j]
+        for k in range(n_bits):
+            embedded[i, k] = 0
+            for b in range(n_bits):
+                embedded[i, k] += codes[i, b] * weights[b, k]
+        for k in range(n_bits):
+            for b in range(n_bits):
+                gram[k, b] += embedded[i, k] * embedded[i, b]
+    return flips

@@ -4,6 +4,7 @@ from dlfh.hashing.base import FitContext, HashFunction, HashLearner, RealTargets
 from dlfh.hashing.centred import Centred
 from dlfh.hashing.deep import Deep, DeepHash, TorchHash
 from dlfh.hashing.kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
+from dlfh.hashing.latent import LatentBinaryHash
 from dlfh.hashing.linear import LinearHash, LinearRidge
 from dlfh.hashing.unit import UnitLinearHash
 
@@ -17,6 +18,7 @@ __all__ = [
     "KernelHash",
     "KernelLogistic",
     "KernelRidge",
+    "LatentBinaryHash",
     "LinearHash",
     "LinearRidge",
     "RBFMap",
