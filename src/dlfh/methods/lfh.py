@@ -85,6 +85,10 @@ class LFH(CrossModalHasher):
     the start are unverified. A point's pair with itself is left out: its Theta is quadratic in U_i, and the
     steps would not be monotone.
 
+    The stochastic solver does not raise L steadily. With few bits, and so few points in J, factors grow in
+    directions that J does not show, and rounding is amplified: a seed gives the same codes again on the same
+    machine and number of threads, not on any, as DLFH's does.
+
     Examples
     --------
     >>> from dlfh.datasets import make_paired
