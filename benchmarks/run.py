@@ -28,7 +28,7 @@ from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
 from dlfh.factorization import LatentFactorModel, Rows, factorize, random_start
 from dlfh.hashing import FitContext, RBFMap
-from dlfh.hashing.logistic import LogisticFit, solve_logistic
+from dlfh.hashing.classifiers import Fit, solve_logistic
 from dlfh.metrics import average_precisions
 from dlfh.supervision import LabelSets
 from report import fill, machine
@@ -228,7 +228,7 @@ def bench_kernel() -> list[tuple[str, str]]:
         K = kernel(X)
         single = K.astype(np.float32)
 
-        def ours() -> LogisticFit:
+        def ours() -> Fit:
             return solve_logistic(lambda: iter([(0, len(single), single)]), signs, K0, penalty, workers)
 
         # The penalty w'K0 w is an ordinary ridge on the features K L^-T, where K0 = LL'.

@@ -16,7 +16,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.hashing import FitContext, KernelHash, KernelLogistic, KernelRidge, RBFMap, Targets
-from dlfh.hashing.logistic import solve_logistic
+from dlfh.hashing.classifiers import solve_logistic
 from tests.strategies import seeds
 
 

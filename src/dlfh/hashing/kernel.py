@@ -15,8 +15,8 @@ import scipy.sparse as sp
 
 from dlfh._parallel import Workers
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, Targets, check_array, expected_bits
+from dlfh.hashing.classifiers import solve_logistic
 from dlfh.hashing.linear import check_alpha, ridge_of, solve_ridge
-from dlfh.hashing.logistic import solve_logistic
 from dlfh.validation import (
     Features,
     check_choice,

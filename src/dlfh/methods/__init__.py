@@ -11,7 +11,9 @@ from dlfh.methods.cvh import CVH as CVH
 from dlfh.methods.dlfh import DLFH as DLFH
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.kdlfh import KDLFH as KDLFH
+from dlfh.methods.lfh import LFH as LFH
 from dlfh.methods.mlbe import MLBE as MLBE
+from dlfh.methods.pdh import PDH as PDH
 from dlfh.methods.scm import SCM as SCM
 from dlfh.methods.seph import SePH as SePH
 from dlfh.methods.smfh import SMFH as SMFH
