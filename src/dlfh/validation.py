@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh.errors import InputError
@@ -21,6 +22,7 @@ __all__ = [
     "check_modalities",
     "check_positive",
     "check_random_state",
+    "column_means",
     "raise_for_overflow",
     "raise_if_not_finite",
 ]
@@ -108,6 +110,13 @@ def _first_bad_row(features: Features) -> int | None:
         if len(bad):
             return start + int(bad[0])
     return None
+
+
+def column_means(features: Features) -> npt.NDArray[np.float64]:
+    """Return each feature's mean, summed in double precision (SciPy sums sparse matrices in their own type)."""
+    if sp.issparse(features):
+        return (np.ones(features.shape[0]) @ features) / features.shape[0]
+    return features.mean(axis=0, dtype=np.float64)
 
 
 def raise_if_not_finite(features: Features, modality: str) -> None:

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from dlfh.hashing.linear import LinearHash
 from dlfh.hashing.moments import dense_gram, is_constant, row_chunks, sparse_gram
-from dlfh.validation import Features, raise_for_overflow, raise_if_not_finite
+from dlfh.validation import Features, column_means, raise_for_overflow, raise_if_not_finite
 
 __all__ = ["Centred"]
 
@@ -52,7 +52,7 @@ class Centred:
         self.modality = modality
         self.n_points, self.n_features = features.shape
         with np.errstate(over="ignore", invalid="ignore"):
-            self.mean: Floats = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+            self.mean: Floats = column_means(features)
             if sp.issparse(features):
                 self.gram: Floats
                 self.gram, self._constant = sparse_gram(features, self.mean)

@@ -22,6 +22,7 @@ from dlfh.validation import (
     check_choice,
     check_integer,
     check_positive,
+    column_means,
     raise_for_overflow,
     raise_if_not_finite,
 )
@@ -55,7 +56,7 @@ class RBFMap:
         """Choose bases, and the bandwidth by mean |x - y|^2 = 2 (mean |x|^2 - |mean x|^2)."""
         raise_if_not_finite(features, modality)
         n = features.shape[0]
-        centre = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+        centre = column_means(features)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, _CHUNK_ROWS):

@@ -24,7 +24,7 @@ from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, Targets, check_array
 from dlfh.hashing.moments import compute_dtype, is_constant, moments, row_chunks
-from dlfh.validation import Features, check_flag, check_positive, raise_for_overflow, raise_if_not_finite
+from dlfh.validation import Features, check_flag, check_positive, column_means, raise_for_overflow, raise_if_not_finite
 
 __all__ = ["LinearHash", "LinearRidge"]
 
@@ -213,7 +213,7 @@ class LinearRidge(HashLearner):
         dtype = compute_dtype(features.dtype)
         codes = targets.points(0, n).astype(np.float64)
         codes -= codes.mean(axis=0)
-        mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()
+        mean = column_means(features)
 
         def centred_columns() -> Iterator[tuple[slice, npt.NDArray[Any]]]:
             for start in range(0, n_features, 4096):

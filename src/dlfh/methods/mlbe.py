@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 import scipy.optimize
+import scipy.sparse.linalg
 import scipy.special
 
 from dlfh import _kernels
@@ -19,6 +20,7 @@ from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction, KernelHash, LatentBinaryHash, RBFMap
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.rotation import iterative_quantization, random_rotation, signs
 from dlfh.supervision import LabelSets
 from dlfh.validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
 
@@ -43,7 +45,11 @@ class MLBE(CrossModalHasher):
     bit_prior : float, default 0.5
         Prior probability of a bit to be 1.
     shape, rate : float, default 1
-        Of all Gamma priors; the shape more than 1/2.
+        Of all Gamma priors; the shape at least 1.
+    init : {"spectral", "random"}, default "spectral"
+        Start from the leading eigenvectors of the similarities, rotated towards their signs as in CCA-ITQ, the
+        same codes for both modalities; or, as the authors, from random codes, which rarely recover planted
+        ones.
     max_iter : int, default 30
     tol : float, default 1e-2
         Stop when an iteration raises the log-posterior by less than this.
@@ -100,6 +106,7 @@ class MLBE(CrossModalHasher):
         bit_prior: float = 0.5,
         shape: float = 1.0,
         rate: float = 1.0,
+        init: Literal["spectral", "random"] = "spectral",
         max_iter: int = 30,
         tol: float = 1e-2,
         encoding: Literal["mean", "sweep"] = "mean",
@@ -113,6 +120,7 @@ class MLBE(CrossModalHasher):
         self.bit_prior = bit_prior
         self.shape = shape
         self.rate = rate
+        self.init = init
         self.max_iter = max_iter
         self.tol = tol
         self.encoding = encoding
@@ -125,8 +133,9 @@ class MLBE(CrossModalHasher):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_fraction(self.bit_prior, "bit_prior")
-        if check_positive(self.shape, "shape") <= 0.5:
-            raise InputError(f"shape must be more than 0.5, got {self.shape!r}")
+        if check_positive(self.shape, "shape") < 1:
+            raise InputError(f"shape must be at least 1, got {self.shape!r}")
+        check_choice(self.init, "init", ("spectral", "random"))
         check_positive(self.rate, "rate")
         check_integer(self.max_iter, "max_iter", 0)
         check_positive(self.tol, "tol", allow_zero=True)
@@ -155,12 +164,11 @@ class MLBE(CrossModalHasher):
             posterior = Posterior(
                 similarities,
                 label_sets.take(chosen),
-                int(self.n_bits),
+                start_codes(similarities, int(self.n_bits), str(self.init), rng),
+                workers,
                 bit_prior=float(self.bit_prior),
                 shape=float(self.shape),
                 rate=float(self.rate),
-                rng=rng,
-                workers=workers,
             )
             self.objective_ = posterior.ascend(int(self.max_iter), float(self.tol), bar)
             start = rng.choice(np.array([-1, 1], np.int8), int(self.n_bits))
@@ -174,6 +182,33 @@ class MLBE(CrossModalHasher):
                 codes = pack(side.codes) if n_train == n_points else function.encode(matrix, name, workers)
                 codes[chosen] = pack(side.codes)
                 self.codes_[name], self.hash_functions_[name] = codes, function
+
+
+def start_codes(
+    similarities: list[npt.NDArray[np.float32]], n_bits: int, kind: str, rng: np.random.Generator
+) -> list[Bits]:
+    """Return codes to start from, for both modalities."""
+    n = len(similarities[0])
+    random = rng.choice(np.array([-1, 1], np.int8), (2, n, n_bits))
+    n_vectors = min(n_bits, n - 1)
+    if kind == "random" or n_vectors < 1:
+        return list(random)
+    scales = [1 / np.sqrt(max(_sum_of_squares(S), 1e-300)) for S in similarities]
+
+    def total(vector: Floats) -> Floats:
+        single = vector.astype(np.float32)
+        return sum(scale * (S @ single).astype(np.float64) for scale, S in zip(scales, similarities, strict=True))
+
+    operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=total, dtype=np.float64)
+    _, vectors = scipy.sparse.linalg.eigsh(operator, n_vectors, v0=rng.standard_normal(n), tol=1e-3)
+    rotation, _ = iterative_quantization(np.sqrt(n) * vectors, random_rotation(n_vectors, rng), 50)
+    codes = random[0]
+    codes[:, :n_vectors] = signs(vectors @ rotation)
+    return [codes, codes.copy()]
+
+
+def _sum_of_squares(S: npt.NDArray[np.float32]) -> float:
+    return float(sum(np.sum(row.astype(np.float64) ** 2) for row in S))
 
 
 @dataclass
@@ -220,35 +255,29 @@ class Posterior:
         Within each modality.
     labels : LabelSets
         Points that share a label are similar across modalities.
-    n_bits : int
+    codes : list of two ndarray of int8 (n, n_bits)
+        Where to start, -1 and +1; changed in place.
     """
 
     def __init__(
         self,
         similarities: list[npt.NDArray[np.float32]],
         labels: LabelSets,
-        n_bits: int,
+        codes: list[Bits],
+        workers: Workers,
         *,
         bit_prior: float = 0.5,
         shape: float = 1.0,
         rate: float = 1.0,
-        rng: np.random.Generator,
-        workers: Workers,
     ) -> None:
-        n = labels.n_points
-        self.n_points, self.n_bits = n, n_bits
+        self.n_points, self.n_bits = codes[0].shape
         self.labels, self.workers = labels, workers
         self.shape, self.rate = shape, rate
         self.prior, self.log_prior = bit_prior, float(np.log(bit_prior / (1 - bit_prior)))
         self.lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
         self.sides = [
-            _Side(
-                S,
-                sum(float(row @ row) for row in (row.astype(np.float64) for row in S)),
-                rng.choice(np.array([-1, 1], np.int8), (n, n_bits)),
-                np.eye(n_bits) / n_bits,
-            )
-            for S in similarities
+            _Side(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
+            for S, U in zip(similarities, codes, strict=True)
         ]
         self.link, self.phi = 0.1, 1.0
 
