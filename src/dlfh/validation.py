@@ -20,6 +20,7 @@ __all__ = [
     "check_modalities",
     "check_positive",
     "check_random_state",
+    "check_share",
     "raise_for_overflow",
     "raise_if_not_finite",
 ]
@@ -137,6 +138,14 @@ def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
     number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     if not number or not np.isfinite(float(value)) or float(value) < 0 or (value == 0 and not allow_zero):
         raise InputError(f"{name} must be {expected}, got {value!r}")
+    return float(value)
+
+
+def check_share(value: Any, name: str) -> float:
+    """Return a parameter that must be a share of a whole, not none of it."""
+    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+    if not number or not 0 < float(value) <= 1:
+        raise InputError(f"{name} must be a number above 0 and at most 1, got {value!r}")
     return float(value)
 
 
