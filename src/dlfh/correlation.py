@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-__all__ = ["CanonicalDirections", "Whitening", "canonical_directions"]
+__all__ = ["CanonicalDirections", "Whitening", "canonical_directions", "oriented", "top_pair"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -90,3 +90,33 @@ def canonical_directions(x: Whitening, y: Whitening, cross: Floats) -> Canonical
     whitened = y.whiten(x.whiten(cross).T).T
     left, correlations, right = scipy.linalg.svd(whitened, full_matrices=False, check_finite=False)
     return CanonicalDirections(x.directions(left), y.directions(right.T), correlations)
+
+
+def oriented(vectors: Floats) -> Floats:
+    """Return +1 or -1 for each column, by which its largest entry is positive: signs that rounding does not choose."""
+    largest = np.argmax(np.abs(vectors), axis=0)
+    return np.where(np.take_along_axis(vectors, largest[None], axis=0)[0] < 0, -1.0, 1.0)
+
+
+def top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
+    """Return the first singular vectors and value, from the smaller of M M' and M'M.
+
+    The largest entry of the left vector is positive. Where M = 0 the vectors are zeros.
+
+    Examples
+    --------
+    >>> top_pair(np.diag([2.0, -3.0]))
+    (array([0., 1.]), array([ 0., -1.]), 3.0)
+    """
+    wide = matrix.shape[0] <= matrix.shape[1]
+    M = matrix if wide else matrix.T
+    last = len(M) - 1
+    _, vector = scipy.linalg.eigh(M @ M.T, subset_by_index=(last, last), check_finite=False)
+    left = vector[:, 0]
+    right = M.T @ left
+    value = float(np.linalg.norm(right))
+    if value == 0:
+        return np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1]), 0.0
+    left, right = (left, right / value) if wide else (right / value, left)
+    sign = oriented(left[:, None])[0]
+    return sign * left, sign * right, value

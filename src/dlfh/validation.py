@@ -150,11 +150,12 @@ def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
     return float(value)
 
 
-def check_fraction(value: Any, name: str) -> float:
-    """Return a parameter that must lie between 0 and 1, both excluded."""
+def check_fraction(value: Any, name: str, *, allow_one: bool = False) -> float:
+    """Return a parameter that must lie between 0 and 1, both excluded, or above 0 and at most 1."""
+    expected = "above 0 and at most 1" if allow_one else "between 0 and 1"
     number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not number or not 0 < float(value) < 1:
-        raise InputError(f"{name} must be a number between 0 and 1, got {value!r}")
+    if not number or not 0 < float(value) <= 1 or (value == 1 and not allow_one):
+        raise InputError(f"{name} must be a number {expected}, got {value!r}")
     return float(value)
 
 

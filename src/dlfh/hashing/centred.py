@@ -79,7 +79,7 @@ class Centred:
             return self.features @ W - self.mean @ W
         products = np.empty((self.n_points, W.shape[1]))
         for start, stop in row_chunks(self.features):
-            np.matmul(self._rows(start, stop), W, out=products[start:stop])
+            np.matmul(self._rows(slice(start, stop)), W, out=products[start:stop])
         return products
 
     def transposed_times(self, values: npt.NDArray[Any]) -> Floats:
@@ -92,7 +92,7 @@ class Centred:
         else:
             products = np.zeros((self.n_features, values.shape[1]))
             for start, stop in row_chunks(self.features):
-                products += self._rows(start, stop).T @ values[start:stop]
+                products += self._rows(slice(start, stop)).T @ values[start:stop]
         products[self._constant] = 0
         return products
 
@@ -107,7 +107,7 @@ class Centred:
             return np.ascontiguousarray(other.cross(self).T)
         products = np.zeros((self.n_features, other.n_features))
         for start, stop in row_chunks(self.features, other.n_features):
-            products += self._rows(start, stop).T @ other._rows(start, stop)
+            products += self._rows(slice(start, stop)).T @ other._rows(slice(start, stop))
         products[self._constant] = 0
         products[:, other._constant] = 0
         return products
@@ -116,11 +116,15 @@ class Centred:
         """Yield chunks of centred rows, each with the number of its first row."""
         width = self.n_features if self.is_sparse else 0
         for start, stop in row_chunks(self.features, width):
-            yield start, self._rows(start, stop)
+            yield start, self._rows(slice(start, stop))
 
     def dense(self) -> Floats:
         """Return the centred features, shape (n, d)."""
-        return self._rows(0, self.n_points)
+        return self._rows(slice(None))
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Floats:
+        """Return the centred features of some points, shape (k, d)."""
+        return self._rows(rows)
 
     def hash_function(self, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0) -> LinearHash:
         """Return ``code(x) = sign((x - m) @ weights + intercept)``; a bit without weights is constant."""
@@ -130,8 +134,8 @@ class Centred:
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()
         return LinearHash(self.mean, single, offsets, ridge)
 
-    def _rows(self, start: int, stop: int) -> Floats:
-        rows = self.features[start:stop]
+    def _rows(self, which: slice | npt.NDArray[np.int64]) -> Floats:
+        rows = self.features[which]
         rows = np.subtract(rows.toarray() if self.is_sparse else rows, self.mean, dtype=np.float64)
         rows[:, self._constant] = 0
         return rows

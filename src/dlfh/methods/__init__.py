@@ -7,6 +7,8 @@ from dlfh.methods.acq import ACQ as ACQ
 from dlfh.methods.base import CrossModalHasher, load
 from dlfh.methods.cca_itq import CCAITQ as CCAITQ
 from dlfh.methods.cmfh import CMFH as CMFH
+from dlfh.methods.cmssh import CMSSH as CMSSH
+from dlfh.methods.crh import CRH as CRH
 from dlfh.methods.cvh import CVH as CVH
 from dlfh.methods.dlfh import DLFH as DLFH
 from dlfh.methods.info import MethodInfo

@@ -6,11 +6,10 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from dlfh._parallel import Workers
 from dlfh._progress import progress
-from dlfh.correlation import CanonicalDirections, Whitening, canonical_directions
+from dlfh.correlation import CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh.hashing import Centred
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
@@ -117,7 +116,7 @@ def _sequential(
     residual = whitening[1].whiten(whitening[0].whiten(cross).T).T
     Wx, Wy, strength = np.zeros((x.n_features, n_bits)), np.zeros((y.n_features, n_bits)), np.zeros(n_bits)
     for bit in range(n_bits):
-        u, v, rho = _top_pair(residual)
+        u, v, rho = top_pair(residual)
         if rho == 0 or (bit > 0 and rho > strength[bit - 1]):
             plain = canonical_directions(*whitening, x.cross(y)).first(n_bits)
             Wx[:, bit:], Wy[:, bit:] = plain.x[:, ::-1][:, bit:], plain.y[:, ::-1][:, bit:]
@@ -129,18 +128,3 @@ def _sequential(
         residual -= np.outer(whitening[0].whiten(a), whitening[1].whiten(b))
         done_to_bit(1)
     return CanonicalDirections(Wx, Wy, strength)
-
-
-def _top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
-    """Return the first singular vectors and value, from the smaller of M M' and M'M."""
-    wide = matrix.shape[0] <= matrix.shape[1]
-    M = matrix if wide else matrix.T
-    last = len(M) - 1
-    _, vector = scipy.linalg.eigh(M @ M.T, subset_by_index=(last, last), check_finite=False)
-    left = vector[:, 0]
-    right = M.T @ left
-    value = float(np.linalg.norm(right))
-    if value == 0:
-        return np.zeros(matrix.shape[0]), np.zeros(matrix.shape[1]), 0.0
-    left, right = (left, right / value) if wide else (right / value, left)
-    return left, right, value
