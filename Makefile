@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TORCH ?= torch
 
-.PHONY: help demo test test-data lint format bench study study-hash deep clean
+.PHONY: help demo test test-data lint format bench study study-hash study-methods deep clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,9 @@ study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 
 study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/hash_functions_study.py --write docs/hash-functions.md
+
+study-methods: $(READY)  ## Compare all methods: make study-methods DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference compare time --write docs/methods.md
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

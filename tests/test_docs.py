@@ -16,7 +16,20 @@ import dlfh
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MODULES = ("", ".metrics", ".codes", ".datasets", ".supervision", ".factorization", ".hashing", ".persistence")
+MODULES = (
+    "",
+    ".boosting",
+    ".codes",
+    ".correlation",
+    ".datasets",
+    ".factorization",
+    ".hashing",
+    ".methods",
+    ".metrics",
+    ".persistence",
+    ".rotation",
+    ".supervision",
+)
 
 
 def snippets(document: Path) -> list[str]:
@@ -92,6 +105,12 @@ def test_numbers_in_the_readme_are_those_of_the_docs() -> None:
     ratios = table_rows(speed[1]) - {("what", "measured"), ("---", "---")}
     assert len(ratios) >= 4
     assert ratios <= performance
+
+
+def test_the_table_of_methods_is_the_registry() -> None:
+    from methods_study import registry_table
+
+    assert registry_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 def test_the_version_is_in_the_changelog() -> None:

@@ -59,7 +59,7 @@ def test_threads_change_no_code(name: str, paired: Split) -> None:
     second = clone(MODELS[name]).set_params(n_jobs=3).fit(train.modalities, train.labels)
     for modality, features in test.modalities.items():
         np.testing.assert_array_equal(first.codes_[modality], second.codes_[modality])
-        np.testing.assert_allclose(first.project(modality, features), second.project(modality, features), atol=1e-3)
+        np.testing.assert_allclose(first.project(modality, features), second.project(modality, features), atol=5e-3)
 
 
 @every_kind

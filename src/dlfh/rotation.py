@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 __all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs"]
 
@@ -31,7 +30,8 @@ def random_rotation(n: int, rng: np.random.Generator) -> Floats:
 
 def closest_rotation(matrix: Floats) -> Floats:
     """Return the orthogonal R that maximises tr(R'M): P Q' of M's SVD P S Q' (orthogonal Procrustes)."""
-    left, _, right = scipy.linalg.svd(matrix, full_matrices=False, check_finite=False)
+    # NumPy's, as products are: its BLAS and SciPy's are in each other's way where calls alternate.
+    left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return left @ right
 
 

@@ -129,10 +129,10 @@ class Classifiers:
             gradient = 2 * self.penalty * state.K0_weights
             for first, last, K in self.blocks():
                 gradient -= K.T @ state.residuals[first:last]
-            scaled = scipy.linalg.solve_triangular(self._scaling, gradient, lower=True, check_finite=False)
+            scaled = self._scaling @ gradient
             direction = state.direction(scaled)
             slope = _dots(direction, scaled)
-            step = scipy.linalg.solve_triangular(self._scaling, direction, lower=True, trans="T", check_finite=False)
+            step = self._scaling.T @ direction
             length = self._line_search(state, step, slope)
             state.remember(length * direction, scaled)
             expected = -0.5 * length * slope
@@ -225,7 +225,11 @@ _BLOCK = 8192
 
 
 def _scaling(blocks: Blocks, K0: Floats, penalty: float, most_curvature: float) -> Floats:
-    """Return the Cholesky factor of the curvature bound."""
+    """Return the inverse of the curvature bound's Cholesky factor.
+
+    The inverse, because products are NumPy's: NumPy and SciPy each have a BLAS with threads of its own, which
+    wait for work busily, and are in each other's way where calls alternate.
+    """
     bound = 2 * penalty * K0
     for _, _, K in blocks():
         bound += most_curvature * (K.T @ K)
@@ -233,7 +237,8 @@ def _scaling(blocks: Blocks, K0: Floats, penalty: float, most_curvature: float) 
     jitter = 1e-8 * np.trace(bound) / len(bound)
     while True:
         try:
-            return scipy.linalg.cholesky(bound, lower=True, check_finite=False)
+            factor = scipy.linalg.cholesky(bound, lower=True, check_finite=False)
+            return scipy.linalg.solve_triangular(factor, np.eye(len(bound)), lower=True, check_finite=False)
         except np.linalg.LinAlgError:  # float32 products: rounding made it indefinite
             bound.flat[:: len(bound) + 1] += jitter
             jitter *= 10

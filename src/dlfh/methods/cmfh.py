@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh.codes import pack
 from dlfh.hashing import Centred, LinearHash
@@ -131,7 +131,8 @@ class CMFH(CrossModalHasher):
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         views = [Centred(matrix, name) for name, matrix in features.items()]
         rng = check_random_state(self.random_state)
-        with progress(self.verbose) as bar:
+        # Many small steps: more threads would wait for each other most of the time.
+        with blas_threads(1), progress(self.verbose) as bar:
             state = _Factors.start(views, int(self.n_bits), rng, str(self.init))
             count, history = bar.counter("iterations", int(self.max_iter)), [np.inf]
             for _ in range(int(self.max_iter)):

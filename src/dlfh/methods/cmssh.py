@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh.correlation import oriented, top_pair
@@ -124,7 +124,7 @@ class CMSSH(CrossModalHasher):
             return _Learner(pairs, x.take(pairs.rows[0]) @ bases[0], y.take(pairs.rows[1]) @ bases[1])
 
         factor = adaptive_factor if self.step == "adaptive" else _unit_factor
-        with progress(self.verbose) as bar:
+        with blas_threads(1), progress(self.verbose) as bar:
             bits = boost(draw, int(self.n_bits), factor, bar.counter("bits", int(self.n_bits)))
         self.agreement_ = np.array([bit.agreement for bit in bits])
         self.hash_functions_ = {

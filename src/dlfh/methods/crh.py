@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.optimize
 
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh.correlation import Whitening, top_pair
@@ -171,7 +171,8 @@ class CRH(CrossModalHasher):
             problem = BitProblem(pairs, points, penalties, gamma, tau)
             return _Learner(problem, int(self.n_restarts), int(self.max_iter), float(self.tol), rng)
 
-        with progress(self.verbose) as bar:
+        # Tens of thousands of small steps: more threads would wait for each other most of the time.
+        with blas_threads(1), progress(self.verbose) as bar:
             bits = boost(draw, int(self.n_bits), adaptive_factor, bar.counter("bits", int(self.n_bits)))
         self.objective_ = np.array([bit.objective for bit in bits])
         self.hash_functions_ = {

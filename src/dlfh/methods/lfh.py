@@ -7,7 +7,6 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 from scipy.special import expit
 
 from dlfh._parallel import Workers
@@ -282,7 +281,7 @@ class Factors:
         H = gram / 8
         # Not below rounding: a larger H makes a shorter step, and still does not lower L.
         H.flat[:: len(H) + 1] += max(1 / self.beta, 1e-12 * float(np.trace(H)))
-        return scipy.linalg.cho_solve(scipy.linalg.cho_factor(H, check_finite=False), gradient.T, check_finite=False).T
+        return np.asarray(np.linalg.solve(H, gradient.T).T, np.float64)
 
 
 def _blocks(points: Integers, size: int) -> Iterator[Integers]:

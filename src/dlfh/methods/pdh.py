@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
@@ -210,6 +209,6 @@ def _orthogonal(Z: Floats) -> Floats:
 
     Where Z has fewer directions than columns, it is the closest with orthogonal rows in these directions.
     """
-    left, sizes, right = scipy.linalg.svd(Z - Z.mean(axis=0), full_matrices=False, check_finite=False)
+    left, sizes, right = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
     keep = sizes > _SAME_DIRECTION * sizes[0]
     return left[:, keep] @ right[keep]

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh.correlation import CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh.hashing import Centred
@@ -95,7 +95,7 @@ class SCM(CrossModalHasher):
         if self.variant == "orthogonal":
             chosen = canonical_directions(*whitening, semantic / x.n_points / n_bits).first(n_bits)
         else:
-            with progress(self.verbose) as bar:
+            with blas_threads(1), progress(self.verbose) as bar:
                 chosen = _sequential(x, y, whitening, semantic, n_bits, bar)
         # Directions of unit length under X'X; with this scale, of unit variance.
         scale = np.sqrt(x.n_points)

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh.codes import pack
 from dlfh.hashing import LinearHash, UnitLinearHash
@@ -162,7 +163,7 @@ class SMFH(CrossModalHasher):
         X = [unit_rows(matrix, split=splits[name]) for name, matrix in features.items()]
         G = label_sets.unit_rows()[label_sets.set_of_point]
         rng = check_random_state(self.random_state)
-        with progress(self.verbose) as bar:
+        with blas_threads(1), progress(self.verbose) as bar:
             state, self.objective_ = _train(self, X, G, rng, bar.counter("iterations", int(self.max_iter)))
         V, projections = state
         mean = V.mean(axis=0, dtype=np.float64)
