@@ -97,7 +97,7 @@ def bench_pointwise() -> list[tuple[str, str]]:
             factorize(
                 LatentFactorModel(64, 8.0),
                 rows,
-                random_start(rows, 2, 64, rng),
+                random_start(len(rows), 2, 64, rng),
                 max_iter=30,
                 sample_size=64,
                 rng=rng,

@@ -24,7 +24,7 @@ class Problem:
         return Rows.of_label_sets(self.labels) if kind == "labels" else Rows.of_points(self.labels)
 
     def start(self, rows: Rows, n_modalities: int = 2) -> list[np.ndarray]:
-        return random_start(rows, n_modalities, self.model.n_bits, self.rng)
+        return random_start(len(rows), n_modalities, self.model.n_bits, self.rng)
 
 
 code_lengths = st.one_of(st.integers(1, 20), st.sampled_from([31, 63, 64, 65, 100, 128, 130, 511, 512]))

@@ -36,9 +36,9 @@ def test_full_solver_never_decreases_the_objective_at_any_column_update(problem:
             for a, b in ((0, 1), (1, 0)):
                 columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
                 for k in range(model.n_bits):
-                    before = _count_pairs(model, codes[a], rows, columns, workers)
+                    before = _count_pairs(model, codes[a], rows, rows.weights, columns, workers)
                     update(model, codes[a], rows, columns, workers, bits=(k, k + 1))
-                    change = _count_pairs(model, codes[a], rows, columns, workers) - before
+                    change = _count_pairs(model, codes[a], rows, rows.weights, columns, workers) - before
                     # A sum of few differences of integers: exact to about 1e-16 of its terms.
                     terms = np.abs(change).sum() * (model.scale + 1)
                     assert model.log_likelihood(change) >= -1e-13 * terms
@@ -57,7 +57,7 @@ def test_full_solver_is_monotone_for_a_shared_code_at_any_column_update(problem:
                     if bits:
                         update_shared(model, codes, rows, bits)
                     columns = Columns.gather(rows, [everything], [rows.weights], [codes])
-                    counts.append(_count_pairs(model, codes, rows, columns, workers))
+                    counts.append(_count_pairs(model, codes, rows, rows.weights, columns, workers))
                 change = counts[1] - counts[0]
                 assert model.log_likelihood(change) >= -1e-13 * np.abs(change).sum() * (model.scale + 1)
 
@@ -122,7 +122,7 @@ def test_objective_is_finite_for_extreme_scales() -> None:
     labels = LabelSets.from_labels([0, 1, 0, 1])
     rows = Rows.of_points(labels)
     for scale in (1e-300, 1e-4, 1e4, 1e300):
-        codes = [pad_to_words(code) for code in random_start(rows, 2, 16, np.random.default_rng(0))]
+        codes = [pad_to_words(code) for code in random_start(len(rows), 2, 16, np.random.default_rng(0))]
         with Workers(1) as workers:
             assert np.isfinite(log_likelihood(LatentFactorModel(16, scale), codes, rows, workers))
 
@@ -141,7 +141,7 @@ def test_codes_do_not_depend_on_the_number_of_threads(seed: int, kind: str) -> N
                 factorize(
                     LatentFactorModel(24, 8.0),
                     rows,
-                    random_start(rows, 2, 24, generator),
+                    random_start(len(rows), 2, 24, generator),
                     max_iter=2,
                     sample_size=700,
                     rng=generator,
@@ -167,7 +167,7 @@ def test_full_solver_stops_at_a_fixed_point() -> None:
     model = LatentFactorModel(32, 4.0)
     with Workers(1) as workers:
         first = factorize(
-            model, rows, random_start(rows, 2, 32, rng), max_iter=500, sample_size=None, rng=rng, workers=workers
+            model, rows, random_start(len(rows), 2, 32, rng), max_iter=500, sample_size=None, rng=rng, workers=workers
         )
         again = factorize(model, rows, first.codes, max_iter=3, sample_size=None, rng=rng, workers=workers)
     assert len(first.flips) < 500
@@ -182,7 +182,7 @@ def test_early_stopping_ends_the_stochastic_solver_when_nothing_changes() -> Non
         learned = factorize(
             LatentFactorModel(64, 8.0),
             rows,
-            random_start(rows, 2, 64, rng),
+            random_start(len(rows), 2, 64, rng),
             max_iter=1000,
             sample_size=100,
             rng=rng,
@@ -196,7 +196,7 @@ def test_early_stopping_ends_the_stochastic_solver_when_nothing_changes() -> Non
 def test_starting_codes_are_left_as_they_are() -> None:
     rng = np.random.default_rng(0)
     rows = Rows.of_points(LabelSets.from_labels(rng.integers(0, 3, 50)))
-    initial = random_start(rows, 2, 64, rng)
+    initial = random_start(len(rows), 2, 64, rng)
     kept = [code.copy() for code in initial]
     with Workers(1) as workers:
         factorize(LatentFactorModel(64, 8.0), rows, initial, max_iter=3, sample_size=50, rng=rng, workers=workers)
@@ -212,7 +212,7 @@ def test_codes_of_similar_points_end_up_close_and_others_far() -> None:
         learned = factorize(
             LatentFactorModel(64, 8.0),
             rows,
-            random_start(rows, 2, 64, rng),
+            random_start(len(rows), 2, 64, rng),
             max_iter=30,
             sample_size=64,
             rng=rng,

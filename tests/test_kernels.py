@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dlfh import _kernels, _reference
 from dlfh._compile import Kernel
-from dlfh.codes import as_words, by_word, n_bytes, random_codes
+from dlfh.codes import as_words, by_word, n_bytes, pad_to_words, random_codes
 from dlfh.factorization import Columns
 from tests.strategies import Problem, problems, seeds
 
@@ -316,3 +316,47 @@ def test_update_latent_bits(problem: Problem, n_bits: int) -> None:
     other = np.ascontiguousarray(V.T)
     sets = (labels.set_of_point, labels.starts, labels.labels, *lists, set_sums)
     assert_twins_agree("update_latent_bits", S, U, W, A, A.T @ A, other, *sets, 1.7, link, slopes, 0.2, tolerance=1e-5)
+
+
+def observed(problem: Problem) -> tuple[list[np.ndarray], Any]:
+    """Return padded codes of points and a CSR matrix of observed similarities."""
+    n, rng = len(problem.indicator), problem.rng
+    codes = [pad_to_words(random_codes(rng, n, problem.model.n_bits)) for _ in range(2)]
+    rows, columns = np.nonzero(rng.random((n, n)) < rng.random())
+    S = sp.csr_array((rng.integers(0, 2, len(rows)).astype(np.uint8), (rows, columns)), shape=(n, n))
+    return codes, S
+
+
+@given(problems(max_points=12))
+def test_update_observed_rows(problem: Problem) -> None:
+    (rows, columns), S = observed(problem)
+    n_bits = problem.model.n_bits
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int64)
+    weights = problem.rng.integers(1, 4, S.nnz).astype(np.int32)
+    model = (problem.model.sigmoid, problem.model.unit_threshold, 0, n_bits, 0, len(rows))
+    results = []
+    for module in (_kernels, _reference):
+        own = rows.copy()  # its words must share its memory, which deep copies would not
+        arguments = (
+            own,
+            own.view(np.uint64),
+            starts,
+            places,
+            S.data,
+            weights,
+            columns,
+            columns.view(np.uint64),
+            *model,
+        )
+        results.append((module.update_observed_rows(*arguments), own))
+    assert results[0][0] == results[1][0]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@given(problems(max_points=12))
+def test_count_observed_pairs(problem: Problem) -> None:
+    (rows, columns), S = observed(problem)
+    words = rows.view(np.uint64), columns.view(np.uint64)
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int64)
+    arguments = (words[0], starts, places, S.data, words[1], problem.model.n_bits, 0, len(rows))
+    assert_twins_agree("count_observed_pairs", *arguments)

@@ -339,3 +339,59 @@ def update_latent_bits(
         embedded[i] = codes[i] @ weights
     gram[:] = embedded.T @ embedded
     return flips
+
+
+def update_observed_rows(
+    row_bytes: Array,
+    row_words: Array,
+    starts: Array,
+    columns: Array,
+    similar: Array,
+    weights: Array,
+    column_bytes: Array,
+    column_words: Array,
+    sigmoid: Array,
+    unit_threshold: float,
+    first_bit: int,
+    last_bit: int,
+    start: int,
+    stop: int,
+) -> int:
+    """Update column after column of the codes, each row against its own columns."""
+    n_bits = 8 * column_bytes.shape[1]
+    V = 2 * _bits(column_words, n_bits).astype(np.int64) - 1
+    flips = 0
+    for i in range(start, stop):
+        own = slice(starts[i], starts[i + 1])
+        seen, total = V[columns[own]], int(weights[own].sum())
+        if total == 0:
+            continue
+        threshold = int(np.ceil(total * unit_threshold)) + (total + 1) // 2
+        for k in range(first_bit, last_bit):
+            u = 2 * np.unpackbits(row_bytes[i]).astype(np.int64) - 1
+            distances = np.sum(u != seen, axis=1)
+            residuals = weights[own] * (ONE * similar[own].astype(np.int64) - sigmoid[distances])
+            gradient = int(residuals @ seen[:, k])
+            flip = gradient + threshold < 0 if u[k] > 0 else gradient - threshold >= 0
+            if flip:
+                flips += 1
+                row_bytes[i, k >> 3] ^= np.uint8(1 << (7 - (k & 7)))
+    return flips
+
+
+def count_observed_pairs(
+    row_words: Array,
+    starts: Array,
+    columns: Array,
+    similar: Array,
+    column_words: Array,
+    n_bits: int,
+    start: int,
+    stop: int,
+) -> Array:
+    counts = np.zeros((2, n_bits + 1), np.int64)
+    rows = np.repeat(np.arange(start, stop), np.diff(starts[start : stop + 1]))
+    own = slice(starts[start], starts[stop])
+    differing = _bits(row_words[rows], n_bits) != _bits(column_words[columns[own]], n_bits)
+    np.add.at(counts, (similar[own], differing.sum(axis=1)), 1)
+    return counts

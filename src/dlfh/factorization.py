@@ -11,8 +11,10 @@ points, each weighted by its number of points.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from dlfh._parallel import Workers
 from dlfh.codes import Codes, by_word, n_bytes, pad_to_words, random_codes
 from dlfh.supervision import LabelSets
 
-__all__ = ["Factorization", "LatentFactorModel", "Rows", "factorize", "random_start"]
+__all__ = ["Factorization", "LatentFactorModel", "Rows", "Sample", "Supervision", "factorize", "random_start"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -74,28 +76,130 @@ class LatentFactorModel:
         return float(pair_counts[0] @ log_dissimilar + pair_counts[1] @ log_similar)
 
 
+class Supervision(Protocol):
+    """Which pairs of rows are similar, and how codes are moved to agree: what `factorize` needs to know.
+
+    Rows are those of the code matrices; ``row_of_point`` says which row a point has.
+    """
+
+    @property
+    def row_of_point(self) -> Integers:
+        """Which row each point has."""
+
+    def __len__(self) -> int: ...
+
+    def step(
+        self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
+    ) -> int:
+        """Update one modality's codes in place against the others', all or sampled; return the flips."""
+
+    def count_pairs(
+        self, model: LatentFactorModel, modalities: tuple[int, int], codes: list[Codes], workers: Workers
+    ) -> Integers:
+        """Count the observed pairs of two modalities' points by (similar or not, Hamming distance)."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """How many points of each other modality an update looks at, and what draws them."""
+
+    size: int
+    rng: np.random.Generator
+
+
 @dataclass(frozen=True)
 class Rows:
-    """What the rows of the code matrices stand for: points, or label sets weighted by their points."""
+    """What the rows of the code matrices stand for: points, or label sets weighted by their points.
+
+    Attributes
+    ----------
+    labels : LabelSets
+    row_of_point, set_of_row : ndarray of int64
+    weights : ndarray of int64
+        How many points a row stands for.
+    present : tuple of ndarray of bool (n_points,), optional
+        By modality: which points have it. Those that have not still get a code, but nobody is compared with it.
+    pair_weights : ndarray of int64 (modalities, modalities), optional
+        What a pair of two modalities' points counts for; 1 by default.
+    """
 
     labels: LabelSets
     row_of_point: Integers
     set_of_row: Integers
     weights: Integers
+    present: tuple[npt.NDArray[np.bool_], ...] | None = None
+    pair_weights: Integers | None = None
 
     @classmethod
-    def of_points(cls, labels: LabelSets) -> Rows:
+    def of_points(cls, labels: LabelSets, **options: Any) -> Rows:
         """Let every point be a row of its own."""
         n = labels.n_points
-        return cls(labels, np.arange(n), labels.set_of_point, np.ones(n, np.int64))
+        return cls(labels, np.arange(n), labels.set_of_point, np.ones(n, np.int64), **options)
 
     @classmethod
-    def of_label_sets(cls, labels: LabelSets) -> Rows:
+    def of_label_sets(cls, labels: LabelSets, **options: Any) -> Rows:
         """Let every distinct label set be a row, weighted by its points."""
-        return cls(labels, labels.set_of_point, np.arange(labels.n_sets), labels.counts)
+        return cls(labels, labels.set_of_point, np.arange(labels.n_sets), labels.counts, **options)
 
     def __len__(self) -> int:
         return len(self.set_of_row)
+
+    def weights_in(self, modality: int) -> Integers:
+        """Return how many points each row stands for that have the modality."""
+        if self.present is None:
+            return self.weights
+        return np.bincount(self.row_of_point[self.present[modality]], minlength=len(self)).astype(np.int64)
+
+    def pair_weight(self, a: int, b: int) -> int:
+        """Return what a pair of these two modalities counts for."""
+        return 1 if self.pair_weights is None else int(self.pair_weights[a, b])
+
+    def step(
+        self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
+    ) -> int:
+        """Update one modality's codes in place against the others', all or sampled; return the flips."""
+        if len(codes) == 1 and sample is None:
+            return update_shared(model, codes[0], self)
+        others = [b for b in range(len(codes)) if b != modality] or [0]
+        chosen, weights = [], []
+        for b in others:
+            rows, counts = self._columns(b, sample)
+            chosen.append(rows)
+            weights.append(counts * self.pair_weight(modality, b))
+        columns = Columns.gather(self, chosen, weights, [codes[b] for b in others])
+        return update(model, codes[modality], self, columns, workers)
+
+    def _columns(self, modality: int, sample: Sample | None) -> tuple[Integers, Integers]:
+        """Return rows of a modality to compare with, all or sampled, and how many points each stands for."""
+        if sample is None:
+            weights = self.weights_in(modality)
+            rows = np.flatnonzero(weights) if self.present is not None else np.arange(len(self))
+            return rows, weights[rows]
+        candidates = self._in_order(modality)
+        places = sample.rng.choice(len(candidates), min(sample.size, len(candidates)), replace=False)
+        return np.unique(candidates[places], return_counts=True)
+
+    def _in_order(self, modality: int) -> Integers:
+        """Return the rows of the points that have a modality, in the order of label sets.
+
+        Points are drawn by their place in it. The same draw then means the same label sets whether rows are
+        points or label sets, and whatever order the points came in.
+        """
+        order = self._order
+        return self.row_of_point[order if self.present is None else order[self.present[modality][order]]]
+
+    @functools.cached_property
+    def _order(self) -> Integers:
+        return np.argsort(self.labels.set_of_point, kind="stable")
+
+    def count_pairs(
+        self, model: LatentFactorModel, modalities: tuple[int, int], codes: list[Codes], workers: Workers
+    ) -> Integers:
+        """Count the pairs of two modalities' points by (similar or not, Hamming distance)."""
+        a, b = modalities
+        everything = np.arange(len(self))
+        columns = Columns.gather(self, [everything], [self.weights_in(b)], [codes[b]])
+        return self.pair_weight(a, b) * _count_pairs(model, codes[a], self, self.weights_in(a), columns, workers)
 
 
 @dataclass(frozen=True)
@@ -192,18 +296,15 @@ def update_shared(model: LatentFactorModel, codes: Codes, rows: Rows, bits: tupl
     return flips
 
 
-def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Rows, workers: Workers) -> float:
+def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Supervision, workers: Workers) -> float:
     """Return eq. (1), summed over the pairs of modalities, exact but for one final rounding."""
-    everything = np.arange(len(rows))
     pairs = [(a, b) for a in range(len(codes)) for b in range(a + 1, len(codes))] or [(0, 0)]
-    total = 0.0
-    for a, b in pairs:
-        columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
-        total += model.log_likelihood(_count_pairs(model, codes[a], rows, columns, workers))
-    return total
+    return sum(model.log_likelihood(rows.count_pairs(model, pair, codes, workers)) for pair in pairs)
 
 
-def _count_pairs(model: LatentFactorModel, codes: Codes, rows: Rows, columns: Columns, workers: Workers) -> Integers:
+def _count_pairs(
+    model: LatentFactorModel, codes: Codes, rows: Rows, row_weights: Integers, columns: Columns, workers: Workers
+) -> Integers:
     words, column_words = codes.view(np.uint64), by_word(columns.codes)
     weights = columns.weights.astype(np.int64)
 
@@ -211,7 +312,7 @@ def _count_pairs(model: LatentFactorModel, codes: Codes, rows: Rows, columns: Co
         counts: Integers = _kernels.count_pairs(
             words,
             rows.set_of_row,
-            rows.weights,
+            row_weights,
             rows.labels.starts,
             rows.labels.labels,
             column_words,
@@ -236,7 +337,7 @@ class Factorization:
     ----------
     codes : list of ndarray of uint8, one per modality
         Packed codes of the rows; a single array where the modalities share one code.
-    rows : Rows
+    rows : Rows, or other supervision
         What the rows stand for.
     flips : list of int
         How many bits each iteration changed.
@@ -245,7 +346,7 @@ class Factorization:
     """
 
     codes: list[Codes]
-    rows: Rows
+    rows: Supervision
     flips: list[int] = field(default_factory=list)
     objective: list[float] = field(default_factory=list)
 
@@ -260,7 +361,7 @@ class Factorization:
 
 def factorize(
     model: LatentFactorModel,
-    rows: Rows,
+    rows: Supervision,
     initial: list[Codes],
     *,
     max_iter: int,
@@ -292,19 +393,11 @@ def factorize(
     """
     result = Factorization([pad_to_words(code) for code in initial], rows)
     codes = result.codes
-    choose = _all_columns(rows) if sample_size is None else _sampled_columns(rows, sample_size, rng)
+    sample = None if sample_size is None else Sample(sample_size, rng)
     if track_objective:
         result.objective.append(log_likelihood(model, codes, rows, workers))
     for _ in range(max_iter):
-        flips = 0
-        for a, code in enumerate(codes):
-            if len(codes) == 1 and sample_size is None:
-                flips += update_shared(model, code, rows)
-                continue
-            others = [other for b, other in enumerate(codes) if b != a] or codes
-            chosen, weights = zip(*(next(choose) for _ in others), strict=True)
-            columns = Columns.gather(rows, list(chosen), list(weights), others)
-            flips += update(model, code, rows, columns, workers)
+        flips = sum(rows.step(model, modality, codes, sample, workers) for modality in range(len(codes)))
         result.flips.append(flips)
         if track_objective:
             result.objective.append(log_likelihood(model, codes, rows, workers))
@@ -316,20 +409,6 @@ def factorize(
     return result
 
 
-def _all_columns(rows: Rows) -> Iterator[tuple[Integers, Integers]]:
-    while True:
-        yield np.arange(len(rows)), rows.weights
-
-
-def _sampled_columns(rows: Rows, sample_size: int, rng: np.random.Generator) -> Iterator[tuple[Integers, Integers]]:
-    # Points are drawn by their place in the order of label sets. The same draw then means the same
-    # label sets whether rows are points or label sets, and whatever order the points came in.
-    row_in_order = rows.row_of_point[np.argsort(rows.labels.set_of_point, kind="stable")]
-    while True:
-        places = rng.choice(len(row_in_order), sample_size, replace=False)
-        yield np.unique(row_in_order[places], return_counts=True)
-
-
-def random_start(rows: Rows, n_codes: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
+def random_start(n_rows: int, n_codes: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
     """Return independent uniformly random codes for every row, ``n_codes`` times."""
-    return [random_codes(rng, len(rows), n_bits) for _ in range(n_codes)]
+    return [random_codes(rng, n_rows, n_bits) for _ in range(n_codes)]

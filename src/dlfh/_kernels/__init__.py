@@ -6,7 +6,15 @@ bits. All sums that decide a bit are sums of integers, so they are exact: the or
 columns and threads cannot change a code.
 """
 
-from dlfh._kernels.factors import ONE, count_pairs, invert_lists, update_rows, update_shared_rows
+from dlfh._kernels.factors import (
+    ONE,
+    count_observed_pairs,
+    count_pairs,
+    invert_lists,
+    update_observed_rows,
+    update_rows,
+    update_shared_rows,
+)
 from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
 from dlfh._kernels.similarity import pull_and_push, update_latent_bits
@@ -14,6 +22,7 @@ from dlfh._kernels.similarity import pull_and_push, update_latent_bits
 __all__ = [
     "ONE",
     "add_sparse_gram",
+    "count_observed_pairs",
     "count_pairs",
     "finish_products",
     "hamming_block",
@@ -28,6 +37,7 @@ __all__ = [
     "sum_precisions",
     "sum_rows_by_group",
     "update_latent_bits",
+    "update_observed_rows",
     "update_rows",
     "update_shared_rows",
 ]

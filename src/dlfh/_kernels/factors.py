@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import count_shared, distances_to_all
+from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
 FRACTION_BITS = 22
 ONE = 1 << FRACTION_BITS
@@ -186,4 +186,79 @@ def count_pairs(
         distances_to_all(row_words[i], column_words, distances)
         for q in range(column_weights.size):
             counts[1 if similar[q] > 0 else 0, distances[q]] += row_weights[i] * column_weights[q]
+    return counts
+
+
+@Kernel
+def update_observed_rows(
+    row_bytes,
+    row_words,
+    starts,
+    columns,
+    similar,
+    weights,
+    column_bytes,
+    column_words,
+    sigmoid,
+    unit_threshold,
+    first_bit,
+    last_bit,
+    start,
+    stop,
+):
+    """Update bits of rows ``start:stop`` against their observed columns alone; return the flips.
+
+    Row i was observed with ``columns[starts[i]:starts[i + 1]]``, which are ``similar`` (1) or not (0) and
+    have ``weights``. As `update_rows`, at the cost of the observed pairs.
+    """
+    longest = 0
+    for i in range(start, stop):
+        longest = max(longest, starts[i + 1] - starts[i])
+    distances = np.empty(longest, np.int64)
+    residuals = np.empty(longest, np.int64)
+    flips = 0
+    for i in range(start, stop):
+        first, n_columns = starts[i], starts[i + 1] - starts[i]
+        total = np.int64(0)
+        for q in range(n_columns):
+            column = columns[first + q]
+            distance = np.int64(0)
+            for w in range(row_words.shape[1]):
+                distance += np.int64(popcount(row_words[i, w] ^ column_words[column, w]))
+            distances[q] = distance
+            weight = np.int64(weights[first + q])
+            residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distance])
+            total += weight
+        threshold = np.int64(np.ceil(total * unit_threshold)) + (total + 1) // 2
+        for k in range(first_bit, last_bit):
+            place, shift = k >> 3, 7 - (k & 7)
+            gradient = np.int64(0)
+            for q in range(n_columns):
+                if (column_bytes[columns[first + q], place] >> shift) & 1:
+                    gradient += residuals[q]
+                else:
+                    gradient -= residuals[q]
+            is_set = (row_bytes[i, place] >> shift) & 1
+            if total > 0 and ((gradient + threshold < 0) if is_set else (gradient - threshold >= 0)):
+                flips += 1
+                row_bytes[i, place] ^= 1 << shift
+                for q in range(n_columns):
+                    column = columns[first + q]
+                    agrees = (column_bytes[column, place] >> shift) & 1 != is_set
+                    distances[q] += -1 if agrees else 1
+                    weight = np.int64(weights[first + q])
+                    residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distances[q]])
+    return flips
+
+
+@Kernel
+def count_observed_pairs(row_words, starts, columns, similar, column_words, n_bits, start, stop):
+    """Count the observed pairs by (similar or not, Hamming distance)."""
+    counts = np.zeros((2, n_bits + 1), np.int64)
+    for i in range(start, stop):
+        for p in range(starts[i], starts[i + 1]):
+            distance = np.int64(0)
+            for w in range(row_words.shape[1]):
+                distance += np.int64(popcount(row_words[i, w] ^ column_words[columns[p], w]))
+            counts[similar[p], distance] += 1
     return counts

@@ -34,6 +34,8 @@ class MethodInfo:
         The least and the largest number of modalities.
     is_deterministic : bool
         Whether there is nothing random in it.
+    takes_holes : bool
+        Whether it takes points without some modality or without labels, and similarities of single pairs.
     """
 
     title: str
@@ -45,3 +47,4 @@ class MethodInfo:
     surplus_bits: Literal["used", "constant", "spread"] = "used"
     n_modalities: tuple[int, int | None] = (2, 2)
     is_deterministic: bool = False
+    takes_holes: bool = False

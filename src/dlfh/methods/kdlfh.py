@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -30,7 +31,7 @@ class KDLFH(DLFH):
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
         Weight of the penalty, the paper's eta.
-    early_stopping, track_objective, random_state, n_jobs, verbose
+    pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose
         As for `DLFH`.
 
     Examples
@@ -61,6 +62,8 @@ class KDLFH(DLFH):
         n_bases: int = 500,
         bases: Literal["random", "kmeans"] = "random",
         penalty: float = 0.01,
+        pair_weights: Mapping[tuple[str, str], int] | None = None,
+        self_training: int = 0,
         early_stopping: bool = False,
         track_objective: bool = False,
         random_state: int | np.random.Generator | None = None,
@@ -75,6 +78,8 @@ class KDLFH(DLFH):
             solver=solver,
             init=init,
             shared_code=shared_code,
+            pair_weights=pair_weights,
+            self_training=self_training,
             early_stopping=early_stopping,
             track_objective=track_objective,
             random_state=random_state,
