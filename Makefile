@@ -44,7 +44,7 @@ study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/hash_functions_study.py --write docs/hash-functions.md
 
 study-methods: $(READY)  ## Compare all methods: make study-methods DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference compare time --write docs/methods.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference wiki iapr time --write docs/methods.md
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

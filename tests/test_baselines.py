@@ -76,6 +76,15 @@ def test_scm_learns_each_bit_for_what_the_bits_before_left_of_the_similarity() -
             assert abs(np.mean(ours * expected[:, 0])) > 0.97, (bit, name)
 
 
+def test_labels_that_say_nothing_leave_scm_with_the_pairs() -> None:
+    data = small()
+    model = SCM(4).fit(data.modalities, np.zeros(len(data), int))
+    x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
+    plain = canonical_directions(Whitening(x.gram, 1e-6), Whitening(y.gram, 1e-6), x.cross(y)).first(4)
+    agreement = np.abs(np.mean(signs(x.times(plain.x[:, ::-1])) * unpack(model.codes_["image"], 4), axis=0))
+    assert np.all(agreement > 0.98)
+
+
 # CCA-ITQ and ACQ
 
 
@@ -115,11 +124,25 @@ def test_acqs_rotations_quantize_better_than_one_for_both(seed: int) -> None:
     assert error(*rotations) <= error(shared, shared)
 
 
-def test_with_full_coupling_acq_learns_one_code_for_both() -> None:
+def test_acqs_unified_code_is_that_of_both_projections_together() -> None:
     data = small()
     model = ACQ(6, random_state=0).fit(data.modalities)
     projections = [model.project(name, data.modalities[name]) for name in ("image", "text")]
     np.testing.assert_array_equal(model.encode_unified(data.modalities), pack(projections[0] + projections[1]))
+    with pytest.raises(InputError, match="coupling must be a number from 0 to 1"):
+        ACQ(6, coupling=1.5).fit(data.modalities)
+
+
+def test_cca_itq_takes_its_rotation_from_the_first_modality_or_from_both() -> None:
+    data = small()
+    x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
+    weights = correlated_embeddings(x, y, 5, 1e-4)
+    start = random_rotation(5, np.random.default_rng(0))
+    for rotation, points in (("first", [x.times(weights[0])]), ("both", [x.times(weights[0]), y.times(weights[1])])):
+        R, _ = iterative_quantization(np.concatenate(points), start, 51)
+        model = CCAITQ(5, rotation=rotation, random_state=0).fit(data.modalities)  # type: ignore[arg-type]
+        expected = signs(y.times(weights[1]) @ R)
+        assert np.mean(unpack(model.codes_["text"], 5) == expected) > 0.995
 
 
 # CVH
@@ -153,6 +176,19 @@ def test_cvhs_directions_minimise_the_objective_written_out() -> None:
         np.linalg.norm(stacked, axis=0) * np.linalg.norm(vectors[:, :3], axis=0)
     )
     np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize("similarity", ["pairs", "labels"])
+def test_cvh_has_no_more_bits_than_directions_in_which_views_correlate(similarity: Any) -> None:
+    rng = np.random.default_rng(0)
+    data = small(1)
+    X, Y = centred(data)
+    views = {"image": X[:, :4] @ rng.standard_normal((4, 6)), "text": Y[:, :5] @ rng.standard_normal((5, 7))}
+    model = CVH(12, similarity=similarity).fit(views, data.labels)
+    for name in views:
+        varying = np.ptp(unpack(model.codes_[name], 12), axis=0) > 0
+        assert varying[:3].all()
+        assert not varying[4:].any()
 
 
 # CMFH
@@ -221,9 +257,79 @@ def test_smfhs_graph_is_the_laplacian_written_out(problem: Problem) -> None:
 
 def test_smfh_goes_back_from_an_iteration_that_diverges() -> None:
     data = make_paired(300, n_labels=4, image_features=20, text_features=30, random_state=0)
-    model = SMFH(64, mu=1e3, alpha=200.0, tol=0, max_iter=80, random_state=0).fit(data.modalities, data.labels)
+    model = SMFH(64, orthogonality=1e3, tol=0, max_iter=80, random_state=0).fit(data.modalities, data.labels)
+    assert model.n_iter_ < 80
+    assert not model.objective_[-1] <= 2 * model.objective_[-2]
     for name in ("image", "text"):
         assert np.isfinite(model.project(name, data.modalities[name])).all()
+
+
+def smfh_written_out(model: SMFH, data: Paired, n_iter: int) -> tuple[np.ndarray, list[np.ndarray], list[float]]:
+    """Run SMFH's iterations with dense matrices; return V, the P and the objectives."""
+    rng = np.random.default_rng(model.random_state)
+    X = []
+    for matrix in (data.modalities["image"].astype(np.float64), data.modalities["text"].toarray().astype(np.float64)):
+        rows = np.hstack([np.maximum(matrix, 0), np.maximum(-matrix, 0)]) if matrix.min() < 0 else matrix
+        X.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    n, c, a = len(X[0]), model.n_bits, (model.balance, 1 - model.balance)
+    U = [rng.random((each.shape[1], c)) for each in X]
+    P = [rng.random((c, each.shape[1])) for each in X]
+    V = rng.random((n, c))
+    lengths = np.linalg.norm(V, axis=0)
+    V, U[0] = V / lengths, U[0] * lengths
+    history = []
+    for _ in range(n_iter):
+        R = rng.permutation(n)[: model.sample_size]
+        k = len(R) ** -0.1
+        S = unit_labels(data)[R] @ unit_labels(data)[R].T
+        D = np.diag(S.sum(axis=1))
+        top = 4 * model.orthogonality * V + sum(
+            w * x @ u + model.mu * x @ p.T for w, x, u, p in zip(a, X, U, P, strict=True)
+        )
+        bottom = sum(w * V @ u.T @ u for w, u in zip(a, U, strict=True)) + 2 * model.mu * V
+        bottom = bottom + 4 * model.orthogonality * V @ V.T @ V
+        top[R] += model.alpha * k * S @ V[R]
+        bottom[R] += model.alpha * k * D @ V[R]
+        V = V * top / np.maximum(bottom, 1e-10)
+        U = [u * (x.T @ V) / np.maximum(u @ V.T @ V, 1e-10) for x, u in zip(X, U, strict=True)]
+        lengths = np.linalg.norm(V, axis=0)
+        V, U[0] = V / lengths, U[0] * lengths
+        root = np.diag(1 / np.sqrt(np.diag(D)))
+        P = [
+            V.T
+            @ x
+            @ np.linalg.inv(
+                x.T @ x + model.eta * k * x[R].T @ root @ (D - S) @ root @ x[R] + model.gamma * np.eye(x.shape[1])
+            )
+            for x in X
+        ]
+        norm = np.linalg.norm
+        value = sum(w * norm(x - V @ u.T) for w, x, u in zip(a, X, U, strict=True))
+        value += model.alpha * norm(V[R].T @ (D - S) @ V[R]) + model.gamma * sum(norm(p) for p in P)
+        history.append(float(value + model.mu * sum(norm(V - x @ p.T) for x, p in zip(X, P, strict=True))))
+    return V, P, history
+
+
+def test_smfhs_iterations_are_those_written_out() -> None:
+    data = small(4)
+    model = SMFH(
+        6, sample_size=70, max_iter=4, tol=0, alpha=3.0, eta=0.5, gamma=0.01, orthogonality=0.3, random_state=5
+    )
+    V, P, history = smfh_written_out(model, data, 4)
+    model.fit(data.modalities, data.labels)
+    np.testing.assert_allclose(model.objective_, history, rtol=1e-4)
+    assert np.mean(unpack(model.codes_["image"], 6) == signs(V - V.mean(axis=0))) > 0.995
+    for name, expected in zip(("image", "text"), P, strict=True):
+        weights = model.hash_functions_[name].function.weights  # type: ignore[attr-defined]
+        np.testing.assert_allclose(weights, expected.T, rtol=1e-2, atol=1e-4)
+
+
+def test_smfh_as_the_authors_code_returns_the_iteration_before_it_stops() -> None:
+    data = small(4)
+    model = SMFH(6, stop="code", max_iter=50, random_state=5).fit(data.modalities, data.labels)
+    assert model.n_iter_ == 6  # few bits: the graph's part is below 100 at once
+    V, _, _ = smfh_written_out(model, data, 5)
+    assert np.mean(unpack(model.codes_["image"], 6) == signs(V - V.mean(axis=0))) > 0.995
 
 
 def test_the_learned_codes_of_factorizations_and_of_seph_are_one_code_for_all_modalities() -> None:

@@ -154,11 +154,6 @@ def test_the_convex_part_of_tau_is_convex_and_has_the_slope_it_says(tau: Tau) ->
     np.testing.assert_allclose(integral, values, atol=20 * (d[1] - d[0]) ** 2)
 
 
-@given(z=st.floats(-5, 5))
-def test_the_border_term_is_the_difference_of_its_parts(z: float) -> None:
-    assert max(1 - abs(z), 0) == pytest.approx(max(1, abs(z)) - abs(z), abs=1e-15)
-
-
 @given(seed=seeds, own=st.sampled_from([0, 1]))
 def test_the_surrogates_gradient_is_its_slope(seed: int, own: int) -> None:
     rng = np.random.default_rng(seed)

@@ -234,8 +234,11 @@ def test_bits_beyond_the_features_directions_are_what_the_registry_says(name: st
         assert all(each.sum() < 12 for each in constant)
 
 
+KINDS = ["a constant feature", "a constant modality", "large values", "large repeated features", "few points"]
+
+
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("kind", ["a constant feature", "a constant modality", "large values", "few points"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_awkward_data_is_no_reason_to_fail(name: str, kind: str, small: tuple[Paired, Paired]) -> None:
     train, _ = small
     image, text, labels = train.modalities["image"].copy(), train.modalities["text"], train.labels
@@ -245,6 +248,8 @@ def test_awkward_data_is_no_reason_to_fail(name: str, kind: str, small: tuple[Pa
         image[:] = 0.1
     elif kind == "large values":
         image *= 1e8
+    elif kind == "large repeated features":
+        image = np.tile(1e6 * image, 15)  # and more of them than points
     else:
         image, text, labels = image[:9], text[:9], labels[:9]
     model = fit(name, Paired({"image": image, "text": text}, labels))
@@ -344,6 +349,7 @@ def test_one_code_from_several_modalities_where_there_is_a_rule(
             model.encode_unified(modalities)
         return
     assert model.encode_unified(modalities).shape == (60, n_bytes(N_BITS))
+    assert model.encode_unified({name: each[:0] for name, each in modalities.items()}).shape == (0, n_bytes(N_BITS))
     with pytest.raises(InputError, match="this model unifies the modalities"):
         model.encode_unified({"image": modalities["image"], "sound": modalities["text"]})
 

@@ -113,6 +113,10 @@ class LabelSets:
         values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
         return sp.csr_array((values, self.labels, self.starts), shape=(self.n_sets, self.n_labels))
 
+    def unit_rows_of_points(self) -> sp.csr_array:
+        """Return the points' label sets as rows of length 1, shape (n_points, n_labels)."""
+        return self.unit_rows()[self.set_of_point]
+
     def similar(self, rows: Integers, columns: Integers) -> npt.NDArray[np.uint8]:
         """Return S for some sets against some others: 1 where they share a label, 0 elsewhere.
 

@@ -76,9 +76,16 @@ def _kind_of(matrix: Any) -> str:
 
 
 def check_modalities(
-    modalities: Any, method: str = "fit", least: int = 2, most: int | None = None
+    modalities: Any,
+    method: str = "fit",
+    least: int = 2,
+    most: int | None = None,
+    known: Mapping[str, int] | None = None,
 ) -> dict[str, Features]:
-    """Return the checked features of each modality: as many as the method takes, with as many rows each."""
+    """Return the checked features of each modality: as many as the method takes, with as many rows each.
+
+    ``known`` gives the modalities of a fitted model, and how many features each has.
+    """
     if not isinstance(modalities, Mapping):
         raise InputError('modalities must be a dict such as {"image": X, "text": Y}, got ' + type(modalities).__name__)
     for name in modalities:
@@ -90,7 +97,10 @@ def check_modalities(
             f"{method} takes {'exactly' if least == most else 'at least'} {number}, got {len(modalities)}: "
             f"{sorted(modalities)}"
         )
-    checked = {name: check_features(features, name) for name, features in modalities.items()}
+    if known is not None and set(modalities) != set(known):
+        raise InputError(f"this model unifies the modalities {sorted(known)}, got {sorted(modalities)}")
+    widths = known or dict.fromkeys(modalities)
+    checked = {name: check_features(features, name, widths[name]) for name, features in modalities.items()}
     (first, reference), *others = checked.items()
     for name, matrix in others:
         if matrix.shape[0] != reference.shape[0]:

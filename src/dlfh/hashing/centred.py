@@ -128,7 +128,8 @@ class Centred:
 
     def hash_function(self, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0) -> LinearHash:
         """Return ``code(x) = sign((x - m) @ weights + intercept)``; a bit without weights is constant."""
-        single = np.where(self._constant[:, None], 0.0, weights).astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            single = np.where(self._constant[:, None], 0.0, weights).astype(np.float32)
         if not np.isfinite(single).all():
             raise_for_overflow(self.features, self.modality)
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()

@@ -78,6 +78,10 @@ class RBFMap:
 
     def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """Return the kernel values of some rows, shape (n, n_bases)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # users of the values look whether they are finite
+            return self._values(rows, dtype)
+
+    def _values(self, rows: Features, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         bases = self.bases.astype(np.float64)
         if sp.issparse(rows):
             products = rows.astype(np.float64) @ bases.T - bases @ self.centre
@@ -90,6 +94,18 @@ class RBFMap:
         np.maximum(distances, 0, out=distances)
         distances *= -1 / self.bandwidth
         return np.exp(distances, out=distances).astype(dtype, copy=False)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this map again."""
+        return {"bases": self.bases, "centre": self.centre, "bandwidth": np.array([self.bandwidth])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RBFMap:
+        """Make a map from the arrays of another."""
+        _, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
+        check_array(arrays, "centre", np.float64, (n_features,))
+        bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
+        return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]))
 
     def between_bases(self) -> Floats:
         """Return K0, the kernel values of the bases themselves."""
@@ -147,8 +163,7 @@ class KernelHash(HashFunction):
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], _CHUNK_ROWS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
+            values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
             if not np.isfinite(values).all():
                 raise_for_overflow(features, modality)
             projections[start : start + _CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
@@ -156,10 +171,7 @@ class KernelHash(HashFunction):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""
-        return {
-            "bases": self.kernel.bases,
-            "centre": self.kernel.centre,
-            "bandwidth": np.array([self.kernel.bandwidth]),
+        return self.kernel.to_arrays() | {
             "weights": self.weights,
             "offset": self.offset,
             "is_logistic": np.array([self.is_logistic]),
@@ -168,13 +180,10 @@ class KernelHash(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KernelHash:
         """Make a hash function from the arrays of another."""
-        n_bases, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
-        _, n_bits = check_array(arrays, "weights", np.float64, (n_bases, None)).shape
-        check_array(arrays, "centre", np.float64, (n_features,))
+        kernel = RBFMap.from_arrays(arrays)
+        _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "offset", np.float64, (n_bits,))
-        check_array(arrays, "bandwidth", np.float64, (1,))
         check_array(arrays, "is_logistic", np.bool_, (1,))
-        kernel = RBFMap(arrays["bases"], arrays["centre"], float(arrays["bandwidth"][0]))
         logistic = bool(arrays["is_logistic"][0])
         return cls(kernel, arrays["weights"], arrays["offset"], is_logistic=logistic)
 

@@ -67,8 +67,7 @@ class LatentBinaryHash(HashFunction):
         gram = self.embedded.T @ self.embedded
         np.fill_diagonal(gram, 0)
         for first in range(0, features.shape[0], _CHUNK_ROWS):
-            with np.errstate(over="ignore", invalid="ignore"):
-                attraction = self.kernel(features[first : first + _CHUNK_ROWS]) @ self.embedded
+            attraction = self.kernel(features[first : first + _CHUNK_ROWS]) @ self.embedded
             if not np.isfinite(attraction).all():
                 raise_for_overflow(features, modality)
             u = np.tile(self.start.astype(np.float64), (len(attraction), 1))
@@ -81,10 +80,7 @@ class LatentBinaryHash(HashFunction):
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""
-        return {
-            "bases": self.kernel.bases,
-            "centre": self.kernel.centre,
-            "bandwidth": np.array([self.kernel.bandwidth]),
+        return self.kernel.to_arrays() | {
             "embedded": self.embedded,
             "start": self.start,
             "rule": np.array([self.precision, self.log_prior]),
@@ -93,11 +89,8 @@ class LatentBinaryHash(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LatentBinaryHash:
         """Make a hash function from the arrays of another."""
-        n_bases, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
-        _, n_bits = check_array(arrays, "embedded", np.float64, (n_bases, None)).shape
-        check_array(arrays, "centre", np.float64, (n_features,))
+        kernel = RBFMap.from_arrays(arrays)
+        _, n_bits = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "start", np.int8, (n_bits,))
-        bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
         precision, log_prior = check_array(arrays, "rule", np.float64, (2,)).tolist()
-        kernel = RBFMap(arrays["bases"], arrays["centre"], float(bandwidth[0]))
         return cls(kernel, arrays["embedded"], arrays["start"], precision, log_prior)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,13 +10,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._parallel import Workers
-from dlfh.codes import Codes
+from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 from dlfh.hashing.linear import LinearHash
 from dlfh.hashing.moments import compute_dtype
-from dlfh.validation import Features
+from dlfh.validation import Features, raise_for_overflow
 
 __all__ = ["UnitLinearHash", "unit_rows"]
+
+_CHUNK_ROWS = 8192
 
 
 def unit_rows(features: Features, *, split: bool) -> Features:
@@ -81,11 +83,24 @@ class UnitLinearHash(HashFunction):
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
-        return self.function.project(unit_rows(features, split=self.split), modality, workers)
+        projections = np.empty((features.shape[0], self.n_bits), np.float32)
+        for start, rows in self._chunks(features, modality):
+            projections[start : start + rows.shape[0]] = self.function.project(rows, modality, workers)
+        return projections
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
-        return self.function.encode(unit_rows(features, split=self.split), modality, workers)
+        codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
+        for start, rows in self._chunks(features, modality):
+            codes[start : start + rows.shape[0]] = self.function.encode(rows, modality, workers)
+        return codes
+
+    def _chunks(self, features: Features, modality: str) -> Iterator[tuple[int, Features]]:
+        for start in range(0, features.shape[0], _CHUNK_ROWS):
+            rows = unit_rows(features[start : start + _CHUNK_ROWS], split=self.split)
+            if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
+                raise_for_overflow(features, modality)
+            yield start, rows
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""

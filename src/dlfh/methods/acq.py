@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._parallel import Workers
+from dlfh.errors import InputError
 from dlfh.hashing import Centred
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.cca_itq import correlated_embeddings
@@ -33,8 +34,9 @@ class ACQ(CrossModalHasher):
     ----------
     n_bits : int, default 64
     coupling : float, default 1
-        How much a modality's rotation follows the other's codes, 0 to 1. With 1 the two codes of a point are
-        one; with 0 the rotations are independent, and the modalities lose each other.
+        How much a modality's rotation follows the other's codes, 0 to 1. With 1, Bx and By are one (hashed codes,
+        which see one modality, still differ); with 0 the rotations are independent, and the modalities lose each
+        other.
     ridge : float, default 1e-4
         Added to the variances in CCA.
     max_iter : int, default 50
@@ -96,7 +98,8 @@ class ACQ(CrossModalHasher):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_positive(self.coupling, "coupling", allow_zero=True)
+        if check_positive(self.coupling, "coupling", allow_zero=True) > 1:
+            raise InputError(f"coupling must be a number from 0 to 1, got {self.coupling!r}")
         check_positive(self.ridge, "ridge", allow_zero=True)
         check_integer(self.max_iter, "max_iter", 0)
 

@@ -197,12 +197,9 @@ class CrossModalHasher(BaseEstimator, ABC):
         self._check_fitted()
         if "unified" not in self.info.protocols:
             raise InputError(f"{type(self).__name__} has no rule for one code from several modalities: use encode")
-        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
-        if set(features) != set(self.modalities_):
-            raise InputError(f"this model unifies the modalities {sorted(self.modalities_)}, got {sorted(features)}")
-        for name, matrix in features.items():
-            check_features(matrix, name, self.n_features_[name])
-        return pack(self._unify(features))
+        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities, known=self.n_features_)
+        with blas_threads(self.n_jobs):
+            return pack(self._unify(features))
 
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
         """Return the values whose signs are the unified code."""

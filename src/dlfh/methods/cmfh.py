@@ -6,11 +6,11 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh.codes import pack
+from dlfh.correlation import Whitening
 from dlfh.hashing import Centred, LinearHash
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
@@ -80,7 +80,7 @@ class CMFH(CrossModalHasher):
         supervised=False,
         discrete=False,
         protocols=("learned", "hashed", "unified"),
-        complexity="n d² + T d² c",
+        complexity="n d² + d³ + T d² c",
     )
     _saved_arrays = ("objective_", "fold_in_")
 
@@ -148,7 +148,7 @@ class CMFH(CrossModalHasher):
             for view, W in zip(views, state.W, strict=True)
         }
         codes = pack(sum(view.times(B) for view, B in zip(views, state.by_view(state.B), strict=True)))
-        self.codes_ = {view.modality: codes for view in views}
+        self.codes_ = {view.modality: codes.copy() for view in views}
 
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
         total, first = np.zeros(()), 0
@@ -171,7 +171,7 @@ class _Factors:
         self.split = x.n_features
         self.gram = np.block([[x.gram, cross], [cross.T, y.gram]])
         self.grams = (x.gram, y.gram)
-        self.factors: list[Any] | None = None
+        self.whitening: list[Whitening] | None = None
         self.XY = Y_products
         self.YY = YY
         self.W = W
@@ -203,16 +203,11 @@ class _Factors:
         products = self.gram @ self.B
         self.YY = self.B.T @ products
         self.XY = list(self.by_view(products))
-        if self.factors is None:
-            self.factors = [
-                scipy.linalg.cho_factor(gram + (gamma / mu) * np.eye(len(gram)), check_finite=False)
-                for gram in self.grams
-            ]
+        if self.whitening is None:
+            # Where gamma / mu is less than rounding, as with large or repeated features, the ridge is that.
+            self.whitening = [Whitening(gram, gamma / mu) for gram in self.grams]
         slip = 1 / mu**2 if model.updates == "code-as-is" else 1.0
-        self.W = [
-            slip * scipy.linalg.cho_solve(factor, XY, check_finite=False)
-            for factor, XY in zip(self.factors, self.XY, strict=True)
-        ]
+        self.W = [slip * white.directions(white.whiten(XY)) for white, XY in zip(self.whitening, self.XY, strict=True)]
 
     def objective(self, model: CMFH) -> float:
         """Return the objective from X'X, X'Y and Y'Y."""
@@ -225,4 +220,6 @@ class _Factors:
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:
-    return scipy.linalg.solve(matrix, right, assume_a="pos", check_finite=False)
+    """Solve with a small positive matrix, whose ridge may be less than its rounding."""
+    white = Whitening(matrix, 0.0)
+    return white.directions(white.whiten(right))

@@ -94,15 +94,18 @@ class CVH(CrossModalHasher):
         whitening = [Whitening(view.gram, float(self.ridge)) for view in views]
         if self.similarity == "labels":
             label_sets = self._read_labels(labels, features)
-            L = label_sets.unit_rows()[label_sets.set_of_point]
+            L = label_sets.unit_rows_of_points()
             sums = [view.transposed_times(L) for view in views]
             blocks = _label_blocks(views, sums, L)
             seen = [white.whiten(each) for white, each in zip(whitening, sums, strict=True)]
             n_directions = min(int(np.linalg.matrix_rank(each, rtol=NO_CORRELATION)) for each in seen)
+            most = np.inf
         else:
             blocks = _pair_blocks(views, whitening)
             n_directions = min(view.n_features for view in views)
-        weights = _smallest(blocks, whitening, min(int(self.n_bits), n_directions), int(self.n_bits))
+            # Views that do not correlate at all have this eigenvalue, whatever the direction.
+            most = len(views) - 1 - NO_CORRELATION
+        weights = _smallest(blocks, whitening, min(int(self.n_bits), n_directions), int(self.n_bits), most)
         scale = np.sqrt(views[0].n_points)
         self.hash_functions_ = {
             view.modality: view.hash_function(scale * W, ridge=white.ridge)
@@ -148,8 +151,8 @@ def _weighted_gram(view: Centred, degrees: Floats) -> Floats:
     return gram
 
 
-def _smallest(blocks: Blocks, whitening: list[Whitening], n_directions: int, n_bits: int) -> list[Floats]:
-    """Return each view's weights for the smallest eigenvalues, and zeros for bits beyond the directions."""
+def _smallest(blocks: Blocks, whitening: list[Whitening], n_directions: int, n_bits: int, most: float) -> list[Floats]:
+    """Return each view's weights for the smallest eigenvalues below ``most``, and zeros for the other bits."""
     if n_directions == 0:
         return [np.zeros((len(white.factor), n_bits)) for white in whitening]
     rows = [
@@ -158,17 +161,11 @@ def _smallest(blocks: Blocks, whitening: list[Whitening], n_directions: int, n_b
     ]
     matrix = np.block(rows)
     symmetric = (matrix + matrix.T) / 2
-    _, vectors = scipy.linalg.eigh(symmetric, subset_by_index=(0, n_directions - 1), check_finite=False)
-    parts = np.split(vectors, np.cumsum([len(white.factor) for white in whitening])[:-1])
-    # A direction that only one view has says nothing across views.
-    shared = np.min([np.linalg.norm(part, axis=0) for part in parts], axis=0) > _ONE_SIDED
+    values, vectors = scipy.linalg.eigh(symmetric, subset_by_index=(0, n_directions - 1), check_finite=False)
+    parts = np.split(vectors[:, values < most], np.cumsum([len(white.factor) for white in whitening])[:-1])
     weights = []
     for white, part in zip(whitening, parts, strict=True):
         W = np.zeros((len(part), n_bits))
-        W[:, : int(shared.sum())] = white.directions(part[:, shared])
+        W[:, : part.shape[1]] = white.directions(part)
         weights.append(W)
     return weights
-
-
-#: Share of a unit direction below which a view takes no part in it.
-_ONE_SIDED = 1e-6

@@ -21,7 +21,8 @@ class MethodInfo:
     supervised : bool
         Whether it learns from labels. What does not learns from pairs alone, and ignores labels.
     discrete : bool
-        Whether codes are learned as bits; if not, as real numbers whose signs are taken in the end.
+        Whether codes are learned as bits, by the DLFH paper's count; if not, as real numbers whose signs are
+        taken in the end.
     protocols : tuple of str
         What codes a database may have: "learned" (training points, by training), "hashed" (any points, by
         the hash function of one modality), "unified" (any points, from all their modalities together).

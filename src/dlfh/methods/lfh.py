@@ -103,7 +103,7 @@ class LFH(CrossModalHasher):
         supervised=True,
         discrete=False,
         protocols=("learned", "hashed"),
-        complexity="T n m c for factors, m samples; n d² for hash functions",
+        complexity="T (n m c + m c³) for factors, m samples; n d² for hash functions",
         n_modalities=(1, None),
     )
     _saved_arrays = ("objective_", "changes_")

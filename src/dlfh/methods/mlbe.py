@@ -160,7 +160,7 @@ class MLBE(CrossModalHasher):
             kernels = [
                 RBFMap.fit(matrix[chosen], n_train, "random", name, context) for name, matrix in features.items()
             ]
-            similarities = [kernel.between_bases().astype(np.float32) for kernel in kernels]
+            similarities = [_similarities(kernel) for kernel in kernels]
             posterior = Posterior(
                 similarities,
                 label_sets.take(chosen),
@@ -182,6 +182,15 @@ class MLBE(CrossModalHasher):
                 codes = pack(side.codes) if n_train == n_points else function.encode(matrix, name, workers)
                 codes[chosen] = pack(side.codes)
                 self.codes_[name], self.hash_functions_[name] = codes, function
+
+
+def _similarities(kernel: RBFMap) -> npt.NDArray[np.float32]:
+    """Return the kernel values of the training points, in blocks of rows."""
+    points = kernel.bases.astype(np.float64) + kernel.centre
+    S = np.empty((len(points), len(points)), np.float32)
+    for first in range(0, len(points), 512):
+        S[first : first + 512] = kernel(points[first : first + 512])
+    return S
 
 
 def start_codes(

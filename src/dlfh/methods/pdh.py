@@ -75,7 +75,8 @@ class PDH(CrossModalHasher):
     real values Z, not for their signs: where two columns of signs agree they do so exactly, no rotation of
     them says otherwise, and bits would still become one. A bit that is constant gets a random hyperplane
     through the median: that also serves bits beyond the canonical directions. As a rule some per cent of the
-    bits change in every round, to no avail, and ``max_iter`` is what ends it. It learns from pairs alone.
+    bits change in every round, to no avail, and ``max_iter`` is what ends it. Sparse features are made dense while
+    it learns. It learns from pairs alone.
 
     Examples
     --------

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
-from dlfh.correlation import CanonicalDirections, Whitening, canonical_directions, top_pair
+from dlfh.correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh.hashing import Centred
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
@@ -89,7 +89,7 @@ class SCM(CrossModalHasher):
         label_sets = self._read_labels(labels, features)
         n_bits = int(self.n_bits)
         x, y = (Centred(matrix, name) for name, matrix in features.items())
-        L = label_sets.unit_rows()[label_sets.set_of_point]
+        L = label_sets.unit_rows_of_points()
         semantic = 2 * n_bits * x.transposed_times(L) @ y.transposed_times(L).T
         whitening = Whitening(x.gram, self.ridge), Whitening(y.gram, self.ridge)
         if self.variant == "orthogonal":
@@ -117,7 +117,8 @@ def _sequential(
     Wx, Wy, strength = np.zeros((x.n_features, n_bits)), np.zeros((y.n_features, n_bits)), np.zeros(n_bits)
     for bit in range(n_bits):
         u, v, rho = top_pair(residual)
-        if rho == 0 or (bit > 0 and rho > strength[bit - 1]):
+        # (A correlation of this matrix is n c times one of the points.)
+        if rho <= NO_CORRELATION * x.n_points * n_bits or (bit > 0 and rho > strength[bit - 1]):
             plain = canonical_directions(*whitening, x.cross(y)).first(n_bits)
             Wx[:, bit:], Wy[:, bit:] = plain.x[:, ::-1][:, bit:], plain.y[:, ::-1][:, bit:]
             break

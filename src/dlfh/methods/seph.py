@@ -89,7 +89,7 @@ class SePH(CrossModalHasher):
         title="Semantics-preserving hashing",
         paper="Lin, Ding, Hu and Wang, CVPR 2015",
         supervised=True,
-        discrete=False,
+        discrete=True,
         protocols=("learned", "hashed", "unified"),
         complexity="T g² c for codes, g label sets (n² c from one start per point); n k c per step of the "
         "regressions, k bases",

@@ -77,7 +77,7 @@ class SMFH(CrossModalHasher):
     ----------
     objective_ : ndarray of float64 (n_iter_,)
         The authors' measure of progress after each iteration, a weighted sum of norms. The sampled graph
-        makes it noisy: nothing says that it must fall.
+        makes it noisy: nothing says that it must fall. An iteration that was undone is counted.
 
     Notes
     -----
@@ -161,13 +161,13 @@ class SMFH(CrossModalHasher):
             raise_if_not_finite(matrix, name)
         splits = {name: bool(matrix.min() < 0) for name, matrix in features.items()}
         X = [unit_rows(matrix, split=splits[name]) for name, matrix in features.items()]
-        G = label_sets.unit_rows()[label_sets.set_of_point]
+        G = label_sets.unit_rows_of_points()
         rng = check_random_state(self.random_state)
         with blas_threads(1), progress(self.verbose) as bar:
             state, self.objective_ = _train(self, X, G, rng, bar.counter("iterations", int(self.max_iter)))
         V, projections = state
         mean = V.mean(axis=0, dtype=np.float64)
-        self.codes_ = dict.fromkeys(features, pack(mean < V))
+        self.codes_ = {name: pack(mean < V) for name in features}
         self.hash_functions_ = {}
         for name, P in zip(features, projections, strict=True):
             zero = np.zeros(P.shape[1])
@@ -193,7 +193,7 @@ def _train(
     n_sampled = min(int(model.sample_size), n)
     damping = n_sampled**-0.1
     squares = [float(np.trace(gram)) for gram in grams]
-    history, last = [1e8], (V, (P[0], P[1]))
+    history, last = [np.inf], (V, (P[0], P[1]))
     for _ in range(int(model.max_iter)):
         R = rng.permutation(n)[:n_sampled]
         graph = _Graph(G[R])
