@@ -331,8 +331,8 @@ def observed(problem: Problem) -> tuple[list[np.ndarray], Any]:
 def test_update_observed_rows(problem: Problem) -> None:
     (rows, columns), S = observed(problem)
     n_bits = problem.model.n_bits
-    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int64)
-    weights = problem.rng.integers(1, 4, S.nnz).astype(np.int32)
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
+    weights = problem.rng.integers(1, 4, len(columns)).astype(np.int32)
     model = (problem.model.sigmoid, problem.model.unit_threshold, 0, n_bits, 0, len(rows))
     results = []
     for module in (_kernels, _reference):
@@ -357,6 +357,6 @@ def test_update_observed_rows(problem: Problem) -> None:
 def test_count_observed_pairs(problem: Problem) -> None:
     (rows, columns), S = observed(problem)
     words = rows.view(np.uint64), columns.view(np.uint64)
-    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int64)
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
     arguments = (words[0], starts, places, S.data, words[1], problem.model.n_bits, 0, len(rows))
     assert_twins_agree("count_observed_pairs", *arguments)

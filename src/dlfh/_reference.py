@@ -363,14 +363,15 @@ def update_observed_rows(
     flips = 0
     for i in range(start, stop):
         own = slice(starts[i], starts[i + 1])
-        seen, total = V[columns[own]], int(weights[own].sum())
+        seen, weight = V[columns[own]], weights[columns[own]].astype(np.int64)
+        total = int(weight.sum())
         if total == 0:
             continue
         threshold = int(np.ceil(total * unit_threshold)) + (total + 1) // 2
         for k in range(first_bit, last_bit):
             u = 2 * np.unpackbits(row_bytes[i]).astype(np.int64) - 1
             distances = np.sum(u != seen, axis=1)
-            residuals = weights[own] * (ONE * similar[own].astype(np.int64) - sigmoid[distances])
+            residuals = weight * (ONE * similar[own].astype(np.int64) - sigmoid[distances])
             gradient = int(residuals @ seen[:, k])
             flip = gradient + threshold < 0 if u[k] > 0 else gradient - threshold >= 0
             if flip:

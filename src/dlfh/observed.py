@@ -79,42 +79,37 @@ class ObservedPairs:
                 if self.between(a, b).nnz == 0:
                     raise InputError(f"similarity has no observed entry for modalities {modalities[a]!r} and {name!r}")
 
-    def between(self, a: int, b: int, *, every_row: bool = False) -> sp.csr_array:
-        """Return the observed similarities of points that have modality a (rows) and b (columns).
-
-        With ``every_row``, of all points: those without modality a get a code in it, too.
-        """
-        return self._between[a, b, every_row]
-
-    @functools.cached_property
-    def _between(self) -> _Cache:
-        return _Cache(self)
+    def between(self, a: int, b: int) -> sp.csr_array:
+        """Return the observed similarities of points that have modality a (rows) and b (columns)."""
+        S = self._directed[a, b]
+        if self.present is None:
+            return S
+        return _with_entries(S, self.present[b][S.indices] & np.repeat(self.present[a], np.diff(S.indptr)))
 
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
     ) -> int:
         """Update one modality's codes in place against the others', all or sampled; return the flips."""
-        others = [b for b in range(len(codes)) if b != modality]
-        blocks, weights = [], []
-        for b in others:
-            block = self.between(modality, b, every_row=True)
-            if sample is not None:
-                places = sample.rng.choice(block.shape[1], min(sample.size, block.shape[1]), replace=False)
-                block = _only_columns(block, places)
-            blocks.append(block)
-            weights.append(1 if self.pair_weights is None else int(self.pair_weights[modality, b]))
-        S = blocks[0] if len(blocks) == 1 else _side_by_side(blocks)
-        width = blocks[0].shape[1]
-        pair_weights = np.array(weights, np.int32)[S.indices // width]
-        column_codes = np.concatenate([codes[b] for b in others])
+        blocks, columns, weights = [], [], []
+        for b in range(len(codes)):
+            if b != modality:
+                chosen = self._choose(b, sample)
+                # Rows of the transposed matrix are at hand; so much of it is turned back as was chosen.
+                whole = len(chosen) == len(self)
+                block = self._directed[modality, b] if whole else self._directed[b, modality][chosen].T.tocsr()
+                blocks.append(block)
+                columns.append(codes[b] if whole else codes[b][chosen])
+                weights.append(np.full(len(chosen), self._weight(modality, b), np.int32))
+        S = sp.csr_array(blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr"))
+        column_codes = np.concatenate(columns)
         update = functools.partial(
             _kernels.update_observed_rows,
             codes[modality],
             codes[modality].view(np.uint64),
-            S.indptr.astype(np.int64),
-            S.indices.astype(np.int64),
+            S.indptr.astype(np.int64, copy=False),
+            S.indices.astype(np.int32, copy=False),
             S.data,
-            pair_weights,
+            np.concatenate(weights),
             column_codes,
             column_codes.view(np.uint64),
             model.sigmoid,
@@ -122,9 +117,22 @@ class ObservedPairs:
             0,
             model.n_bits,
         )
-        n_rows = S.shape[0]
-        cost = max(S.nnz, 1) / n_rows * model.n_bits
-        return sum(workers.map_blocks(update, n_rows, workers.even_block(n_rows, cost)))
+        cost = max(S.nnz, 1) / len(self) * model.n_bits
+        return sum(workers.map_blocks(update, len(self), workers.even_block(len(self), cost)))
+
+    def _choose(self, modality: int, sample: Sample | None) -> Integers:
+        """Return points that have a modality, all or sampled, in rising order."""
+        points = np.arange(len(self)) if self.present is None else np.flatnonzero(self.present[modality])
+        if sample is None:
+            return points
+        return np.sort(points[sample.rng.choice(len(points), min(sample.size, len(points)), replace=False)])
+
+    def _weight(self, a: int, b: int) -> int:
+        return 1 if self.pair_weights is None else int(self.pair_weights[a, b])
+
+    @functools.cached_property
+    def _directed(self) -> _Directed:
+        return _Directed(self.S)
 
     def count_pairs(
         self, model: LatentFactorModel, modalities: tuple[int, int], codes: list[Codes], workers: Workers
@@ -135,54 +143,35 @@ class ObservedPairs:
         count = functools.partial(
             _kernels.count_observed_pairs,
             codes[a].view(np.uint64),
-            S.indptr.astype(np.int64),
-            S.indices.astype(np.int64),
+            S.indptr.astype(np.int64, copy=False),
+            S.indices.astype(np.int32, copy=False),
             S.data,
             codes[b].view(np.uint64),
             model.n_bits,
         )
-        n_rows = S.shape[0]
-        block = workers.even_block(n_rows, max(S.nnz, 1) / n_rows)
-        counts = np.sum(workers.map_blocks(count, n_rows, block), axis=0)
-        return counts if self.pair_weights is None else int(self.pair_weights[a, b]) * counts
+        block = workers.even_block(len(self), max(S.nnz, 1) / len(self))
+        return self._weight(a, b) * np.sum(workers.map_blocks(count, len(self), block), axis=0)
 
 
-class _Cache(dict[tuple[int, int, bool], Any]):
-    """Parts of S by modalities, made when first asked for."""
+class _Directed:
+    """S from an earlier modality to a later one, and its transpose the other way round, made when first needed."""
 
-    def __init__(self, pairs: ObservedPairs) -> None:
-        super().__init__()
-        self._pairs = pairs
+    def __init__(self, S: sp.csr_array) -> None:
+        self.S = S
 
-    def __missing__(self, key: tuple[int, int, bool]) -> Any:
-        a, b, every_row = key
-        S, present = self._pairs.S, self._pairs.present
-        if a > b:
-            S = sp.csr_array(S.T.tocsr())
-        if present is not None:
-            seen = present[b][S.indices]
-            if not every_row:
-                seen &= np.repeat(present[a], np.diff(S.indptr))
-            S = S if seen.all() else _with_entries(S, seen)
-        self[key] = S
-        return S
+    @functools.cached_property
+    def transposed(self) -> sp.csr_array:
+        return sp.csr_array(self.S.T.tocsr())
+
+    def __getitem__(self, modalities: tuple[int, int]) -> sp.csr_array:
+        a, b = modalities
+        return self.S if a < b else self.transposed
 
 
 def _with_entries(S: sp.csr_array, keep: npt.NDArray[np.bool_]) -> sp.csr_array:
     """Return a matrix with some of the stored entries, zeros among them."""
     running = np.concatenate([[0], np.cumsum(keep)])
     return sp.csr_array((S.data[keep], S.indices[keep], running[S.indptr]), shape=S.shape)
-
-
-def _only_columns(S: sp.csr_array, columns: Integers) -> sp.csr_array:
-    chosen = np.zeros(S.shape[1], bool)
-    chosen[columns] = True
-    return _with_entries(S, chosen[S.indices])
-
-
-def _side_by_side(blocks: list[sp.csr_array]) -> sp.csr_array:
-    """Return [A, B, ...] with stored zeros kept."""
-    return sp.csr_array(sp.hstack(blocks, format="csr"))
 
 
 def _read(similarity: Any, n_points: int) -> sp.csr_array:

@@ -208,8 +208,8 @@ def update_observed_rows(
 ):
     """Update bits of rows ``start:stop`` against their observed columns alone; return the flips.
 
-    Row i was observed with ``columns[starts[i]:starts[i + 1]]``, which are ``similar`` (1) or not (0) and
-    have ``weights``. As `update_rows`, at the cost of the observed pairs.
+    Row i was observed with ``columns[starts[i]:starts[i + 1]]``, which are ``similar`` (1) or not (0); every
+    column has a weight. As `update_rows`, at the cost of the observed pairs.
     """
     longest = 0
     for i in range(start, stop):
@@ -226,7 +226,7 @@ def update_observed_rows(
             for w in range(row_words.shape[1]):
                 distance += np.int64(popcount(row_words[i, w] ^ column_words[column, w]))
             distances[q] = distance
-            weight = np.int64(weights[first + q])
+            weight = np.int64(weights[column])
             residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distance])
             total += weight
         threshold = np.int64(np.ceil(total * unit_threshold)) + (total + 1) // 2
@@ -246,7 +246,7 @@ def update_observed_rows(
                     column = columns[first + q]
                     agrees = (column_bytes[column, place] >> shift) & 1 != is_set
                     distances[q] += -1 if agrees else 1
-                    weight = np.int64(weights[first + q])
+                    weight = np.int64(weights[column])
                     residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distances[q]])
     return flips
 
