@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TORCH ?= torch
 
-.PHONY: help demo test test-data lint format bench study study-hash study-methods deep clean
+.PHONY: help demo test test-data lint format bench study study-hash study-methods study-holes deep clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,9 @@ study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path
 
 study-methods: $(READY)  ## Compare all methods: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference wiki iapr time --write docs/methods.md
+
+study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/holes_study.py --write docs/holes.md
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

@@ -188,6 +188,23 @@ def test_points_and_label_sets_agree_with_holes(problem: Problem, modality: int)
     np.testing.assert_array_equal(*outcomes)
 
 
+@settings(max_examples=10)
+@given(seeds)
+def test_the_order_of_points_only_permutes_the_codes_with_holes(seed: int) -> None:
+    data = make_paired(120, n_labels=4, image_features=5, text_features=6, random_state=seed)
+    rng = np.random.default_rng(seed)
+    masks, labelled, order = random_masks(rng, 2, 120), rng.random(120) < 0.8, rng.permutation(120)
+    fits = []
+    for rows in (np.arange(120), order):
+        present = {name: mask[rows] for name, mask in zip(("image", "text"), masks, strict=True)}
+        shuffled = data.take(rows)
+        model = DLFH(24, random_state=0, max_iter=5)
+        fits.append(model.fit(shuffled.modalities, shuffled.labels, present=present, labelled=labelled[rows]))
+    for name in ("image", "text"):
+        learned = labelled[order]
+        np.testing.assert_array_equal(fits[0].codes_[name][order][learned], fits[1].codes_[name][learned])
+
+
 def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
     train, _ = paired
     has_image = np.arange(len(train)) % 4 > 0
@@ -238,6 +255,7 @@ def test_three_modalities_with_every_kind_of_hole_learn(method: Any, paired: Spl
     )
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
+    assert again.get_params() == model.get_params()
     queries = again.encode("sound", test.modalities["image"][:, 32:])
     chance = float(((test.labels @ train.labels.T) > 0).mean())
     for answered in ("image", "text"):

@@ -272,6 +272,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter as JSON can hold it; None for what it cannot."""
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, dict) and any(isinstance(key, tuple) for key in value):
+        return {"items": [[_plain(key), _plain(each)] for key, each in value.items()]}
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, (tuple, list)):
@@ -285,6 +287,8 @@ def _from_plain(value: Any) -> Any:
     """Return what `_plain` made of a parameter to what it was."""
     if isinstance(value, dict) and value.get("learner") in _LEARNERS:
         return _LEARNERS[value["learner"]](**_from_plain(value["parameters"]))
+    if isinstance(value, dict) and value.keys() == {"items"}:
+        return {_from_plain(key): _from_plain(each) for key, each in value["items"]}
     if isinstance(value, dict):
         return {key: _from_plain(each) for key, each in value.items()}
     return tuple(value) if isinstance(value, list) else value
