@@ -41,21 +41,24 @@ def load_wiki(folder: Path) -> Split:
     )
 
 
+def stored_sparse(file: Any, name: str) -> sp.csr_array:
+    """Return a sparse matrix that is stored as its parts."""
+    parts = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+    return sp.csr_array(tuple(parts), shape=file[f"{name}_shape"])
+
+
 def load_iapr(folder: Path, n_labels: int | None = None, image: str = "image") -> Split:
     file = np.load(folder / "iapr_tc12.npz")
-
-    def sparse(name: str) -> sp.csr_array:
-        parts = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-        return sp.csr_array(tuple(parts), shape=file[f"{name}_shape"])
-
-    labels = sparse("labels")
+    labels = stored_sparse(file, "labels")
     is_test = file["is_test"]
     keep = np.ones(len(is_test), bool)
     if n_labels is not None:
         frequent = np.argsort(-np.asarray(labels.sum(axis=0)).ravel(), kind="stable")[:n_labels]
         labels = sp.csr_array(labels[:, np.sort(frequent)])
         keep = np.diff(labels.indptr) > 0
-    data = Paired({"image": file[image].astype(np.float32), "text": sparse("english").astype(np.float32)}, labels)
+    data = Paired(
+        {"image": file[image].astype(np.float32), "text": stored_sparse(file, "english").astype(np.float32)}, labels
+    )
     return data.take(np.flatnonzero(~is_test & keep)), data.take(np.flatnonzero(is_test & keep))
 
 

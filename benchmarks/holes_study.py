@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from defaults_study import stored_sparse
 from dlfh import DLFH
 from dlfh.datasets import Paired
 from dlfh.metrics import mean_average_precision
@@ -29,13 +29,8 @@ NAMES = ("image", "english", "german")
 
 def load(folder: Path) -> tuple[Paired, Paired]:
     file = np.load(folder / "iapr_tc12.npz")
-
-    def sparse(name: str) -> sp.csr_array:
-        parts = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-        return sp.csr_array(tuple(parts), shape=file[f"{name}_shape"])
-
-    texts = {name: sparse(name).astype(np.float32) for name in ("english", "german")}
-    data = Paired({"image": file["image"].astype(np.float32), **texts}, sparse("labels"))
+    texts = {name: stored_sparse(file, name).astype(np.float32) for name in ("english", "german")}
+    data = Paired({"image": file["image"].astype(np.float32), **texts}, stored_sparse(file, "labels"))
     is_test = file["is_test"]
     return data.take(np.flatnonzero(~is_test)), data.take(np.flatnonzero(is_test))
 
