@@ -170,7 +170,7 @@ def test_cvhs_directions_minimise_the_objective_written_out() -> None:
     ]  # K = 3 views
     constraint = scipy.linalg.block_diag(*[X.T @ X + 1e-4 * np.eye(X.shape[1]) for X in views])
     _, vectors = scipy.linalg.eigh(np.block(blocks), constraint)
-    model = CVH(3).fit(modalities, data.labels)
+    model = CVH(3, similarity="labels").fit(modalities, data.labels)
     stacked = np.concatenate([model.hash_functions_[name].weights for name in modalities])  # type: ignore[attr-defined]
     cosines = np.sum(stacked * vectors[:, :3], axis=0) / (
         np.linalg.norm(stacked, axis=0) * np.linalg.norm(vectors[:, :3], axis=0)
@@ -189,6 +189,11 @@ def test_cvh_has_no_more_bits_than_directions_in_which_views_correlate(similarit
         varying = np.ptp(unpack(model.codes_[name], 12), axis=0) > 0
         assert varying[:3].all()
         assert not varying[4:].any()
+
+
+def test_cvh_asks_for_labels_where_it_is_to_learn_from_them() -> None:
+    with pytest.raises(InputError, match="CVH learns from labels: pass labels to fit"):
+        CVH(4, similarity="labels").fit(small().modalities)
 
 
 # CMFH
