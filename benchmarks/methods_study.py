@@ -180,11 +180,18 @@ print(json.dumps([seconds, peak]))
 """
 
 
-def time_table() -> str:
-    """Time training at several sizes, on data of NUS-WIDE's shape, each in a process of its own."""
+def time_table(titles: list[str], before: str) -> str:
+    """Time training at several sizes, on data of NUS-WIDE's shape, each in a process of its own.
+
+    Rows with other titles are kept as they were ``before``.
+    """
+    kept = {line.split(" | ")[0][2:]: line for line in before.splitlines()[2:]}
     heads = [f"{size // 1000}k" for size in SIZES]
     lines = [f"| method | {' | '.join(heads)} | peak at 5k, 10k, 50k (GB) |", "|---|" + "---|" * (len(heads) + 1)]
     for title, name, parameters, published, largest in TIMED:
+        if title not in titles and title in kept:
+            lines.append(kept[title])
+            continue
         cells, peaks = [], []
         for size in SIZES:
             if size > largest:
@@ -268,7 +275,8 @@ def main() -> None:
             before = table_in(arguments.write, "iapr") if arguments.write else ""
             tables["iapr"] = comparison(load_iapr(folder), 32, arguments.seeds, SMALLER, arguments.methods, before)
         else:
-            tables["time"] = time_table()
+            before = table_in(arguments.write, "time") if arguments.write else ""
+            tables["time"] = time_table(arguments.methods, before)
         if arguments.write:
             fill(arguments.write, tables)
     if not arguments.write:
