@@ -222,6 +222,20 @@ def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
     np.testing.assert_array_equal(fits[0].encode("image", queries), fits[1].encode("image", queries))
 
 
+@pytest.mark.parametrize("hole", ["present", "labelled"])
+def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: str, paired: Split) -> None:
+    train, _ = paired
+    image, late = train.modalities["image"].copy(), np.arange(len(train)) >= 40
+    holes: Any = {"present": {"image": late}} if hole == "present" else {"labelled": late}
+    for row in (57,) if hole == "present" else (57, 21):  # among the labelled points, and among the others
+        broken = image.copy()
+        broken[row, 1] = np.nan
+        with pytest.raises(InputError, match=f"modality 'image' has NaN or infinity in row {row}$"):
+            DLFH(8, random_state=0, max_iter=2).fit(
+                {"image": broken, "text": train.modalities["text"]}, train.labels, **holes
+            )
+
+
 def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) -> None:
     train, test = paired
     has_image = np.arange(len(train)) % 2 > 0

@@ -129,11 +129,12 @@ def column_means(features: Features) -> npt.NDArray[np.float64]:
     return features.mean(axis=0, dtype=np.float64)
 
 
-def raise_if_not_finite(features: Features, modality: str) -> None:
-    """Say where the first NaN or infinity is, if there is one."""
+def raise_if_not_finite(features: Features, modality: str, row_numbers: npt.NDArray[np.int64] | None = None) -> None:
+    """Say where the first NaN or infinity is, if there is one, by the rows' own numbers or by others given."""
     row = _first_bad_row(features)
     if row is not None:
-        raise InputError(f"modality {modality!r} has NaN or infinity in row {row}")
+        number = row if row_numbers is None else int(row_numbers[row])
+        raise InputError(f"modality {modality!r} has NaN or infinity in row {number}")
 
 
 def raise_for_overflow(features: Features, modality: str) -> NoReturn:

@@ -18,7 +18,15 @@ from dlfh.holes import Holes
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.observed import ObservedPairs
-from dlfh.validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
+from dlfh.validation import (
+    Features,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_random_state,
+    raise_if_not_finite,
+)
 
 __all__ = ["DLFH"]
 
@@ -346,7 +354,10 @@ class _Incomplete:
                 chosen, rows = np.concatenate([chosen, self.others[more]]), np.concatenate([rows, len(codes) + more])
                 codes = np.concatenate([codes, self.guessed])
             # Without holes features are passed as they are, not copied.
-            own_features = matrix if np.array_equal(chosen, np.arange(self.n_points)) else matrix[chosen]
+            own_features = matrix
+            if not np.array_equal(chosen, np.arange(self.n_points)):
+                own_features = matrix[chosen]
+                raise_if_not_finite(own_features, name, chosen)  # by the numbers of the user's rows
             targets = Targets(codes, rows, self.n_bits)
             functions[name] = self.learners[name].fit(own_features, targets, name, self.context)
         return functions
@@ -356,7 +367,9 @@ class _Incomplete:
         total = np.zeros((len(self.others), self.n_bits), np.float32)
         for index, (name, matrix) in enumerate(self.features.items()):
             own = self._having(index, self.others)
-            total[own] += functions[name].project(matrix[self.others[own]], name, self.context.workers)
+            own_features = matrix[self.others[own]]
+            raise_if_not_finite(own_features, name, self.others[own])
+            total[own] += functions[name].project(own_features, name, self.context.workers)
         self.guessed = pack(total)
 
     def codes(self, functions: dict[str, HashFunction]) -> dict[str, Codes]:
