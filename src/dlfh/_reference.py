@@ -437,6 +437,9 @@ def _weighted_distances(query: Array, weights: Array, item_words: Array) -> Arra
 def nearest_by_weight(
     query_words: Array,
     weights: Array,
+    low: Array,
+    high: Array,
+    steps: Array,
     item_words: Array,
     start: int,
     stop: int,

@@ -94,44 +94,56 @@ def _sort_heap(distances, positions):
         _sink(distances, positions, size)
 
 
+@njit
+def _fill_bounds(query, low, high, words, first, last, bounds):
+    """Bound the weighted distances from below: each bit of ``low`` counts 1 and each of ``high`` 2."""
+    if query.size == 1:
+        code, ones, twos = query[0], low[0], high[0]
+        for j in range(first, last):
+            differs = code ^ words[j, 0]
+            bounds[j - first] = popcount(differs & ones) + (popcount(differs & twos) << np.uint64(1))
+    else:
+        for j in range(first, last):
+            total = np.uint64(0)
+            for w in range(query.size):
+                differs = query[w] ^ words[j, w]
+                total += popcount(differs & low[w]) + (popcount(differs & high[w]) << np.uint64(1))
+            bounds[j - first] = total
+
+
 @Kernel
-def nearest_by_weight(query_words, weights, item_words, start, stop, distances, positions):
+def nearest_by_weight(query_words, weights, low, high, steps, item_words, start, stop, distances, positions):
     """Fill rows of ``distances`` and ``positions`` with each query's nearest items among ``start:stop``.
 
-    Ascending by weighted distance, then by position. ``query_words`` are the signs of the queries. At Hamming
-    distance h an item is at least as far as the sum of the h smallest weights: only where that sum is below
-    the worst distance kept are tables looked up.
+    Ascending by weighted distance, then by position. ``query_words`` are the signs of the queries. ``low`` and
+    ``high`` are the two bits of each weight in whole ``steps``, rounded down: two masked popcounts bound the
+    distance from below, and only an item whose bound is below the worst distance kept is looked up in tables.
     """
-    n_bits = weights.shape[1]
     k = distances.shape[1]
     tables = np.empty((8 * item_words.shape[1], 256), np.int32)
-    at_least = np.zeros(n_bits + 1, np.int64)
-    hamming = np.empty(_TILE, np.uint16)
+    bounds = np.empty(_TILE, np.uint16)
     maybe = np.empty(_TILE + 1, np.int32)
     for i in range(query_words.shape[0]):
         _fill_tables(weights[i], tables)
-        at_least[1:] = np.cumsum(np.sort(weights[i]))
         near, place = distances[i], positions[i]
-        for t in range(k):
-            near[t] = np.iinfo(np.int64).max
-            place[t] = np.iinfo(np.int64).max
-        limit = n_bits
+        near[:] = np.iinfo(np.int64).max
+        place[:] = np.iinfo(np.int64).max
+        limit = np.iinfo(np.int64).max
         for first in range(start, stop, _TILE):
             last = min(first + _TILE, stop)
-            _fill_distances(query_words[i], item_words, first, last, hamming)
-            n_near = 0
+            _fill_bounds(query_words[i], low[i], high[i], item_words, first, last, bounds)
+            n_maybe = 0
             for t in range(last - first):  # without a branch, which would be hard to predict
-                maybe[n_near] = t
-                n_near += 1 if hamming[t] <= limit else 0
-            for t in range(n_near):
+                maybe[n_maybe] = t
+                n_maybe += 1 if bounds[t] <= limit else 0
+            for t in range(n_maybe):
                 j = first + maybe[t]
                 distance = _weigh(query_words, i, item_words, j, tables)
                 if distance < near[0]:
                     near[0] = distance
                     place[0] = j
                     _sink(near, place, k)
-                    while limit >= 0 and at_least[limit] >= near[0]:
-                        limit -= 1
+                    limit = (near[0] - 1) // steps[i]
         _sort_heap(near, place)
 
 

@@ -14,7 +14,7 @@ from dlfh.errors import InputError
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment
 from dlfh.index.strings import Strings
 
-__all__ = ["check_codes_of", "check_ids", "check_projections", "check_schema", "make_segment"]
+__all__ = ["MOST_BITS", "as_codes", "check_codes_of", "check_ids", "check_queries", "check_schema", "make_segment"]
 
 #: Code lengths that the library's kernels and file format are made for.
 MOST_BITS = 65_528
@@ -85,8 +85,20 @@ def check_codes_of(codes: Any, n_bits: int, what: str) -> npt.NDArray[np.uint8]:
     return packed
 
 
-def check_projections(queries: npt.NDArray[Any], n_bits: int) -> npt.NDArray[Any]:
-    """Return real-valued queries as a matrix, or say what is wrong with them."""
+def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
+    """Return queries as packed codes (uint8) or projections (float), or say what is wrong with them."""
+    asked = np.asarray(queries)
+    if asked.dtype.kind == "f":
+        return _check_projections(asked, n_bits)
+    return check_codes_of(asked, n_bits, "queries")
+
+
+def as_codes(queries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """Return checked queries as packed codes: projections by their signs."""
+    return queries if queries.dtype == np.uint8 else np.packbits(queries > 0, axis=1)
+
+
+def _check_projections(queries: npt.NDArray[Any], n_bits: int) -> npt.NDArray[Any]:
     matrix = queries[None] if queries.ndim == 1 else queries
     if matrix.ndim != 2 or matrix.shape[1] != n_bits:
         raise InputError(f"queries as projections must have {n_bits} values each, got shape {queries.shape}")

@@ -12,25 +12,7 @@ import numpy.typing as npt
 
 from dlfh.index.snapshot import Snapshot
 
-__all__ = ["Hit", "Hits", "Item"]
-
-
-class Item(NamedTuple):
-    """An item of an index.
-
-    ``codes`` holds its packed code in each modality where it has one, and ``states`` says of every modality
-    whether its code there is ``"learned"`` or ``"hashed"``, or ``"absent"``.
-
-    Examples
-    --------
-    >>> Item("a", {"price": 3}, {}, {"image": "absent"}).metadata["price"]
-    3
-    """
-
-    id: str
-    metadata: dict[str, Any] | None
-    codes: dict[str, npt.NDArray[np.uint8]]
-    states: dict[str, str]
+__all__ = ["Hit", "Hits"]
 
 
 class Hit(NamedTuple):

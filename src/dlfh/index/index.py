@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Sequence
@@ -15,9 +14,10 @@ import numpy.typing as npt
 
 from dlfh.errors import InputError, StorageError
 from dlfh.index import changes, nearest
-from dlfh.index.batch import MOST_BITS, check_codes_of, check_ids, check_projections, check_schema, make_segment
-from dlfh.index.hits import Hits, Item
-from dlfh.index.segment import ABSENT, STATES, metadata_check
+from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
+from dlfh.index.hits import Hits
+from dlfh.index.items import Item, read_item
+from dlfh.index.segment import ABSENT, STATES
 from dlfh.index.snapshot import Column, Part, Snapshot
 from dlfh.index.store import Store
 from dlfh.index.strings import Strings
@@ -274,7 +274,7 @@ class Index:
         k = check_integer(k, "k", 1)
         check_choice(ranking, "ranking", ("hamming", "asymmetric", "rerank"))
         length = max(10 * k, 100) if shortlist is None else check_integer(shortlist, "shortlist", k)
-        asked = self._check_queries(queries)
+        asked = check_queries(queries, self.n_bits)
         if ranking != "hamming" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
         snapshot = self._current()
@@ -282,7 +282,7 @@ class Index:
         if ranking == "asymmetric":
             distances, rows = nearest.nearest_by_weight(asked, column.words, k, n_jobs)
         else:
-            codes = asked if asked.dtype == np.uint8 else np.packbits(asked > 0, axis=1)
+            codes = as_codes(asked)
             distances, rows = nearest.nearest_by_hamming(
                 codes, column.codes, k if ranking == "hamming" else length, n_jobs
             )
@@ -314,8 +314,7 @@ class Index:
             Number of threads; all cores by default.
         """
         radius = check_integer(radius, "radius", 0)
-        asked = self._check_queries(queries)
-        codes = asked if asked.dtype == np.uint8 else np.packbits(asked > 0, axis=1)
+        codes = as_codes(check_queries(queries, self.n_bits))
         snapshot = self._current()
         column = self._column(snapshot, modality, only)
         return [
@@ -327,19 +326,7 @@ class Index:
         """Return an item by its id."""
         snapshot = self._current()
         (position,) = self._positions(snapshot, Strings.of(check_ids([identifier])))
-        segment, row = snapshot.locate(int(position))
-        codes = {}
-        for name, states, values in zip(self.modalities, segment.states, segment.codes, strict=True):
-            if states[row] != ABSENT:
-                codes[name] = values[np.count_nonzero(states[:row])].copy()
-        states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(self.modalities)}
-        metadata = None
-        if segment.metadata is not None and segment.metadata_checks is not None:
-            text = segment.metadata[row]
-            if metadata_check(segment.ids[row], text) != segment.metadata_checks[row]:
-                raise StorageError(f"the metadata of {identifier!r} are damaged: they do not match their checksum")
-            metadata = json.loads(text) if text else None
-        return Item(identifier, metadata, codes, states_by_name)
+        return read_item(*snapshot.locate(int(position)), self.modalities)
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""
@@ -420,8 +407,6 @@ class Index:
             return column
         return column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))
 
-    def _check_queries(self, queries: Any) -> npt.NDArray[Any]:
-        asked = np.asarray(queries)
-        if asked.dtype.kind == "f":
-            return check_projections(asked, self.n_bits)
-        return check_codes_of(asked, self.n_bits, "queries")
+    def _search_space(self, modality: str) -> tuple[Snapshot, Column]:
+        snapshot = self._current()
+        return snapshot, snapshot.column(self._modality(modality))

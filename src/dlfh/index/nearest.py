@@ -5,7 +5,8 @@ Every function returns rows of ``codes`` in ascending distance, ties in ascendin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from dlfh.errors import InputError
 
 __all__ = [
     "FRACTION_BITS",
+    "Found",
+    "faiss_threads",
     "import_faiss",
     "nearest_by_hamming",
     "nearest_by_weight",
@@ -44,6 +47,18 @@ def import_faiss() -> Any:
     return faiss
 
 
+@contextmanager
+def faiss_threads(n: int) -> Iterator[None]:
+    """Let faiss use ``n`` threads when called from this thread."""
+    faiss = import_faiss()
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(n)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
+
+
 def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None = None) -> Found:
     """Return Hamming distances and rows of the ``k`` nearest codes.
 
@@ -56,13 +71,8 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
     faiss = import_faiss()
 
     def search(q: slice, start: int, stop: int) -> Found:
-        # One thread each, of our own: OpenMP's threads do not survive a fork. The setting is the thread's.
-        before = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1)
-        try:
+        with faiss_threads(1):  # our threads, not OpenMP's, which do not survive a fork
             return faiss.knn_hamming(queries[q], codes[start:stop], min(k, stop - start))
-        finally:
-            faiss.omp_set_num_threads(before)
 
     queries, codes = np.ascontiguousarray(queries), np.ascontiguousarray(codes)
     return _over_blocks(search, len(queries), len(codes), k, np.int32, n_jobs)
@@ -98,12 +108,12 @@ def nearest_by_weight(
     (array([[0. , 0.5]]), array([[0, 1]]))
     """
     weights, unit = whole_weights(projections)
-    query_words = _signs(projections)
+    query = (_signs(projections), weights, *_coarse(weights))
 
     def search(q: slice, start: int, stop: int) -> Found:
         shape = (q.stop - q.start, min(k, stop - start))
         distances, rows = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        _kernels.nearest_by_weight(query_words[q], weights[q], words, start, stop, distances, rows)
+        _kernels.nearest_by_weight(*(part[q] for part in query), words, start, stop, distances, rows)
         return distances, rows - start
 
     distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs)
@@ -165,6 +175,19 @@ def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: i
 
 def _signs(projections: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
     return as_words(np.packbits(projections > 0, axis=1))
+
+
+def _coarse(
+    weights: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return weights in whole steps, rounded down to 0, 1, 2 or 3, as bits of two codes; and the steps.
+
+    With steps of half the mean weight, the scan of random codes looks up 1 code in 100 or fewer.
+    """
+    steps = np.maximum(1, weights.sum(axis=1) // (2 * weights.shape[1]))
+    levels = np.minimum(weights // steps[:, None], 3).astype(np.uint8)
+    low, high = np.packbits(levels & 1, axis=1), np.packbits(levels >> 1, axis=1)
+    return as_words(low), as_words(high), steps
 
 
 def _over_blocks(
