@@ -65,16 +65,16 @@ class Hits:
 
     @cached_property
     def ids(self) -> list[list[str]]:
-        return [[name.decode() for name in self._snapshot.ids_at(row)] for row in self.positions.tolist()]
+        return [self._snapshot.ids_at(row) for row in self.positions]
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, query: int) -> list[Hit]:
         """Return what was found for one query."""
-        ids = self._snapshot.ids_at(self.positions[query].tolist())
+        ids = self._snapshot.ids_at(self.positions[query])
         values = zip(ids, self.distances[query].tolist(), self.learned[query].tolist(), strict=True)
-        return [Hit(name.decode(), distance, learned) for name, distance, learned in values]
+        return [Hit(name, distance, learned) for name, distance, learned in values]
 
     def __iter__(self) -> Iterator[list[Hit]]:
         return (self[query] for query in range(len(self)))

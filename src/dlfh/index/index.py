@@ -331,14 +331,13 @@ class Index:
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""
         snapshot = self._current()
-        return [name.decode() for name in snapshot.ids_at(range(len(snapshot)))]
+        return snapshot.ids_at(np.arange(len(snapshot)))
 
     def codes(self, modality: str) -> tuple[list[str], npt.NDArray[np.uint8]]:
         """Return the ids of the items that have a code in a modality, and their codes."""
         snapshot = self._current()
         column = self._column(snapshot, modality, None)
-        places = range(len(column)) if column.positions is None else column.positions.tolist()
-        return [name.decode() for name in snapshot.ids_at(places)], column.codes
+        return snapshot.ids_at(column.positions_of(np.arange(len(column)))), column.codes
 
     def count(self, modality: str, state: str | None = None) -> int:
         """Return how many items have a code in a modality, or are in a state there."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -128,11 +127,16 @@ class Snapshot:
             positions[hit] = start + places
         return positions
 
-    def ids_at(self, positions: Sequence[int]) -> Iterator[bytes]:
-        """Yield the ids of positions."""
-        for position in positions:
-            segment, row = self.locate(position)
-            yield segment.ids[row]
+    def ids_at(self, positions: npt.ArrayLike) -> list[str]:
+        """Return the ids of positions."""
+        asked = np.asarray(positions, np.int64)
+        part_of = np.searchsorted(self.starts, asked, side="right") - 1
+        rows = asked - self.starts[part_of]
+        for p, part in enumerate(self.parts):
+            if part.live is not None:
+                rows[part_of == p] = part.live[rows[part_of == p]]
+        segments = [part.segment.ids for part in self.parts]
+        return [segments[p][row].decode() for p, row in zip(part_of.tolist(), rows.tolist(), strict=True)]
 
     def states_of(self, modality: int) -> npt.NDArray[np.uint8]:
         """Return what each item has in a modality, by position."""
