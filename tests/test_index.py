@@ -134,6 +134,18 @@ def test_weights_of_one_give_hamming_distances() -> None:
     np.testing.assert_array_equal(weighted.distances, 3 * plain.distances)
 
 
+def test_the_longest_codes() -> None:
+    n_bits = 16_384
+    codes = pack([[1] * n_bits, [-1] * n_bits, [1] + [-1] * (n_bits - 1)])
+    index = Index(n_bits, ["image"])
+    index.add(["all", "none", "first"], {"image": codes})
+    expected = [("none", 0), ("first", 1), ("all", n_bits)]
+    assert [hit[:2] for hit in index.search(codes[1], "image")[0]] == expected
+    assert [hit[:2] for hit in index.search(-np.ones(n_bits), "image", ranking="asymmetric")[0]] == expected
+    with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 16384"):
+        Index(n_bits + 1, ["image"])
+
+
 @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e200, 1e307])
 def test_the_scale_of_a_projection_does_not_matter(scale: float) -> None:
     rng = np.random.default_rng(0)
@@ -279,7 +291,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestAnySequenceOfChanges = IndexMachine.TestCase
-TestAnySequenceOfChanges.settings = settings(max_examples=50, stateful_step_count=30)
+TestAnySequenceOfChanges.settings = settings(max_examples=30, stateful_step_count=30)
 
 
 def test_adding_one_at_a_time_keeps_few_segments() -> None:
@@ -299,8 +311,8 @@ def test_ids_are_found_by_their_bytes_not_their_hashes_alone() -> None:
         assert name in index
         assert index.get(name).codes["image"].tolist() == [i]
     assert "b" not in index
-    assert "" not in index
-    assert 3 not in index
+    for never in ("", 3, "\ud800"):
+        assert never not in index
 
 
 def test_searching_from_several_threads_while_the_index_changes() -> None:
@@ -368,7 +380,7 @@ def test_approximate_search_with_exhaustive_settings_is_exact(kind: Any, options
     codes, learned = clustered(rng, 600, 64), rng.random(600) < 0.5
     index = Index(64, ["image"])
     index.add([str(i) for i in range(600)], {"image": codes}, learned=learned)
-    fast = ApproximateSearch(index, "image", kind, random_state=0, **options)
+    fast = ApproximateSearch(index, "image", kind, random_state=0, n_jobs=1, **options)
     queries = clustered(rng, 50, 64)
     found, exact = fast.search(queries, k=10), index.search(queries, "image", k=10)
     assert fast.recall_ == 1
@@ -388,7 +400,7 @@ def test_approximate_search_with_default_settings_says_what_it_misses(kind: Any,
     codes = random_codes(rng, n, n_bits)
     index.add([str(i) for i in range(n)], {"image": codes})
     queries = random_codes(rng, 30, n_bits)
-    fast = ApproximateSearch(index, "image", kind, k=5, queries=queries)
+    fast = ApproximateSearch(index, "image", kind, k=5, queries=queries, n_jobs=1)
     found = fast.search(queries, k=5).distances
     exact = index.search(queries, "image", k=5).distances
     assert fast.recall_ == pytest.approx((found <= exact[:, -1:]).mean())

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -101,6 +102,7 @@ try:
 except Exception as error:
     print(error)
 print(ascii(Index.open(sys.argv[1]).ids()))
+print("faiss" in sys.modules)
 """
 
 
@@ -112,6 +114,7 @@ def test_another_process_reads_but_does_not_write_at_the_same_time(folder: Path,
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
         assert "one writer at a time" in printed[0]
         assert printed[1] == ascii(model.ids())
+        assert printed[2] == "False"  # loaded by the first search
     Index.open(folder, writable=True).close()
 
 
@@ -129,6 +132,7 @@ def test_readers_see_changes_when_they_refresh(folder: Path, model: PlainIndex) 
         writer.remove(model.ids()[5:])
         writer.compact()
         assert_whole(reader, model)
+        reader.verify()  # the folder as it is now, although files of the reader's state are gone
         assert reader.refresh()
         assert reader.ids() == model.ids()[:5]
         assert not reader.refresh()
@@ -136,12 +140,21 @@ def test_readers_see_changes_when_they_refresh(folder: Path, model: PlainIndex) 
         assert not writer.refresh()
 
 
+def test_an_index_that_was_replaced_by_another_is_not_refreshed(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder) as reader:
+        shutil.rmtree(folder)
+        Index.create(folder, 64, MODALITIES).close()
+        with pytest.raises(StorageError, match="was replaced by another one: open it again"):
+            reader.refresh()
+        assert_whole(reader, model)
+
+
 WRITER = """
 import sys
 import numpy as np
 from dlfh.index import Index
 with Index.open(sys.argv[1], writable=True) as index:
-    for turn in range(25):
+    for turn in range(15):
         index.update(["a", "b"], {"image": np.full((2, 3), 16 * (turn % 16), np.uint8)})
         if turn % 7 == 0:
             index.compact()
@@ -162,6 +175,7 @@ def test_readers_that_open_while_another_process_writes_find_a_whole_index(folde
                 codes = {index.get(name).codes["image"].tobytes() for name in ("a", "b")}
                 assert len(codes) == 1  # never one item new and the other old
                 states |= codes
+        time.sleep(0.01)
     assert writer.returncode == 0
     assert len(states) > 1
     opened.close()

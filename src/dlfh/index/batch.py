@@ -16,11 +16,11 @@ from dlfh.index.strings import Strings
 
 __all__ = ["MOST_BITS", "as_codes", "check_codes_of", "check_ids", "check_queries", "check_schema", "make_segment"]
 
-#: Code lengths that the library's kernels and file format are made for.
-MOST_BITS = 65_528
+#: The longest codes: sums of 3 per bit must fit the 16 bits of the kernels that search.
+MOST_BITS = 16_384
 
 
-def check_schema(n_bits: int, modalities: Any) -> tuple[str, ...]:
+def check_schema(modalities: Any) -> tuple[str, ...]:
     """Return the names of modalities, or say what is wrong with them."""
     names = (modalities,) if isinstance(modalities, str) else tuple(modalities)
     for name in names:

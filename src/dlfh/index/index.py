@@ -68,7 +68,7 @@ class Index:
 
     def __init__(self, n_bits: int, modalities: Sequence[str]) -> None:
         self.n_bits = check_integer(n_bits, "n_bits", 1, MOST_BITS)
-        self.modalities = check_schema(self.n_bits, modalities)
+        self.modalities = check_schema(modalities)
         self._store: Store | None = None
         self._writing = threading.RLock()
         self._snapshot: Snapshot | None = None
@@ -130,7 +130,7 @@ class Index:
         return None if self._store is None else self._store.folder
 
     def close(self) -> None:
-        """Let go of the folder, so that another process may write. An index in memory is emptied."""
+        """Let go of the folder, so that another process may write. An index in memory is gone."""
         with self._writing:
             if self._store is not None:
                 self._store.close()
@@ -154,7 +154,7 @@ class Index:
             return True
 
     def verify(self) -> None:
-        """Check every byte of the folder, metadata included; raise `StorageError` if something is damaged."""
+        """Check every byte that the folder holds now; raise `StorageError` if something is damaged."""
         with self._writing:
             self._current()
             if self._store is not None:
@@ -277,8 +277,7 @@ class Index:
         asked = check_queries(queries, self.n_bits)
         if ranking != "hamming" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        snapshot = self._current()
-        column = self._column(snapshot, modality, only)
+        snapshot, column = self._search_space(modality, only)
         if ranking == "asymmetric":
             distances, rows = nearest.nearest_by_weight(asked, column.words, k, n_jobs)
         else:
@@ -315,8 +314,7 @@ class Index:
         """
         radius = check_integer(radius, "radius", 0)
         codes = as_codes(check_queries(queries, self.n_bits))
-        snapshot = self._current()
-        column = self._column(snapshot, modality, only)
+        snapshot, column = self._search_space(modality, only)
         return [
             Hits(distances[None], column.positions_of(rows)[None], column.learned[rows][None], snapshot)
             for distances, rows in nearest.within(codes, column.words, min(radius, self.n_bits), n_jobs)
@@ -335,8 +333,7 @@ class Index:
 
     def codes(self, modality: str) -> tuple[list[str], npt.NDArray[np.uint8]]:
         """Return the ids of the items that have a code in a modality, and their codes."""
-        snapshot = self._current()
-        column = self._column(snapshot, modality, None)
+        snapshot, column = self._search_space(modality)
         return snapshot.ids_at(column.positions_of(np.arange(len(column)))), column.codes
 
     def count(self, modality: str, state: str | None = None) -> int:
@@ -350,9 +347,12 @@ class Index:
         return len(self._current())
 
     def __contains__(self, identifier: object) -> bool:
-        if not isinstance(identifier, str) or not identifier:
+        snapshot = self._current()
+        try:
+            wanted = Strings.of(check_ids([identifier]))
+        except InputError:  # what cannot be an id is not there
             return False
-        return bool(self._current().find(Strings.of(check_ids([identifier])))[0] >= 0)
+        return bool(snapshot.find(wanted)[0] >= 0)
 
     def __repr__(self) -> str:
         where = "in memory" if self._store is None else f"in {self._store.folder}"
@@ -400,12 +400,9 @@ class Index:
             raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
         return self.modalities.index(modality)
 
-    def _column(self, snapshot: Snapshot, modality: str, only: Sequence[str] | None) -> Column:
+    def _search_space(self, modality: str, only: Sequence[str] | None = None) -> tuple[Snapshot, Column]:
+        snapshot = self._current()
         column = snapshot.column(self._modality(modality))
         if only is None:
-            return column
-        return column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))
-
-    def _search_space(self, modality: str) -> tuple[Snapshot, Column]:
-        snapshot = self._current()
-        return snapshot, snapshot.column(self._modality(modality))
+            return snapshot, column
+        return snapshot, column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))

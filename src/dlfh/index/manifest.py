@@ -121,7 +121,7 @@ def _checksum(body: Any) -> int:
 
 def _parse(body: dict[str, Any]) -> Manifest:
     n_bits = check_integer(body["n_bits"], "n_bits", 1, MOST_BITS)
-    modalities = check_schema(n_bits, body["modalities"])
+    modalities = check_schema(body["modalities"])
     segments = tuple((_segment(entry, len(modalities)), _removed(entry)) for entry in body["segments"])
     names = [record.file for pair in segments for record in pair if record is not None]
     if len(set(names)) < len(names):

@@ -9,9 +9,10 @@ is gone is a reason to read the manifest again.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 from dlfh.errors import StorageError
 from dlfh.files import TEMPORARY_PREFIX, try_lock
@@ -21,6 +22,8 @@ from dlfh.index.segment_file import check_deeply, read_removed, read_segment, wr
 from dlfh.index.snapshot import Part
 
 __all__ = ["Store"]
+
+Result = TypeVar("Result")
 
 _LOCK = ".lock"
 #: How often a reader starts again because a writer was faster.
@@ -136,15 +139,14 @@ class Store:
         self._sweep()
 
     def verify(self) -> None:
-        """Check every byte of the state in use, and that the folder's own is readable."""
-        read_manifest(self.folder)
-        for record, removed in self._manifest.segments:
-            try:
-                check_deeply(self.folder, record, self.n_bits)
-                if removed is not None:
-                    read_removed(self.folder, removed, record.rows)
-            except FileNotFoundError as error:
-                raise _incomplete(self.folder, error) from None
+        """Check every byte of the state that the folder holds now."""
+        self._with_manifest(self._check_deeply)
+
+    def _check_deeply(self, manifest: Manifest) -> None:
+        for record, removed in manifest.segments:
+            check_deeply(self.folder, record, manifest.n_bits)
+            if removed is not None:
+                read_removed(self.folder, removed, record.rows)
 
     def _stored(self, part: Part) -> Part:
         """Return the part with files that hold it, its segment mapped from there."""
@@ -158,20 +160,28 @@ class Store:
         return Part(segment, part.removed, record, removed)
 
     def _load(self) -> None:
+        self.parts, self._manifest = self._with_manifest(self._read_parts)
+
+    def _with_manifest(self, use: Callable[[Manifest], Result]) -> Result:
+        """Return what ``use`` makes of the manifest and the files it names."""
         for attempt in range(_ATTEMPTS):
             manifest = read_manifest(self.folder)
-            known = {part.segment_record: part.segment for part in self.parts}
+            if (manifest.n_bits, manifest.modalities) != (self.n_bits, self.modalities):
+                raise StorageError(f"the index {self.folder} was replaced by another one: open it again")
             try:
-                parts = tuple(self._read(record, removed, known) for record, removed in manifest.segments)
+                return use(manifest)
             except FileNotFoundError as error:
                 # Another process may have changed the index between the two reads; its state is whole.
                 if attempt == _ATTEMPTS - 1 or read_manifest(self.folder) == manifest:
-                    raise _incomplete(self.folder, error) from None
+                    name = Path(error.filename).name
+                    raise StorageError(f"index {self.folder} is incomplete: {name} is missing") from None
             except OSError as error:
                 raise StorageError(f"cannot read the index {self.folder}: {error.strerror or error}") from None
-            else:
-                self.parts, self._manifest = parts, manifest
-                return
+        raise AssertionError("the last attempt returns or raises")
+
+    def _read_parts(self, manifest: Manifest) -> tuple[tuple[Part, ...], Manifest]:
+        known = {part.segment_record: part.segment for part in self.parts}
+        return tuple(self._read(record, removed, known) for record, removed in manifest.segments), manifest
 
     def _read(
         self, record: SegmentRecord, removed: RemovedRecord | None, known: dict[SegmentRecord | None, Segment]
@@ -193,10 +203,6 @@ class Store:
 def _records(part: Part) -> tuple[SegmentRecord, RemovedRecord | None]:
     assert part.segment_record is not None
     return part.segment_record, part.removed_record
-
-
-def _incomplete(folder: Path, error: OSError) -> StorageError:
-    return StorageError(f"index {folder} is incomplete: {Path(error.filename).name} is missing")
 
 
 def _take_lock(folder: Path) -> IO[str]:
