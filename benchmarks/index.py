@@ -164,7 +164,8 @@ def bench_approximate() -> Rows:
     rows: Rows = []
     settings: list[tuple[str, dict[str, int]]] = [
         *((kind, {}) for kind in KINDS),
-        ("ivf", {"n_probe": 100}),
+        ("ivf", {"n_probe": 8}),
+        ("multihash", {"n_flips": 2}),
         ("hnsw", {"breadth": 200}),
     ]
     for kind, options in settings:

@@ -511,7 +511,7 @@ def test_bad_approximate_searches_are_refused() -> None:
         ({"modality": "text"}, "there is nothing to search: no item has a code in modality 'text'"),
         ({"kind": "annoy"}, "kind must be one of"),
         ({"breadth": 3, "kind": "ivf"}, "kind 'ivf' has the options n_lists, n_probe, got 'breadth'"),
-        ({"breadth": 0}, "breadth must be a whole number"),
+        ({"kind": "hnsw", "breadth": 0}, "breadth must be a whole number"),
         ({"kind": "multihash", "n_tables": 3, "bits": 8}, r"n_tables \* bits must be at most 16"),
     ):
         with pytest.raises(InputError, match=message):

@@ -126,7 +126,7 @@ class ApproximateSearch:
         self,
         index: Index,
         modality: str,
-        kind: Literal["ivf", "multihash", "hnsw"] = "hnsw",
+        kind: Literal["ivf", "multihash", "hnsw"] = "ivf",
         *,
         k: int = 10,
         queries: npt.NDArray[np.uint8] | None = None,
