@@ -262,7 +262,7 @@ class Index:
         only : sequence of str, optional
             Search among these ids only.
         shortlist : int, optional
-            Length of the shortlist for "rerank"; ``max(10 * k, 100)`` by default.
+            Length of the shortlist for "rerank"; ``max(5 * k, 200)`` by default.
         n_jobs : int, optional
             Number of threads; all cores by default.
 
@@ -273,7 +273,7 @@ class Index:
         """
         k = check_integer(k, "k", 1)
         check_choice(ranking, "ranking", ("hamming", "asymmetric", "rerank"))
-        length = max(10 * k, 100) if shortlist is None else check_integer(shortlist, "shortlist", k)
+        length = max(5 * k, 200) if shortlist is None else check_integer(shortlist, "shortlist", k)
         asked = check_queries(queries, self.n_bits)
         if ranking != "hamming" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
