@@ -14,12 +14,19 @@ settings.register_profile(
 settings.load_profile("default")
 
 
+SKIPPED_UNLESS_ASKED_FOR = {
+    "data": "needs data that does not come with the project: make test-data DLFH_DATA=...",
+    "kill": "takes minutes: pytest -m kill (DLFH_KILLS=1000)",
+}
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "data" not in (config.getoption("-m") or ""):
-        skip = pytest.mark.skip(reason="needs data that does not come with the project: make test-data DLFH_DATA=...")
-        for item in items:
-            if "data" in item.keywords:
-                item.add_marker(skip)
+    asked = config.getoption("-m") or ""
+    for marker, reason in SKIPPED_UNLESS_ASKED_FOR.items():
+        if marker not in asked:
+            for item in items:
+                if marker in item.keywords:
+                    item.add_marker(pytest.mark.skip(reason=reason))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from dlfh import _kernels, _reference
 from dlfh._compile import Kernel
 from dlfh.codes import as_words, by_word, n_bytes, pad_to_words, random_codes
 from dlfh.factorization import Columns
+from dlfh.index import nearest
 from tests.strategies import Problem, problems, seeds
 
 
@@ -360,3 +361,68 @@ def test_count_observed_pairs(problem: Problem) -> None:
     starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
     arguments = (words[0], starts, places, S.data, words[1], problem.model.n_bits, 0, len(rows))
     assert_twins_agree("count_observed_pairs", *arguments)
+
+
+def random_strings(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return offsets and bytes of distinct strings, one of them empty."""
+    strings = [b"", *(bytes(rng.integers(97, 100, rng.integers(1, 6)).astype(np.uint8)) for _ in range(n))]
+    strings = list(dict.fromkeys(strings))
+    return np.cumsum([0, *map(len, strings)]), np.frombuffer(b"".join(strings), np.uint8)
+
+
+@given(seeds)
+def test_strings(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    offsets, blob = random_strings(rng, 20)
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    assert_twins_agree("hash_strings", offsets, blob, hashes)
+    rows = rng.integers(0, len(hashes), 7)
+    new_offsets = np.cumsum([0, *np.diff(offsets)[rows]])
+    assert_twins_agree("gather_strings", offsets, blob, rows, new_offsets, np.zeros(new_offsets[-1], np.uint8))
+
+
+@given(seeds, st.booleans())
+def test_finding_strings(seed: int, collide: bool) -> None:
+    rng = np.random.default_rng(seed)
+    stored, wanted = random_strings(rng, 20), random_strings(rng, 20)
+    hashes = [np.empty(len(offsets) - 1, np.uint64) for offsets, _ in (stored, wanted)]
+    for strings, values in zip((stored, wanted), hashes, strict=True):
+        _kernels.hash_strings(*strings, values)
+        if collide:
+            values %= 2
+    order = np.argsort(hashes[0], kind="stable").astype(np.uint32)
+    found = np.zeros(len(hashes[1]), np.int64)
+    table = (hashes[0][order], order, *stored)
+    assert_twins_agree("find_strings", *table, hashes[1], *wanted, found, 1, len(found))
+
+
+@given(seeds, st.integers(1, 140), st.booleans())
+def test_search_by_weight(seed: int, n_bits: int, coarse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_queries = (int(size) for size in rng.integers(1, 60, 2))
+    items, queries = (as_words(random_codes(rng, n, n_bits)) for n in (n_items, n_queries))
+    weights = rng.integers(0, 3 if coarse else 1 << 24, (n_queries, n_bits))
+    low, high, steps = nearest._coarse(weights)
+    start = int(rng.integers(0, n_items))
+    shape = (n_queries, int(rng.integers(1, n_items - start + 1)))
+    outputs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    assert_twins_agree("nearest_by_weight", queries, weights, low, high, steps, items, start, n_items, *outputs)
+    candidates = rng.integers(0, n_items, (n_queries, 5))
+    distances = np.zeros(candidates.shape, np.int64)
+    assert_twins_agree("weigh_candidates", queries, weights, items, candidates, distances, 0, n_queries)
+
+
+@given(seeds, st.integers(1, 140))
+def test_search_within_a_radius(seed: int, n_bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = as_words(random_codes(rng, int(rng.integers(0, 60)), n_bits))
+    query = as_words(random_codes(rng, 1, n_bits))[0]
+    assert_twins_agree("within_radius", query, items, int(rng.integers(0, n_bits + 1)))
+
+
+def test_the_scan_by_weight_of_more_codes_than_a_tile() -> None:
+    rng = np.random.default_rng(0)
+    items, queries = (as_words(random_codes(rng, n, 64)) for n in (7000, 3))
+    weights = rng.integers(0, 1 << 24, (3, 64))
+    outputs = np.empty((3, 50), np.int64), np.empty((3, 50), np.int64)
+    assert_twins_agree("nearest_by_weight", queries, weights, *nearest._coarse(weights), items, 0, 7000, *outputs)

@@ -5,6 +5,7 @@ Slow, short and easy to check against the paper. Tests compare `dlfh._kernels` w
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -396,3 +397,69 @@ def count_observed_pairs(
     differing = _bits(row_words[rows], n_bits) != _bits(column_words[columns[own]], n_bits)
     np.add.at(counts, (similar[own], differing.sum(axis=1)), 1)
     return counts
+
+
+def hash_strings(offsets: Array, blob: Array, hashes: Array) -> None:
+    for i in range(len(hashes)):
+        value = 14695981039346656037
+        for byte in blob[offsets[i] : offsets[i + 1]].tolist():
+            value = (value ^ byte) * 1099511628211 % 2**64
+        hashes[i] = value
+
+
+def find_strings(
+    sorted_hashes: Array,
+    row_of_hash: Array,
+    offsets: Array,
+    blob: Array,
+    wanted_hashes: Array,
+    wanted_offsets: Array,
+    wanted_blob: Array,
+    found: Array,
+    start: int,
+    stop: int,
+) -> None:
+    stored = [blob[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
+    wanted = [wanted_blob[a:b].tobytes() for a, b in itertools.pairwise(wanted_offsets)]
+    for i in range(start, stop):
+        found[i] = stored.index(wanted[i]) if wanted[i] in stored else -1
+
+
+def gather_strings(offsets: Array, blob: Array, rows: Array, new_offsets: Array, new_blob: Array) -> None:
+    for i, row in enumerate(rows):
+        new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]
+
+
+def _weighted_distances(query: Array, weights: Array, item_words: Array) -> Array:
+    return _bits(query ^ item_words, len(weights)) @ weights
+
+
+def nearest_by_weight(
+    query_words: Array,
+    weights: Array,
+    low: Array,
+    high: Array,
+    steps: Array,
+    item_words: Array,
+    start: int,
+    stop: int,
+    distances: Array,
+    positions: Array,
+) -> None:
+    for i, query in enumerate(query_words):
+        all_distances = _weighted_distances(query, weights[i], item_words[start:stop])
+        order = np.argsort(all_distances, kind="stable")[: distances.shape[1]]
+        distances[i], positions[i] = all_distances[order], start + order
+
+
+def weigh_candidates(
+    query_words: Array, weights: Array, item_words: Array, candidates: Array, distances: Array, start: int, stop: int
+) -> None:
+    for i in range(start, stop):
+        distances[i] = _weighted_distances(query_words[i], weights[i], item_words[candidates[i]])
+
+
+def within_radius(query_words: Array, item_words: Array, radius: int) -> tuple[Array, Array]:
+    distances = np.bitwise_count(query_words ^ item_words).sum(axis=1, dtype=np.int32)
+    positions = np.flatnonzero(distances <= radius)
+    return positions, distances[positions]

@@ -12,9 +12,7 @@ import hashlib
 import json
 import os
 import re
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,7 @@ import safetensors
 import safetensors.numpy
 
 from dlfh.errors import ModelError
-
-try:
-    import fcntl
-except ImportError:  # Windows: one saver at a time is the user's to see to
-    fcntl = None  # type: ignore[assignment]
+from dlfh.files import TEMPORARY_PREFIX, exclusive, replace_file
 
 __all__ = ["FORMAT_VERSION", "read_model", "write_model"]
 
@@ -54,11 +48,11 @@ def write_model(
     text = json.dumps({**header, **config}, indent=2, sort_keys=True)
     _check_place(path)
     path.mkdir(parents=True, exist_ok=True)
-    with _exclusive(path):
+    with exclusive(path / ".lock"):
         _check_place(path)
-        _replace(path / array_file, payload)
-        _replace(path / _CONFIG, text.encode())
-        for stale in (*path.glob("arrays-*.safetensors"), *path.glob(".saving-*")):
+        replace_file(path / array_file, [payload])
+        replace_file(path / _CONFIG, [text.encode()])
+        for stale in (*path.glob("arrays-*.safetensors"), *path.glob(f"{TEMPORARY_PREFIX}*")):
             if stale.name != array_file:
                 stale.unlink(missing_ok=True)
 
@@ -79,15 +73,6 @@ def _check_place(path: Path) -> None:
     names = [name for name in os.listdir(path) if not name.startswith(".")]
     if any(not (name.startswith("arrays-") and name.endswith(".safetensors")) for name in names):
         raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
-
-
-@contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
-    """Let one process at a time save in a folder; readers need no lock."""
-    with open(path / ".lock", "a") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield  # closing the file releases the lock
 
 
 def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -139,31 +124,3 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not re.fullmatch(r"arrays-[0-9a-f]+\.safetensors", arrays["file"]):
         raise ModelError(f"model {path} is damaged: {_CONFIG} names arrays outside its folder")
     return config
-
-
-def _umask() -> int:
-    # There is no way to read it but to set it; it is put back at once.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _replace(target: Path, content: bytes) -> None:
-    """Write a temporary sibling, flush it to the disk, and rename it to ``target``."""
-    descriptor, temporary = tempfile.mkstemp(prefix=".saving-", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.chmod(temporary, 0o666 & ~_umask())
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -17,16 +17,22 @@ from dlfh._kernels.factors import (
 )
 from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
+from dlfh._kernels.search import nearest_by_weight, weigh_candidates, within_radius
 from dlfh._kernels.similarity import pull_and_push, update_latent_bits
+from dlfh._kernels.strings import find_strings, gather_strings, hash_strings
 
 __all__ = [
     "ONE",
     "add_sparse_gram",
     "count_observed_pairs",
     "count_pairs",
+    "find_strings",
     "finish_products",
+    "gather_strings",
     "hamming_block",
+    "hash_strings",
     "invert_lists",
+    "nearest_by_weight",
     "pack_signs",
     "pull_and_push",
     "rank_by_distance",
@@ -40,4 +46,6 @@ __all__ = [
     "update_observed_rows",
     "update_rows",
     "update_shared_rows",
+    "weigh_candidates",
+    "within_radius",
 ]

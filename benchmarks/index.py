@@ -1,0 +1,281 @@
+"""Speed, recall and memory of the index, side by side in one run.
+
+python benchmarks/index.py exact         # batches against bare faiss
+python benchmarks/index.py single        # one query: beside faiss, usearch and a NumPy loop
+python benchmarks/index.py rankings      # asymmetric and re-ranked, against the Hamming scan, with their MAP
+python benchmarks/index.py approximate   # recall and speed of the approximate kinds
+python benchmarks/index.py storage       # building, opening, changing, memory per item
+python benchmarks/index.py all --write docs/performance.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import faiss
+import numpy as np
+
+from dlfh import DLFH
+from dlfh.codes import unpack
+from dlfh.datasets import make_paired
+from dlfh.index import ApproximateSearch, Index
+from dlfh.index.approximate import KINDS
+from report import fill, machine
+from run import interleaved, seconds
+
+N_ITEMS, N_BITS = 1_000_000, 64
+Rows = list[tuple[str, str]]
+
+
+def clustered_codes(n: int, seed: int, n_clusters: int = 1000) -> np.ndarray:
+    """Return codes around centres, each bit flipped with probability 0.12, as learned codes are."""
+    centres = np.random.default_rng(0).random((n_clusters, N_BITS)) < 0.5
+    rng = np.random.default_rng(seed)
+    blocks = []
+    for start in range(0, n, 100_000):
+        size = min(100_000, n - start)
+        chosen = centres[rng.integers(0, n_clusters, size)]
+        blocks.append(np.packbits(chosen ^ (rng.random((size, N_BITS), dtype=np.float32) < 0.12), axis=1))
+    return np.concatenate(blocks)
+
+
+def projections_near(codes: np.ndarray, seed: int) -> np.ndarray:
+    """Return real values whose signs are the codes."""
+    rng = np.random.default_rng(seed)
+    return np.abs(rng.standard_normal((len(codes), N_BITS), np.float32)) * unpack(codes, N_BITS)
+
+
+def index_of(codes: np.ndarray) -> Index:
+    index = Index(N_BITS, ["image"])
+    index.add([f"item-{i}" for i in range(len(codes))], {"image": codes})
+    return index
+
+
+def bench_exact() -> Rows:
+    codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(1000, 2)
+    index, bare = index_of(codes), faiss.IndexBinaryFlat(N_BITS)
+    bare.add(codes)
+    rows: Rows = []
+    for k in (10, 100):
+        ours, theirs = interleaved(
+            lambda k=k: index.search(queries, "image", k).ids, lambda k=k: bare.search(queries, k)
+        )
+        same = np.array_equal(index.search(queries, "image", k).positions, bare.search(queries, k)[1])
+        rows += [
+            (f"faiss `IndexBinaryFlat`, 1M codes of 64 bits, 1,000 queries, k = {k}", f"{theirs:.2f} s"),
+            (f"`Index.search`, the same, with ids (results {'equal' if same else 'DIFFER'})", f"{ours:.2f} s"),
+            (f"**exact batches, against bare faiss, k = {k}**", f"**{ours / theirs:.2f} ×**"),
+        ]
+    return rows
+
+
+def bench_single() -> Rows:
+    from usearch.index import MetricKind, ScalarKind
+    from usearch.index import search as usearch_search
+
+    codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(20, 2)
+    index, bare = index_of(codes), faiss.IndexBinaryFlat(N_BITS)
+    bare.add(codes)
+    words, query_words = codes.view(np.uint64)[:, 0], queries.view(np.uint64)[:, 0]
+
+    def each(search: object) -> object:
+        return lambda: [search(i) for i in range(len(queries))]  # type: ignore[operator]
+
+    def numpy_loop(i: int) -> np.ndarray:
+        return np.argsort(np.bitwise_count(words ^ query_words[i]), kind="stable")[:10]
+
+    def usearch_exact(i: int) -> object:
+        return usearch_search(codes, queries[i], 10, MetricKind.Hamming, exact=True, dtype=ScalarKind.B1)
+
+    names = ("`Index.search`", "faiss `IndexBinaryFlat`", "usearch, exact", "NumPy: XOR, popcount, stable argsort")
+    times = interleaved(
+        each(lambda i: index.search(queries[i], "image", 10).ids),  # type: ignore[arg-type]
+        each(lambda i: bare.search(queries[i : i + 1], 10)),  # type: ignore[arg-type]
+        each(usearch_exact),  # type: ignore[arg-type]
+        each(numpy_loop),  # type: ignore[arg-type]
+    )
+    return [
+        (f"one query, 1M codes of 64 bits, k = 10: {name}", f"{1000 * spent / len(queries):.2f} ms")
+        for name, spent in zip(names, times, strict=True)
+    ]
+
+
+def bench_rankings() -> Rows:
+    codes = clustered_codes(N_ITEMS, 1)
+    index = index_of(codes)
+    projections = projections_near(clustered_codes(200, 2), 3)
+    rows: Rows = []
+    exact = index.search(projections, "image", 10, ranking="asymmetric").positions
+    for k in (10, 100):
+        hamming, asymmetric, reranked = interleaved(
+            *(
+                lambda ranking=ranking, k=k: index.search(projections, "image", k, ranking=ranking)
+                for ranking in ("hamming", "asymmetric", "rerank")
+            )
+        )
+        rows += [
+            (f"Hamming, 1M clustered codes of 64 bits, 200 queries, k = {k}", f"{5 * hamming:.2f} ms a query"),
+            (f"**asymmetric, against the Hamming scan, k = {k}**", f"**{asymmetric / hamming:.2f} ×**"),
+            (f"**re-ranked shortlist, against the Hamming scan, k = {k}**", f"**{reranked / hamming:.2f} ×**"),
+        ]
+    for ranking in ("hamming", "rerank"):
+        found = index.search(projections, "image", 10, ranking=ranking).positions
+        shared = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found, exact, strict=True)])
+        rows.append((f"share of the asymmetric 10 nearest found: {ranking}", f"{shared:.3f}"))
+    return rows + mean_average_precisions()
+
+
+def mean_average_precisions() -> Rows:
+    """Return MAP of the three rankings on codes that DLFH learned."""
+    data = make_paired(21_000, n_labels=24, n_label_sets=500, noise=4.0, random_state=0)
+    train, test = data.split(test_size=1000)
+    rows: Rows = []
+    for n_bits in (16, 64):
+        model = DLFH(n_bits, random_state=0).fit(train.modalities, train.labels)
+        relevant = (test.labels.astype(np.int32) @ train.labels.astype(np.int32).T).toarray() > 0
+        ids = [str(i) for i in range(len(train))]
+        for state, codes in (
+            ("learned", model.codes_["image"]),
+            ("hashed", model.encode("image", train.modalities["image"])),
+        ):
+            index = Index(n_bits, ["image"])
+            index.add(ids, {"image": codes}, learned=state == "learned")
+            queries = model.project("text", test.modalities["text"])
+            values = []
+            for ranking in ("hamming", "asymmetric", "rerank"):
+                found = index.search(queries, "image", 100, ranking=ranking).positions  # type: ignore[arg-type]
+                gains = np.take_along_axis(relevant, found, axis=1)
+                precisions = np.cumsum(gains, axis=1) / np.arange(1, 101)
+                values.append(((precisions * gains).sum(axis=1) / np.maximum(1, gains.sum(axis=1))).mean())
+            what = (
+                f"MAP@100, text → image, 20,000 generated items, {n_bits} bits, {state}: Hamming, asymmetric, re-ranked"
+            )
+            rows.append((what, ", ".join(f"{value:.3f}" for value in values)))
+    return rows
+
+
+def bench_approximate() -> Rows:
+    codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(1000, 2)
+    index = index_of(codes)
+    rows: Rows = []
+    settings: list[tuple[str, dict[str, int]]] = [
+        *((kind, {}) for kind in KINDS),
+        ("ivf", {"n_probe": 8}),
+        ("multihash", {"n_flips": 2}),
+        ("hnsw", {"breadth": 200}),
+    ]
+    for kind, options in settings:
+        built: list[ApproximateSearch] = []
+        build = seconds(
+            lambda kind=kind, options=options, built=built: built.append(
+                ApproximateSearch(index, "image", kind, queries=queries, **options)
+            )
+        )
+        fast, exact = interleaved(
+            lambda built=built: built[0].search(queries, 10), lambda: index.search(queries, "image", 10), rounds=3
+        )
+        chosen = ", ".join(f"{name} {value}" for name, value in built[0].options_.items())
+        rows.append(
+            (
+                f"{kind} ({chosen})",
+                f"recall@10 {built[0].recall_:.3f}, {exact / fast:.1f} × as fast as exact, built in {build:.0f} s",
+            )
+        )
+    return rows
+
+
+MEMORY = """
+import sys
+import numpy as np
+from dlfh.index import Index
+import faiss
+
+def resident(kind):
+    return int(open("/proc/self/status").read().split(kind + ":")[1].split()[0]) * 1024
+
+small = Index(64, ["image"])
+small.add(["a"], {"image": np.zeros((1, 8), np.uint8)})
+small.search(np.zeros(8, np.uint8), "image")
+before = resident("RssAnon"), resident("RssFile")
+index = Index.open(sys.argv[1])
+index.search(np.zeros((10, 8), np.uint8), "image").ids
+index.get("item-7")
+print((resident("RssAnon") - before[0]) / len(index), (resident("RssFile") - before[1]) / len(index))
+"""
+
+
+def bench_storage() -> Rows:
+    codes = clustered_codes(N_ITEMS, 1)
+    ids = [f"item-{i}" for i in range(N_ITEMS)]
+    with tempfile.TemporaryDirectory() as root:
+        folder = Path(root) / "index"
+
+        def build() -> None:
+            with Index.create(folder, N_BITS, ["image"]) as index:
+                index.add(ids, {"image": codes})
+
+        index_of(codes[:10])  # compile
+        built = seconds(build)
+        size = sum(path.stat().st_size for path in folder.iterdir()) / N_ITEMS
+        opened, unverified = interleaved(
+            lambda: Index.open(folder).close(), lambda: Index.open(folder, verify=False).close()
+        )
+        rows = [
+            ("building an index of 1M codes of 64 bits in a folder, ids included", f"{built:.2f} s"),
+            ("its size on disk (8 bytes are the code, 11 the id)", f"{size:.0f} bytes an item"),
+            ("**opening it, checksums verified**", f"**{1000 * opened:.0f} ms**"),
+            ("opening it unverified", f"{1000 * unverified:.0f} ms"),
+        ]
+        with Index.open(folder, writable=True) as index:
+            add = [seconds(lambda i=i: index.add([f"new-{i}"], {"image": codes[:1]})) for i in range(20)]
+            remove = [seconds(lambda i=i: index.remove([f"item-{i}"])) for i in range(10, 30)]
+            verify = seconds(index.verify)
+        rows += [
+            ("adding one item to it, durably", f"{1000 * np.median(add):.1f} ms"),
+            ("removing one, durably", f"{1000 * np.median(remove):.1f} ms"),
+            ("verifying every byte", f"{verify:.2f} s"),
+        ]
+        if Path("/proc/self/status").exists():
+            with Index.open(folder, writable=True) as index:
+                index.compact()
+            command = [sys.executable, "-c", MEMORY, str(folder)]
+            printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            own, mapped = map(float, printed.split())
+            what = "memory of a reader that has searched: of its own; mapped, which all readers share"
+            rows.append((what, f"{own:.1f}; {mapped:.1f} bytes an item"))
+    return rows
+
+
+BENCHMARKS = {
+    "exact": bench_exact,
+    "single": bench_single,
+    "rankings": bench_rankings,
+    "approximate": bench_approximate,
+    "storage": bench_storage,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("which", choices=(*BENCHMARKS, "all"))
+    parser.add_argument("--write", type=Path, help="fill the tables into this document")
+    options = parser.parse_args()
+    about = f"{machine()}, faiss {faiss.__version__}"
+    print(about)
+    tables = {"index machine": about}
+    for name in BENCHMARKS if options.which == "all" else [options.which]:
+        lines = BENCHMARKS[name]()
+        tables[f"index {name}"] = "\n".join(
+            ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
+        )
+        print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
+    if options.write:
+        fill(options.write, tables)
+
+
+if __name__ == "__main__":
+    main()

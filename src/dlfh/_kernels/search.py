@@ -1,0 +1,176 @@
+"""Nearest codes to a real-valued query, and codes within a radius.
+
+The distance of a code from a query z is the sum of |z_j| over the bits where the code is not the sign of z.
+Weights |z_j| are whole numbers, so distances are exact, and equal codes are exactly equally far away.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numba import njit
+
+from dlfh._compile import Kernel
+from dlfh._kernels.inline import popcount
+
+_TILE = 2048
+_BYTE = np.uint64(255)
+_LITTLE_ENDIAN = sys.byteorder == "little"
+
+
+@njit
+def _fill_tables(weights, tables):
+    """Make ``tables[b, byte]`` the sum of the weights of the bits set in byte b, counted as `_weigh` does."""
+    for b in range(tables.shape[0]):
+        first = 8 * (b if _LITTLE_ENDIAN else 8 * (b // 8) + 7 - b % 8)
+        tables[b, 0] = 0
+        for bit in range(8):
+            k = first + 7 - bit
+            weight = weights[k] if k < weights.size else 0
+            for byte in range(1 << bit):
+                tables[b, (1 << bit) + byte] = tables[b, byte] + weight
+
+
+@njit
+def _weigh(codes, i, words, j, tables):
+    # Rows are indexed, not sliced (a slice counts references), and bytes come out of words by shifts.
+    total = np.int64(0)
+    for w in range(words.shape[1]):
+        differs = codes[i, w] ^ words[j, w]
+        b = np.uint64(8 * w)
+        total += tables[b, differs & _BYTE]
+        total += tables[b + np.uint64(1), (differs >> np.uint64(8)) & _BYTE]
+        total += tables[b + np.uint64(2), (differs >> np.uint64(16)) & _BYTE]
+        total += tables[b + np.uint64(3), (differs >> np.uint64(24)) & _BYTE]
+        total += tables[b + np.uint64(4), (differs >> np.uint64(32)) & _BYTE]
+        total += tables[b + np.uint64(5), (differs >> np.uint64(40)) & _BYTE]
+        total += tables[b + np.uint64(6), (differs >> np.uint64(48)) & _BYTE]
+        total += tables[b + np.uint64(7), differs >> np.uint64(56)]
+    return total
+
+
+@njit
+def _fill_distances(code, words, first, last, distances):
+    if code.size == 1:  # a loop that the compiler turns into vector instructions
+        word = code[0]
+        for j in range(first, last):
+            distances[j - first] = popcount(word ^ words[j, 0])
+    else:
+        for j in range(first, last):
+            total = np.uint64(0)
+            for w in range(code.size):
+                total += popcount(code[w] ^ words[j, w])
+            distances[j - first] = total
+
+
+@njit
+def _sink(distances, positions, size):
+    """Restore a heap whose first entry is the last in rank, after that entry was replaced."""
+    distance, position = distances[0], positions[0]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        other = child + 1
+        if other < size and (
+            distances[other] > distances[child]
+            or (distances[other] == distances[child] and positions[other] > positions[child])
+        ):
+            child = other
+        if distances[child] < distance or (distances[child] == distance and positions[child] < position):
+            break
+        distances[i], positions[i] = distances[child], positions[child]
+        i = child
+    distances[i], positions[i] = distance, position
+
+
+@njit
+def _sort_heap(distances, positions):
+    for size in range(distances.size - 1, 0, -1):
+        distances[0], distances[size] = distances[size], distances[0]
+        positions[0], positions[size] = positions[size], positions[0]
+        _sink(distances, positions, size)
+
+
+@njit
+def _fill_bounds(query, low, high, words, first, last, bounds):
+    """Bound the weighted distances from below: each bit of ``low`` counts 1 and each of ``high`` 2."""
+    if query.size == 1:
+        code, ones, twos = query[0], low[0], high[0]
+        for j in range(first, last):
+            differs = code ^ words[j, 0]
+            bounds[j - first] = popcount(differs & ones) + (popcount(differs & twos) << np.uint64(1))
+    else:
+        for j in range(first, last):
+            total = np.uint64(0)
+            for w in range(query.size):
+                differs = query[w] ^ words[j, w]
+                total += popcount(differs & low[w]) + (popcount(differs & high[w]) << np.uint64(1))
+            bounds[j - first] = total
+
+
+@Kernel
+def nearest_by_weight(query_words, weights, low, high, steps, item_words, start, stop, distances, positions):
+    """Fill rows of ``distances`` and ``positions`` with each query's nearest items among ``start:stop``.
+
+    Ascending by weighted distance, then by position. ``query_words`` are the signs of the queries. ``low`` and
+    ``high`` are the two bits of each weight in whole ``steps``, rounded down: two masked popcounts bound the
+    distance from below, and only an item whose bound is below the worst distance kept is looked up in tables.
+    """
+    k = distances.shape[1]
+    tables = np.empty((8 * item_words.shape[1], 256), np.int32)
+    bounds = np.empty(_TILE, np.uint16)
+    maybe = np.empty(_TILE + 1, np.int32)
+    for i in range(query_words.shape[0]):
+        _fill_tables(weights[i], tables)
+        near, place = distances[i], positions[i]
+        near[:] = np.iinfo(np.int64).max
+        place[:] = np.iinfo(np.int64).max
+        limit = np.iinfo(np.int64).max
+        for first in range(start, stop, _TILE):
+            last = min(first + _TILE, stop)
+            _fill_bounds(query_words[i], low[i], high[i], item_words, first, last, bounds)
+            n_maybe = 0
+            for t in range(last - first):  # without a branch, which would be hard to predict
+                maybe[n_maybe] = t
+                n_maybe += 1 if bounds[t] <= limit else 0
+            for t in range(n_maybe):
+                j = first + maybe[t]
+                distance = _weigh(query_words, i, item_words, j, tables)
+                if distance < near[0]:
+                    near[0] = distance
+                    place[0] = j
+                    _sink(near, place, k)
+                    limit = (near[0] - 1) // steps[i]
+        _sort_heap(near, place)
+
+
+@Kernel
+def weigh_candidates(query_words, weights, item_words, candidates, distances, start, stop):
+    """Fill ``distances[start:stop]`` with the weighted distances of each query's candidates."""
+    tables = np.empty((8 * item_words.shape[1], 256), np.int32)
+    for i in range(start, stop):
+        _fill_tables(weights[i], tables)
+        for t in range(candidates.shape[1]):
+            distances[i, t] = _weigh(query_words, i, item_words, candidates[i, t], tables)
+
+
+@Kernel
+def within_radius(query_words, item_words, radius):
+    """Return positions and Hamming distances of the items within ``radius`` of one query, by position."""
+    n_items = item_words.shape[0]
+    distances = np.empty(n_items, np.uint16)
+    _fill_distances(query_words, item_words, 0, n_items, distances)
+    found = 0
+    for j in range(n_items):
+        found += 1 if distances[j] <= radius else 0
+    positions, kept = np.empty(found, np.int64), np.empty(found, np.int32)
+    t = 0
+    for j in range(n_items):
+        if distances[j] <= radius:
+            positions[t] = j
+            kept[t] = distances[j]
+            t += 1
+    return positions, kept

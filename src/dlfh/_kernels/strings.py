@@ -1,0 +1,62 @@
+"""Strings as one blob of UTF-8 with offsets: hashes, look-up, selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlfh._compile import Kernel
+
+_FNV_START = np.uint64(14695981039346656037)
+_FNV_PRIME = np.uint64(1099511628211)
+
+
+@Kernel
+def hash_strings(offsets, blob, hashes):
+    """Fill ``hashes`` with the 64-bit FNV-1a hash of each string."""
+    for i in range(hashes.size):
+        value = _FNV_START
+        for p in range(offsets[i], offsets[i + 1]):
+            value = (value ^ np.uint64(blob[p])) * _FNV_PRIME
+        hashes[i] = value
+
+
+@Kernel
+def find_strings(
+    sorted_hashes, row_of_hash, offsets, blob, wanted_hashes, wanted_offsets, wanted_blob, found, start, stop
+):
+    """Fill ``found[start:stop]`` with the row of each wanted string, or -1.
+
+    Hashes only say where to look: of the strings with an equal hash, the one with equal bytes is it.
+    """
+    for i in range(start, stop):
+        found[i] = -1
+        wanted = wanted_hashes[i]
+        length = wanted_offsets[i + 1] - wanted_offsets[i]
+        low, high = 0, sorted_hashes.size
+        while low < high:
+            middle = (low + high) // 2
+            if sorted_hashes[middle] < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        while low < sorted_hashes.size and sorted_hashes[low] == wanted:
+            row = np.int64(row_of_hash[low])
+            equal = offsets[row + 1] - offsets[row] == length
+            t = 0
+            while equal and t < length:
+                equal = blob[offsets[row] + t] == wanted_blob[wanted_offsets[i] + t]
+                t += 1
+            if equal:
+                found[i] = row
+                break
+            low += 1
+
+
+@Kernel
+def gather_strings(offsets, blob, rows, new_offsets, new_blob):
+    """Copy the strings of ``rows``, one after another, to where ``new_offsets`` says."""
+    for i in range(rows.size):
+        source = offsets[rows[i]]
+        target = new_offsets[i]
+        for t in range(new_offsets[i + 1] - target):
+            new_blob[target + t] = blob[source + t]

@@ -1,0 +1,54 @@
+"""Single items, as users get them back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.errors import StorageError
+from dlfh.index.segment import ABSENT, STATES, Segment, metadata_check
+
+__all__ = ["Item", "read_item"]
+
+
+class Item(NamedTuple):
+    """An item of an index.
+
+    ``codes`` holds its packed code in each modality where it has one, and ``states`` says of every modality
+    whether its code there is ``"learned"`` or ``"hashed"``, or ``"absent"``.
+
+    Examples
+    --------
+    >>> Item("a", {"price": 3}, {}, {"image": "absent"}).metadata["price"]
+    3
+    """
+
+    id: str
+    metadata: dict[str, Any] | None
+    codes: dict[str, npt.NDArray[np.uint8]]
+    states: dict[str, str]
+
+
+def read_item(segment: Segment, row: int, modalities: tuple[str, ...]) -> Item:
+    """Return an item of a segment; its metadata are checked against their checksum."""
+    codes = {}
+    for name, states, values in zip(modalities, segment.states, segment.codes, strict=True):
+        if states[row] != ABSENT:
+            codes[name] = values[np.count_nonzero(states[:row])].copy()
+    states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
+    return Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states_by_name)
+
+
+def _read_metadata(segment: Segment, row: int) -> dict[str, Any] | None:
+    if segment.metadata is None or segment.metadata_checks is None:
+        return None
+    identifier, text = segment.ids[row], segment.metadata[row]
+    try:
+        if metadata_check(identifier, text) == segment.metadata_checks[row]:
+            return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        pass
+    raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")

@@ -1,0 +1,93 @@
+"""Many strings in two arrays: one blob of bytes, and where each string starts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh import _kernels
+
+__all__ = ["HashTable", "Strings"]
+
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Strings:
+    """Strings of bytes; string i is ``blob[offsets[i]:offsets[i + 1]]``.
+
+    Examples
+    --------
+    >>> strings = Strings.of([b"cat", b"", b"bird"])
+    >>> strings[2], len(strings)
+    (b'bird', 3)
+    >>> strings.take(np.array([2, 0]))[1]
+    b'cat'
+    """
+
+    offsets: Rows
+    blob: npt.NDArray[np.uint8]
+
+    @classmethod
+    def of(cls, strings: Sequence[bytes]) -> Strings:
+        offsets = np.zeros(len(strings) + 1, np.int64)
+        np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(strings), np.uint8))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> bytes:
+        return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def take(self, rows: Rows) -> Strings:
+        """Return the strings of some rows."""
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
+        blob = np.empty(offsets[-1], np.uint8)
+        _kernels.gather_strings(self.offsets, self.blob, rows, offsets, blob)
+        return Strings(offsets, blob)
+
+    @classmethod
+    def concatenate(cls, several: Iterable[Strings]) -> Strings:
+        parts = list(several)
+        ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
+        offsets = [part.offsets[:-1] + start for part, start in zip(parts, ends, strict=False)]
+        return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
+
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """Return the 64-bit FNV-1a hash of each string."""
+        values = np.empty(len(self), np.uint64)
+        _kernels.hash_strings(self.offsets, self.blob, values)
+        return values
+
+
+@dataclass(frozen=True)
+class HashTable:
+    """Sorted hashes of strings and the rows they belong to: a dictionary that can be mapped from a file.
+
+    Examples
+    --------
+    >>> animals = Strings.of([b"cat", b"dog", b"bird"])
+    >>> HashTable.of(animals).find(animals, Strings.of([b"bird", b"fish", b"cat"]))
+    array([ 2, -1,  0])
+    """
+
+    hashes: npt.NDArray[np.uint64]
+    rows: npt.NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, strings: Strings) -> HashTable:
+        hashes = strings.hashes()
+        order = np.argsort(hashes, kind="stable")
+        return cls(hashes[order], order.astype(np.uint32))
+
+    def find(self, strings: Strings, wanted: Strings) -> Rows:
+        """Return the row of each wanted string among ``strings``, or -1."""
+        found = np.empty(len(wanted), np.int64)
+        stored = (self.hashes, self.rows, strings.offsets, strings.blob)
+        _kernels.find_strings(*stored, wanted.hashes(), wanted.offsets, wanted.blob, found, 0, len(wanted))
+        return found
