@@ -42,7 +42,7 @@ class Vectors(Featurizer):
     def _collect(self, items: Any) -> Any:
         return items if sp.issparse(items) or isinstance(items, np.ndarray) else super()._collect(items)
 
-    def _fit(self, items: Any) -> int:
+    def _fit(self, items: Any, strict: bool) -> int:
         return int(check_features(items, "vectors").shape[1])
 
     def _transform(self, items: Any, strict: bool) -> Readable:
