@@ -6,7 +6,7 @@ kept up; constants are those of the descriptor's authors.
 
 Speed comes from one fact: only the *magnitude* of a response is used, and shifting a spectrum does not change
 it. Each filter passes a small patch of the spectrum, so that patch alone is transformed back, on a coarser
-grid. The averages differ from those of the full transforms by about 0.3 %.
+grid. The averages differ from those of the full transforms by about 0.3 % on photographs and 1 % on line art.
 """
 
 from __future__ import annotations

@@ -184,9 +184,10 @@ class BagOfWords(Featurizer):
             from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
             return frozenset(ENGLISH_STOP_WORDS)
-        if isinstance(self.stop_words, str) or not all(isinstance(word, str) for word in self.stop_words):
+        words: Any = self.stop_words
+        if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
-        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in self.stop_words)
+        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
