@@ -74,6 +74,23 @@ def test_both_matlab_formats_give_back_what_was_written(tmp_path: Path, arrays: 
 
 
 @in_one_folder
+@given(st.dictionaries(names, st.one_of(dense([*NUMBERS, "complex128"]), sparse()), min_size=1), st.booleans())
+def test_matlab_5_files_are_read_as_scipy_reads_them(tmp_path: Path, arrays: dict[str, Any], compress: bool) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", arrays, do_compression=compress)
+    theirs = scipy.io.loadmat(tmp_path / "a.mat", mat_dtype=True)
+    for name, array in read_arrays(tmp_path / "a.mat").items():
+        if sp.issparse(array):
+            same(array.astype(float), sp.csr_array(theirs[name]).astype(float))
+        else:
+            same(array, theirs[name])
+
+
+def test_matlab_4_files_are_read(tmp_path: Path) -> None:
+    scipy.io.savemat(tmp_path / "a.mat", {"x": np.eye(3)}, format="4")
+    same(read_array(tmp_path / "a.mat", "x"), np.eye(3))
+
+
+@in_one_folder
 @given(st.lists(texts, min_size=1, max_size=4))
 def test_strings_come_back_from_every_format(tmp_path: Path, words: list[str]) -> None:
     for suffix in (".npz", ".mat", ".parquet"):

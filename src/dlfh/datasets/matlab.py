@@ -1,10 +1,9 @@
-"""MATLAB files: up to version 7 by SciPy, 7.3 as the HDF5 files they are."""
+"""MATLAB files of every version: 5 to 7 element by element, 7.3 as the HDF5 files they are, 4 by SciPy."""
 
 from __future__ import annotations
 
 import io
 import re
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import scipy.sparse as sp
 
 from dlfh.datasets.csr import as_csr
 from dlfh.datasets.hdf5 import read_hdf5
+from dlfh.datasets.matlab5 import read_matlab5
 from dlfh.errors import InputError
 
 __all__ = ["read_matlab", "write_matlab"]
@@ -27,39 +27,28 @@ def read_matlab(file: Path) -> dict[str, Any]:
         head = stream.read(520)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
         return read_hdf5(file, column_major=True)
-    import scipy.io
+    variables = read_matlab5(file.read_bytes()) if head.startswith(b"MATLAB") else _read_matlab4(file)
+    return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value)}
 
-    with warnings.catch_warnings():
-        # SciPy warns of a variable it cannot read, and puts the warning's text in its place.
-        warnings.simplefilter("error")
-        variables = scipy.io.loadmat(file, appendmat=False, mat_dtype=True)
-        kinds = {name: kind for name, _, kind in scipy.io.whosmat(file, appendmat=False)}
-    for name, value in variables.items():
-        # MATLAB has sparse doubles and logicals alone, and stores both in as few bytes as it can.
-        if sp.issparse(value) and value.dtype.kind != "c":
-            variables[name] = value.astype(bool if kinds[name] == "logical" else np.float64)
-    return {
-        name: array
-        for variable, value in variables.items()
-        if not variable.startswith("__")
-        for name, array in _arrays_of(variable, value)
-    }
+
+def _read_matlab4(file: Path) -> dict[str, Any]:
+    import scipy.io.matlab
+
+    if scipy.io.matlab.matfile_version(file, appendmat=False)[0] != 0:
+        raise ValueError("not a file of MATLAB 4")
+    variables = scipy.io.loadmat(file, appendmat=False)
+    return {name: value for name, value in variables.items() if not name.startswith("__")}
 
 
 def _arrays_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield what a variable holds: itself, the fields of a structure, or nothing that NumPy has a type for."""
-    if sp.issparse(value):
+    """Yield what a variable holds: itself, or the fields of a structure."""
+    if isinstance(value, dict):
+        for field, content in value.items():
+            yield from _arrays_of(f"{name}.{field}", content)
+    elif sp.issparse(value):
         yield name, as_csr(name, value)
-    elif value.dtype.names is not None:
-        if value.size == 1 and type(value) is np.ndarray:
-            for field in value.dtype.names:
-                yield from _arrays_of(f"{name}.{field}", value.item()[value.dtype.names.index(field)])
-    elif value.dtype == object:
-        yield name, _cells(value)
-    elif value.dtype.kind == "U":
-        yield name, np.char.rstrip(value) if value.size > 1 else value  # MATLAB pads rows to one length
-    else:
-        yield name, value
+    elif value is not None:
+        yield name, _cells(value) if value.dtype == object else value
 
 
 def _cells(cells: Any) -> Any:
@@ -92,18 +81,19 @@ def write_matlab(arrays: Mapping[str, Any]) -> bytes:
 def _for_matlab(name: str, array: Any) -> Any:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
         raise InputError(f"{name!r} cannot be the name of a variable in MATLAB")
-    if sp.issparse(array):  # MATLAB has sparse matrices of doubles and of logicals only
-        stored = array.astype(bool if array.dtype == bool else complex if array.dtype.kind == "c" else np.float64)
-        size = stored.data.nbytes
-    elif array.dtype.kind == "U":
+    if array.dtype.kind == "U":
         return np.atleast_1d(array).astype(object)
-    else:
-        stored = (
-            array.astype({2: np.float32, 16: np.float64}.get(array.dtype.itemsize, array.dtype))
-            if (array.dtype.kind == "f")
-            else array
-        )
-        size = stored.nbytes
+    stored = array.astype(_type_in_matlab(array), copy=False)
+    size = (stored.data if sp.issparse(stored) else stored).nbytes
     if size > _LARGEST:
         raise InputError(f"array {name!r} takes {size / 2**30:.1f} GB, and MATLAB 5 files hold 2 GB each; use .npz")
     return stored
+
+
+def _type_in_matlab(array: Any) -> Any:
+    """Return the nearest type that MATLAB has: single and double precision, and sparse doubles or logicals."""
+    if array.dtype.kind == "c":
+        return np.complex128
+    if sp.issparse(array) or array.dtype.itemsize > 8:
+        return array.dtype if array.dtype == bool else np.float64
+    return np.float32 if array.dtype == np.float16 else array.dtype
