@@ -74,7 +74,7 @@ def test_both_matlab_formats_give_back_what_was_written(tmp_path: Path, arrays: 
 
 
 @in_one_folder
-@given(st.dictionaries(names, st.one_of(dense([*NUMBERS, "complex128"]), sparse()), min_size=1), st.booleans())
+@given(st.dictionaries(names, st.one_of(dense(), sparse()), min_size=1, max_size=3), st.booleans())
 def test_matlab_5_files_are_read_as_scipy_reads_them(tmp_path: Path, arrays: dict[str, Any], compress: bool) -> None:
     scipy.io.savemat(tmp_path / "a.mat", arrays, do_compression=compress)
     theirs = scipy.io.loadmat(tmp_path / "a.mat", mat_dtype=True)
@@ -83,6 +83,13 @@ def test_matlab_5_files_are_read_as_scipy_reads_them(tmp_path: Path, arrays: dic
             same(array.astype(float), sp.csr_array(theirs[name]).astype(float))
         else:
             same(array, theirs[name])
+
+
+def test_complex_numbers_in_matlab_files_are_read(tmp_path: Path) -> None:
+    values = np.array([[1 + 2j, 3], [0, -1j]])
+    write_arrays(tmp_path / "a.mat", {"x": values, "s": sp.csr_array(values)})
+    same(read_array(tmp_path / "a.mat", "x"), values)
+    same(read_array(tmp_path / "a.mat", "s"), sp.csr_array(values))
 
 
 def test_matlab_4_files_are_read(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """Parquet tables: one row per point, a matrix as a column of lists.
 
 A sparse matrix takes two columns, ``name.columns`` and ``name.values``, of lists with one entry per entry of
-the row; how many columns it has is in the table's metadata.
+the row; how many columns it has is in the table's metadata, and so are single texts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def read_parquet(file: Path) -> dict[str, Any]:
     parquet = importlib.import_module("pyarrow.parquet")
     with parquet.ParquetFile(file) as stored:
         table = stored.read()
-    widths = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}")).get("sparse", {})
+    about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
+    widths = about.get("sparse", {})
     columns = {name: table.column(name) for name in table.column_names}
     arrays: dict[str, Any] = {}
     for name, column in columns.items():
@@ -41,37 +42,42 @@ def read_parquet(file: Path) -> dict[str, Any]:
             starts, indices = _lists(name, column)
             _, values = _lists(f"{stem}.values", columns[f"{stem}.values"])
             arrays[stem] = csr_from_parts(stem, values, indices, starts, (len(starts) - 1, widths[stem]))
-    return arrays
+    return arrays | {name: np.array(text) for name, text in about.get("texts", {}).items()}
 
 
 def write_parquet(arrays: Mapping[str, Any]) -> bytes:
     """Return the bytes of a table whose rows are those of all arrays."""
     pyarrow = _pyarrow()
-    columns: dict[str, Any] = {}
-    widths: dict[str, int] = {}
+    texts = {name: str(array) for name, array in arrays.items() if array.ndim == 0 and array.dtype.kind == "U"}
     rows = {name: array.shape[0] for name, array in arrays.items() if array.ndim}
+    if len(set(rows.values())) > 1:
+        raise InputError(f"all columns of a table have as many rows, and these have {rows}; use .npz")
+    columns: dict[str, Any] = {}
     for name, array in arrays.items():
-        if array.ndim not in (1, 2) or array.dtype.kind == "c" or (array.dtype.kind == "U" and array.ndim == 2):
-            raise InputError(f"array {name!r} is no column of a table: shape {array.shape}, type {array.dtype}")
-        if len(set(rows.values())) > 1:
-            raise InputError(f"all columns of a table have as many rows, and these have {rows}; use .npz")
-        if sp.issparse(array):
-            widths[name] = int(array.shape[1])
-            own = {f"{name}.columns": _ragged(array, array.indices), f"{name}.values": _ragged(array, array.data)}
-        elif array.ndim == 2:
-            if array.shape[1] == 0:
-                raise InputError(f"array {name!r} is no column of a table: it has no columns itself")
-            flat = pyarrow.array(np.ascontiguousarray(array).ravel())
-            own = {name: pyarrow.FixedSizeListArray.from_arrays(flat, array.shape[1])}
-        else:
-            own = {name: pyarrow.array(np.ascontiguousarray(array))}
+        own = {} if name in texts else _columns(name, array)
         for clash in own.keys() & columns.keys():
             raise InputError(f"two arrays would both be stored as column {clash!r}; rename one")
         columns.update(own)
-    table = pyarrow.table(columns).replace_schema_metadata({_METADATA: json.dumps({"sparse": widths})})
+    widths = {name: int(array.shape[1]) for name, array in arrays.items() if sp.issparse(array)}
+    about = {_METADATA: json.dumps({"sparse": widths, "texts": texts})}
     content = io.BytesIO()
+    table = pyarrow.table(columns).replace_schema_metadata(about)
     importlib.import_module("pyarrow.parquet").write_table(table, content)
     return content.getvalue()
+
+
+def _columns(name: str, array: Any) -> dict[str, Any]:
+    pyarrow = _pyarrow()
+    if sp.issparse(array):
+        return {f"{name}.columns": _ragged(array, array.indices), f"{name}.values": _ragged(array, array.data)}
+    if array.ndim not in (1, 2) or array.dtype.kind == "c" or (array.ndim == 2 and array.dtype.kind == "U"):
+        raise InputError(f"array {name!r} is no column of a table: shape {array.shape}, type {array.dtype}")
+    if array.ndim == 1:
+        return {name: pyarrow.array(np.ascontiguousarray(array))}
+    if array.shape[1] == 0:
+        raise InputError(f"array {name!r} is no column of a table: it has no columns itself")
+    flat = pyarrow.array(np.ascontiguousarray(array).ravel())
+    return {name: pyarrow.FixedSizeListArray.from_arrays(flat, array.shape[1])}
 
 
 def _pyarrow() -> Any:
