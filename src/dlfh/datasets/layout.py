@@ -113,7 +113,7 @@ def is_layout(arrays: Mapping[str, Any]) -> bool:
 
 def read_layout(arrays: Mapping[str, Any]) -> Layout:
     """Return what the arrays of a file hold."""
-    about = json.loads(str(np.asarray(arrays["about"]).item())) if "about" in arrays else {}
+    about = _about(arrays["about"]) if "about" in arrays else {}
     names = about.get("modalities", [name for name in arrays if name not in _RESERVED and arrays[name].ndim == 2])
     for name in names:
         if name not in arrays:
@@ -128,6 +128,13 @@ def read_layout(arrays: Mapping[str, Any]) -> Layout:
         None if label_names is None else tuple(str(name) for name in np.ravel(label_names)),
     )
     return Layout(_by_part(data, arrays), about.get("name", "data"), tuple(about.get("notes", ())))
+
+
+def _about(stored: Any) -> dict[str, Any]:
+    try:
+        return dict(json.loads(str(np.asarray(stored).item())))
+    except (TypeError, ValueError):
+        raise InputError("'about' is damaged: it is not a JSON object") from None
 
 
 def _labels(labels: Any) -> Any:
