@@ -175,7 +175,11 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         both(swap("XTest", "YTest"), swap("XDatabase", "YDatabase")),
         "XDatabase and YDatabase are swapped: they have 10 and 128 features, and Wiki has 128 of the image and 10 of",
     ),
-    "modalities swapped in the queries": (swap("XTest", "YTest"), "XTest and YTest are swapped"),
+    "modalities swapped in the queries": (swap("XTest", "YTest"), "XTest and YTest are swapped: they have 10 and 128"),
+    "other features, swapped in the queries": (
+        both(put("XTest", lambda X: X[:, :30]), put("XDatabase", lambda X: X[:, :30]), swap("XTest", "YTest")),
+        "XDatabase and YDatabase have 30 and 10 features, but XTest and YTest have 10 and 30 features: one of",
+    ),
     "queries and database swapped": (
         both(*(swap(a, b) for a, b in zip(*NAMES["X, Y"].values(), strict=True))),
         "XTest has 30 rows and XDatabase only 6: queries and database are swapped",
