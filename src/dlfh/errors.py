@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
-__all__ = ["DLFHError", "InputError", "ModelError", "NotFittedError", "StorageError"]
+__all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError", "StorageError"]
 
 
 class DLFHError(Exception):
@@ -25,3 +25,7 @@ class NotFittedError(DLFHError, _SklearnNotFittedError):
 
 class StorageError(DLFHError, ValueError):
     """An index folder is missing, damaged, too new, locked by another writer, or not an index at all."""
+
+
+class DataWarning(UserWarning):
+    """Data can be used, but something about them should be known first; the message says what."""

@@ -24,7 +24,7 @@ import safetensors.numpy
 from dlfh.errors import ModelError
 from dlfh.files import TEMPORARY_PREFIX, exclusive, replace_file
 
-__all__ = ["FORMAT_VERSION", "read_model", "write_model"]
+__all__ = ["FORMAT_VERSION", "check_place", "read_model", "write_model"]
 
 #: Raised when older versions could not read what this one writes.
 FORMAT_VERSION = 1
@@ -46,10 +46,10 @@ def write_model(
         "arrays": {"file": array_file, "sha256": digest},
     }
     text = json.dumps({**header, **config}, indent=2, sort_keys=True)
-    _check_place(path)
+    check_place(path)
     path.mkdir(parents=True, exist_ok=True)
     with exclusive(path / ".lock"):
-        _check_place(path)
+        check_place(path)
         replace_file(path / array_file, [payload])
         replace_file(path / _CONFIG, [text.encode()])
         for stale in (*path.glob("arrays-*.safetensors"), *path.glob(f"{TEMPORARY_PREFIX}*")):
@@ -57,7 +57,7 @@ def write_model(
                 stale.unlink(missing_ok=True)
 
 
-def _check_place(path: Path) -> None:
+def check_place(path: Path) -> None:
     """Refuse to save over anything but a model, or what a crash left of one."""
     if path.exists() and not path.is_dir():
         raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
