@@ -54,10 +54,10 @@ def write_model(
     text = json.dumps({**header, **config}, indent=2, sort_keys=True)
     _check_place(path)
     path.mkdir(parents=True, exist_ok=True)
-    with _exclusive(path):
+    with exclusive(path):
         _check_place(path)
-        _replace(path / array_file, payload)
-        _replace(path / _CONFIG, text.encode())
+        replace_file(path / array_file, payload)
+        replace_file(path / _CONFIG, text.encode())
         for stale in (*path.glob("arrays-*.safetensors"), *path.glob(".saving-*")):
             if stale.name != array_file:
                 stale.unlink(missing_ok=True)
@@ -82,7 +82,7 @@ def _check_place(path: Path) -> None:
 
 
 @contextmanager
-def _exclusive(path: Path) -> Iterator[None]:
+def exclusive(path: Path) -> Iterator[None]:
     """Let one process at a time save in a folder; readers need no lock."""
     with open(path / ".lock", "a") as file:
         if fcntl is not None:
@@ -148,7 +148,7 @@ def _umask() -> int:
     return mask
 
 
-def _replace(target: Path, content: bytes) -> None:
+def replace_file(target: Path, content: bytes) -> None:
     """Write a temporary sibling, flush it to the disk, and rename it to ``target``."""
     descriptor, temporary = tempfile.mkstemp(prefix=".saving-", dir=target.parent)
     try:

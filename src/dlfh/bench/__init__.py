@@ -1,0 +1,11 @@
+"""The paper's experiments: cells that are computed once, tables, figures, one report.
+
+An experiment is a list of *cells*: one method with its parameters, code length and seed on one split of
+one data set. Cells are computed in worker processes and kept in the run's folder by the hash of their
+settings, so that a run that was killed goes on where it was, and experiments share what they have in common.
+"""
+
+from dlfh.bench.cells import Cell, Split
+
+
+__all__ = ["Cell", "Split"]

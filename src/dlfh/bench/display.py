@@ -1,0 +1,83 @@
+"""How far a run is, on standard error: cells done, what is at work, an estimate of the time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any
+
+from dlfh.bench.cells import Cell
+from dlfh.bench.cost import Costs
+
+__all__ = ["Display", "in_words"]
+
+#: Seconds between lines where there is no terminal to draw on.
+_LINE_EVERY = 30.0
+
+
+def in_words(seconds: float) -> str:
+    """Return a duration as people say it.
+
+    Examples
+    --------
+    >>> in_words(8), in_words(200), in_words(9000)
+    ('8 s', '3 min', '2 h 30 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+
+
+class Display:
+    """Shows a run's progress: a bar in a terminal, a line now and then elsewhere."""
+
+    def __init__(self, show: bool, cells: list[Cell], costs: Costs, n_workers: int) -> None:
+        self._show, self._costs, self._n_workers = show, costs, n_workers
+        self._n_cells, self._n_done = len(cells), 0
+        self._bar: Any = None
+        self._task: Any = None
+        self._running: list[Cell] = []
+        self._said = time.monotonic()
+
+    def __enter__(self) -> Display:
+        if self._show and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+            self._bar = Progress(
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeElapsedColumn(),
+                TextColumn("{task.description}"),
+                console=Console(stderr=True),
+            )
+            self._bar.start()
+            self._task = self._bar.add_task("starting", total=self._n_cells)
+        elif self._show:
+            print(f"{self._n_cells} cells to compute", file=sys.stderr, flush=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def start(self, cell: Cell) -> None:
+        """Say that a cell is at work."""
+        self._running.append(cell)
+
+    def finish(self, cell: Cell, waiting: list[Cell], running: list[Cell]) -> None:
+        """Say that a cell is done, and what is left."""
+        self._running.remove(cell)
+        self._n_done += 1
+        left = sum(map(self._costs.expected, waiting)) + sum(map(self._costs.expected, running)) / 2
+        estimate = f"about {in_words(left / self._n_workers)} left" if self._costs.are_known else ""
+        now = ", ".join(f"{each.method} {each.bits} bits" for each in running)
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._n_done, description=f"{estimate}  {now}")
+        elif self._show and time.monotonic() - self._said > _LINE_EVERY:
+            self._said = time.monotonic()
+            print(f"{self._n_done} of {self._n_cells} cells, {estimate}", file=sys.stderr, flush=True)

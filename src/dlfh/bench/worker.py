@@ -1,0 +1,68 @@
+"""A process that computes cells: JSON lines in, JSON lines out.
+
+    python -m dlfh.bench.worker DATA THREADS BYTES
+
+It ends at once when its standard input closes, also in the middle of a cell: a run that is killed leaves
+nothing running behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+__all__ = ["compute", "main"]
+
+
+def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> dict[str, Any]:
+    """Return what came of a cell: values and times, or why there are none."""
+    from dlfh.bench.cells import Cell
+    from dlfh.bench.measure import retrieval, training_time
+    from dlfh.errors import DLFHError
+
+    cell = Cell.from_plain(request)
+    measure = retrieval if cell.kind == "retrieval" else training_time
+    began = time.perf_counter()
+    try:
+        values, times = measure(cell, source.deal(cell.split), threads, memory)
+    except DLFHError as error:
+        return {"failure": str(error)}
+    except MemoryError:
+        return {"failure": "ran out of memory"}
+    except Exception as error:  # one broken cell must not end the run; its sentence is in the tables
+        return {"failure": f"{type(error).__name__}: {error}"}
+    return {"values": values, "times": times | {"total": time.perf_counter() - began}}
+
+
+def main() -> None:
+    """Answer requests until there are none."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    data, threads, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)  # what anything prints must not get among the answers
+    requests: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_read, args=(requests,), daemon=True).start()
+
+    from dlfh.bench.data import Source
+
+    source = Source.open(data)
+    while True:
+        answer = compute(json.loads(requests.get()), source, threads, memory)
+        answers.write(json.dumps(answer) + "\n")
+
+
+def _read(requests: queue.Queue[str]) -> None:
+    for line in sys.stdin:
+        requests.put(line)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
