@@ -7,5 +7,4 @@ settings, so that a run that was killed goes on where it was, and experiments sh
 
 from dlfh.bench.cells import Cell, Split
 
-
 __all__ = ["Cell", "Split"]

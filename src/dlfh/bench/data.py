@@ -85,10 +85,7 @@ class Source:
 
     def n_train(self, split: Split) -> int:
         """Return how many training points a split leaves."""
-        if self.is_split:
-            n_points = len(self.parts["train"])
-        else:
-            n_points = len(self.parts["all"]) - self._n_queries(split)
+        n_points = len(self.parts["train"]) if self.is_split else len(self.parts["all"]) - self._n_queries(split)
         for share in (split.validation, split.held_out):
             n_points -= round(share * n_points)
         return min(n_points, split.size or n_points)
