@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 from dlfh._version import __version__
 
-__all__ = ["Cell", "Split"]
+__all__ = ["Cell", "Deal"]
 
 
 @dataclass(frozen=True)
-class Split:
+class Deal:
     """How the points of a data set are dealt out.
 
     Attributes
@@ -55,11 +55,13 @@ class Cell:
         JSON of the parameters that differ from the method's own defaults. (A string, so that cells can be
         hashed; `Cell.make` takes a dict.)
     bits, seed : int
-    split : Split
+    deal : Deal
     kind : {"retrieval", "time"}
         Whether accuracy is measured, beside others, or training time and memory, alone on the machine.
     at : int
         The k of MAP@k and precision@k.
+    train_points : int or None
+        How many of the training points the method learns from; the others are encoded.
     version : str
         Of the library: another one may give other codes.
 
@@ -76,9 +78,10 @@ class Cell:
     parameters: str
     bits: int
     seed: int
-    split: Split = field(default_factory=Split)
+    deal: Deal = field(default_factory=Deal)
     kind: Literal["retrieval", "time"] = "retrieval"
     at: int = 50
+    train_points: int | None = None
     version: str = __version__
 
     @classmethod
@@ -111,7 +114,7 @@ class Cell:
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Cell:
         """Return the cell that `plain` was made of."""
-        changed = {"parameters": _canonical(plain["parameters"]), "split": Split(**plain["split"])}
+        changed = {"parameters": _canonical(plain["parameters"]), "deal": Deal(**plain["deal"])}
         return cls(**{**plain, **changed})
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh.bench.cells import Split
+from dlfh.bench.cells import Deal
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 from dlfh.persistence import replace_file
@@ -46,7 +46,7 @@ class Source:
     --------
     >>> from dlfh.datasets import make_paired
     >>> source = Source.of("generated", {"all": make_paired(100, random_state=0)})
-    >>> parts = source.deal(Split(seed=0, queries=20, held_out=0.25))
+    >>> parts = source.deal(Deal(seed=0, queries=20, held_out=0.25))
     >>> len(parts.train), len(parts.queries), len(parts.unseen)
     (60, 20, 20)
     """
@@ -83,32 +83,32 @@ class Source:
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
 
-    def n_train(self, split: Split) -> int:
+    def n_train(self, deal: Deal) -> int:
         """Return how many training points a split leaves."""
-        n_points = len(self.parts["train"]) if self.is_split else len(self.parts["all"]) - self._n_queries(split)
-        for share in (split.validation, split.held_out):
+        n_points = len(self.parts["train"]) if self.is_split else len(self.parts["all"]) - self._n_queries(deal)
+        for share in (deal.validation, deal.held_out):
             n_points -= round(share * n_points)
-        return min(n_points, split.size or n_points)
+        return min(n_points, deal.size or n_points)
 
-    def deal(self, split: Split) -> Parts:
+    def deal(self, deal: Deal) -> Parts:
         """Return the parts that a split describes."""
         if self.is_split:
             train, queries, unseen = self.parts["train"], self.parts["queries"], self.parts.get("unseen")
         else:
-            train, queries = self.parts["all"].split(self._n_queries(split), split.seed)
+            train, queries = self.parts["all"].split(self._n_queries(deal), deal.seed)
             unseen = None
-        if split.validation:
-            train, queries = train.split(max(1, round(split.validation * len(train))), split.seed + 1)
-        if split.held_out:
-            train, unseen = train.split(max(1, round(split.held_out * len(train))), split.seed + 2)
-        if split.size is not None and split.size < len(train):
-            order = np.random.default_rng(split.seed + 3).permutation(len(train))
-            train = train.take(np.sort(order[: split.size]))
+        if deal.validation:
+            train, queries = train.split(max(1, round(deal.validation * len(train))), deal.seed + 1)
+        if deal.held_out:
+            train, unseen = train.split(max(1, round(deal.held_out * len(train))), deal.seed + 2)
+        if deal.size is not None and deal.size < len(train):
+            order = np.random.default_rng(deal.seed + 3).permutation(len(train))
+            train = train.take(np.sort(order[: deal.size]))
         return Parts(train, queries, unseen)
 
-    def _n_queries(self, split: Split) -> int:
+    def _n_queries(self, deal: Deal) -> int:
         n_points = len(self.parts["all"])
-        chosen = min(2000, max(1, n_points // 5)) if split.queries is None else split.queries
+        chosen = min(2000, max(1, n_points // 5)) if deal.queries is None else deal.queries
         if chosen >= n_points:
             raise InputError(f"{self.name} has {n_points} points: {chosen} queries leave none to learn from")
         return chosen

@@ -75,7 +75,7 @@ class Runner:
     """Computes cells of one data set that are not in the cache yet.
 
     Cells of kind "retrieval" run side by side, one thread each by default. Cells of kind "time" follow, one after
-    another, each in a new process with every core.
+    another with every core, each method in a process of its own.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class Runner:
             missing = [cell for cell in wanted if self._is_missing(cell)]
             if missing:
                 data = source.save(self.cache.folder)
-                costs = Costs({cell: source.n_train(cell.split) for cell in wanted})
+                costs = Costs({cell: source.n_train(cell.deal) for cell in wanted})
                 for cell in wanted:
                     done = self.cache.get(cell)
                     if done is not None and "total" in done.times:
@@ -108,7 +108,9 @@ class Runner:
                     together = [cell for cell in missing if cell.kind != "time"]
                     alone = [cell for cell in missing if cell.kind == "time"]
                     self._compute(data, together, n_workers, self.limits.threads, costs, display)
-                    self._compute(data, alone, 1, available_cores(), costs, display, renew=True)
+                    for method in dict.fromkeys(cell.method for cell in alone):
+                        same = [cell for cell in alone if cell.method == method]
+                        self._compute(data, same, 1, available_cores(), costs, display)
         return Results({cell: self._result(cell) for cell in wanted})
 
     def _is_missing(self, cell: Cell) -> bool:
@@ -131,9 +133,10 @@ class Runner:
         threads: int,
         costs: Costs,
         display: Display,
-        renew: bool = False,
     ) -> None:
-        waiting = sorted(cells, key=costs.prior)  # the largest is last, and popped first
+        # What is last is popped first: large cells, so that none is left over in the end; of timed ones the small,
+        # so that what they leave in memory is no part of the next one's peak.
+        waiting = sorted(cells, key=costs.prior, reverse=bool(cells) and cells[0].kind == "time")
         messages: queue.Queue[Message] = queue.Queue()
         memory = int(self.limits.gigabytes * 1e9)
         machine = describe_machine()
@@ -161,7 +164,7 @@ class Runner:
                     if "total" in result.times:
                         costs.add(cell, result.times["total"])
                     display.finish(cell, waiting, list(busy.values()))
-                    if renew or not process.is_alive:
+                    if not process.is_alive:
                         process.end()
                     else:
                         idle.append(process)

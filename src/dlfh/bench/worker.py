@@ -31,7 +31,7 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
     measure = retrieval if cell.kind == "retrieval" else training_time
     began = time.perf_counter()
     try:
-        values, times = measure(cell, source.deal(cell.split), threads, memory)
+        values, times = measure(cell, source.deal(cell.deal), threads, memory)
     except DLFHError as error:
         return {"failure": str(error)}
     except MemoryError:
