@@ -75,12 +75,16 @@ class Plan:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: paragraphs, tables and figures under a title."""
+    """A part of a report: paragraphs, tables and figures under a title.
+
+    What ``varies`` from run to run (times and memory) is kept apart from what the settings decide.
+    """
 
     key: str
     title: str
     paragraphs: tuple[str, ...]
     blocks: tuple[Table | Figure, ...]
+    varies: bool = False
 
 
 @dataclass(frozen=True)
