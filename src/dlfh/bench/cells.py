@@ -20,7 +20,7 @@ class Deal:
     Attributes
     ----------
     seed : int
-        Of every random choice below.
+        Of the random choices below.
     queries : int or None
         How many points are queries, of data that comes without queries of its own.
     held_out : float
@@ -28,6 +28,8 @@ class Deal:
         queries are dealt into two halves, each of which is the other's unseen database.
     validation : float
         The share of the training points that take the place of the queries, to choose parameters by.
+    validation_seed : int
+        Which of the training points these are.
     size : int or None
         How many of the training points are used; all of them by default.
     """
@@ -36,6 +38,7 @@ class Deal:
     queries: int | None = None
     held_out: float = 0.0
     validation: float = 0.0
+    validation_seed: int = 0
     size: int | None = None
 
 

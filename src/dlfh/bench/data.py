@@ -98,7 +98,7 @@ class Source:
             train, queries = self.parts["all"].split(self._n_queries(deal), deal.seed)
             unseen = None
         if deal.validation:
-            train, queries = train.split(max(1, round(deal.validation * len(train))), deal.seed + 1)
+            train, queries = train.split(max(1, round(deal.validation * len(train))), deal.validation_seed)
         if deal.held_out:
             train, unseen = train.split(max(1, round(deal.held_out * len(train))), deal.seed + 2)
         if deal.size is not None and deal.size < len(train):

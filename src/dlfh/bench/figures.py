@@ -14,18 +14,22 @@ __all__ = ["Figure", "Line", "Panel"]
 
 #: A palette that people with any colour vision tell apart (Okabe and Ito), without the yellow that paper swallows.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
+_STYLES = ("-", "--", ":")
 _MARKERS = "os^Dv<>P"
 
 
 @dataclass(frozen=True)
 class Line:
-    """A line: its label, its points, and which colour and style of the figure it has."""
+    """A line: its label, its points, and which colour and style of the figure it has.
+
+    Colours repeat, with another style.
+    """
 
     label: str
     x: tuple[float, ...]
     y: tuple[float, ...]
     colour: int = 0
-    style: Literal["-", "--", ":"] = "-"
+    style: Literal["-", "--", ":", ""] = ""
     markers: bool = True
 
 
@@ -115,7 +119,9 @@ class Figure:
             handles = {
                 label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
             }
-            canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles) or 1))
+            longest = max(map(len, handles), default=1)
+            n_legend = max(1, min(4, len(handles), int(19 * n_columns / (longest + 5))))
+            canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
             out = io.BytesIO()
             metadata = {"Date": None} if form == "svg" else {"Software": None}
             canvas.savefig(out, format=form, dpi=160, metadata=metadata)
@@ -127,7 +133,7 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
         axis.plot(
             line.x,
             line.y,
-            line.style,
+            line.style or _STYLES[line.colour // len(_COLOURS) % len(_STYLES)],
             label=line.label,
             color=_COLOURS[line.colour % len(_COLOURS)],
             marker=_MARKERS[line.colour % len(_MARKERS)] if line.markers else None,
@@ -136,4 +142,8 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
     axis.set_xlabel(panel.x_label)
     axis.set_ylabel(panel.y_label)
     if panel.log_x:
-        axis.set_xscale("log", base=10)
+        from matplotlib.ticker import LogLocator, NullFormatter
+
+        axis.set_xscale("log")
+        axis.xaxis.set_major_locator(LogLocator(10))
+        axis.xaxis.set_minor_formatter(NullFormatter())

@@ -52,7 +52,8 @@ sup { font-size: .68em; margin-left: .1em; line-height: 0; color: var(--soft); }
 .notes { padding-left: 1.5rem; }
 details { margin: 1rem 0; }
 summary { cursor: pointer; color: var(--accent); }
-pre { background: var(--shade); padding: 1rem; border-radius: .5rem; overflow-x: auto; font-size: .8rem; line-height: 1.4; }
+pre { background: var(--shade); padding: 1rem; border-radius: .5rem; overflow-x: auto; font-size: .8rem;
+  line-height: 1.4; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .15rem 1.2rem; font-size: .9rem; }
 dt { color: var(--soft); } dd { margin: 0; }
 @media print { body { max-width: none; padding: 0; font-size: 11pt; } h2 { break-after: avoid; }

@@ -35,7 +35,7 @@ class Plan:
 
     def deal(self, seed: int) -> Deal:
         """Return how points are dealt out for a seed: data that comes split is the same for all."""
-        drawn = not self.source.is_split or self.settings.held_out > 0
+        drawn = self.settings.resplit and (not self.source.is_split or self.settings.held_out > 0)
         queries = None if self.source.is_split else self.settings.queries
         return Deal(seed if drawn else 0, queries, self.settings.held_out)
 

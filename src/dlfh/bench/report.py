@@ -48,8 +48,8 @@ def _lead(experiment: Experiment, plan: Plan) -> list[str]:
     widths = ", ".join(f"{name} {matrix.shape[1]:,}" for name, matrix in parts.train.modalities.items())
     n_labels = parts.train.labels.shape[1]
     shape = (
-        f"{plan.source.name}: {len(parts.train):,} training points, {len(parts.queries):,} queries; features: {widths}; "
-        f"{n_labels:,} labels. Items are relevant to a query if they share a label with it."
+        f"{plan.source.name}: {len(parts.train):,} training points, {len(parts.queries):,} queries; features: "
+        f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it."
     )
     return [f"{experiment.title}, by dlfh.", shape, *plan.source.notes]
 

@@ -102,7 +102,7 @@ class SensitivitySettings:
 
 @dataclass(frozen=True)
 class CurveSettings:
-    """Precision-recall and top-N precision: code length (by default the longest), and how many methods a figure shows."""
+    """Precision-recall and top-N precision: code length (by default the longest), and how many methods are drawn."""
 
     bits: int | None = None
     methods: int = 8
@@ -125,6 +125,8 @@ class Settings:
         The k of MAP@k and precision@k.
     queries : int or None
         Number of queries where data has none of its own; by default a fifth of the points, at most 2,000.
+    resplit : bool
+        Whether each run draws its own queries, where data has none of its own.
     held_out : float
         Share of the training points that are held out as the *unseen* database. With 0, queries are dealt into
         two halves, each of which is the other's unseen database.
@@ -148,6 +150,7 @@ class Settings:
     protocols: tuple[str, ...] = PROTOCOLS
     at: int = 50
     queries: int | None = None
+    resplit: bool = True
     held_out: float = 0.0
     jobs: int | None = None
     threads: int = 1
@@ -158,6 +161,11 @@ class Settings:
     sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)
     curves: CurveSettings = field(default_factory=CurveSettings)
     parameters: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS))
+
+    @classmethod
+    def usual(cls, data: str) -> Settings:
+        """Return the settings that a data set has without a file: the small icons take two runs, not five."""
+        return cls(seeds=2) if data == "icons" else cls()
 
     @classmethod
     def read(cls, path: Path) -> Settings:
@@ -186,6 +194,11 @@ class Settings:
     def changed(self, **given: Any) -> Settings:
         """Return settings with what is given, unless it is None."""
         return _fill(self, {name: value for name, value in given.items() if value is not None}, "").checked()
+
+    def with_parameters(self, label: str, parameters: Mapping[str, Any]) -> Settings:
+        """Return settings in which a row has these parameters beside its own."""
+        merged = {**self.parameters.get(label, {}), **parameters}
+        return replace(self, parameters={**self.parameters, label: merged}).checked()
 
     def to_toml(self) -> str:
         """Return the settings as `read` takes them."""
@@ -218,6 +231,8 @@ class Settings:
             raise InputError(f"held_out must be at least 0 and less than 1, got {self.held_out}")
         if not self.methods or not self.protocols:
             raise InputError("there must be at least one method and one protocol")
+        if len({*self.methods}) < len(self.methods):
+            raise InputError(f"methods has a row twice: {', '.join(self.methods)}")
         unknown = set(self.protocols) - set(PROTOCOLS)
         if unknown:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}: there are {', '.join(PROTOCOLS)}")
@@ -267,7 +282,7 @@ def _value(value: Any, default: Any, name: str) -> Any:
 
 def _scalar(value: Any, kind: type, name: str) -> Any:
     accepted = (int, float) if kind is float else (kind,)
-    if isinstance(value, bool) or not isinstance(value, accepted):
-        words = {int: "a whole number", float: "a number", str: "a string"}[kind]
+    if isinstance(value, bool) != (kind is bool) or not isinstance(value, accepted):
+        words = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[kind]
         raise InputError(f"{name} must be {words}, got {value!r}")
     return kind(value)

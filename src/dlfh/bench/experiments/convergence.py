@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Figure, Line, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
@@ -64,7 +66,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             objective.append(
                 Line(solver, tuple(map(float, range(len(trace)))), tuple(trace), 3 if i else 2, markers=False)
             )
-            drops += [solver == "full" and after < before for before, after in zip(trace, trace[1:], strict=False)]
+            drops += [solver == "full" and after < before for before, after in itertools.pairwise(trace)]
             accuracy += _map_lines(plan, results, solver, bits)
         panels += [
             Panel(f"Objective, {bits} bits", "iteration", "log-likelihood", tuple(objective)),

@@ -40,8 +40,8 @@ def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
                 x_label,
                 "precision",
                 tuple(
-                    Line(label, curve[x], curve["precision"], i, markers=False)
-                    for i, (label, curve) in enumerate(curves.items())
+                    Line(label, curve[x], curve["precision"], plan.settings.methods.index(label), markers=False)
+                    for label, curve in curves.items()
                 ),
                 log_x=x == "ranks",
             )

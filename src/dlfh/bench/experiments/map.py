@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlfh.bench.beside import published_map
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Experiment, Plan, Section
-from dlfh.bench.beside import published_map
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize

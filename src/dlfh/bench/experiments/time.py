@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dlfh.bench.beside import PUBLISHED_MACHINE, published_seconds
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Experiment, Plan, Section
-from dlfh.bench.beside import PUBLISHED_MACHINE, published_seconds
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, Table, TableRow
