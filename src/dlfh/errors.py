@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
 
-__all__ = ["DLFHError", "InputError", "ModelError", "NotFittedError"]
+__all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError"]
 
 
 class DLFHError(Exception):
@@ -21,3 +21,7 @@ class ModelError(DLFHError, ValueError):
 
 class NotFittedError(DLFHError, _SklearnNotFittedError):
     """A fitted model is needed and this one has not been fitted."""
+
+
+class DataWarning(UserWarning):
+    """Data can be used, but something about them should be known first; the message says what."""

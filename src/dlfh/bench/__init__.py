@@ -1,10 +1,12 @@
-"""The paper's experiments: cells that are computed once, tables, figures, one report.
+"""The paper's experiments: what was published, and what is measured.
 
 An experiment is a list of *cells*: one method with its parameters, code length and seed on one split of
 one data set. Cells are computed in worker processes and kept in the run's folder by the hash of their
 settings, so that a run that was killed goes on where it was, and experiments share what they have in common.
 
-Nothing is imported here, so that the command line can show its help at once.
+Nothing heavy is imported here, so that the command line can show its help at once.
 """
 
-__all__: list[str] = []
+from dlfh.bench.published import MapCell, Published, TimeCell, published
+
+__all__ = ["MapCell", "Published", "TimeCell", "published"]

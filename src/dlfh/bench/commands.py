@@ -27,7 +27,8 @@ bench = typer.Typer(
 Data = Annotated[
     str,
     typer.Argument(
-        help="icons; wiki, iapr-tc12, mirflickr-25k or nus-wide, with --data; generated:nus-wide and the like; or a file.",
+        help="icons; wiki, iapr-tc12, mirflickr-25k or nus-wide, with --data; generated:nus-wide and the like; "
+        "or a file.",
         show_default=False,
     ),
 ]
@@ -162,8 +163,14 @@ def tune(
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
         check_choice(protocol, "--protocol", PROTOCOLS)
-        flags = {"seeds": seeds, "queries": queries, "jobs": jobs, "threads": threads, "memory_gb": memory_gb}
-        flags |= {"cell_minutes": cell_minutes, "methods": (method,), "bits": (bits,)}
+        flags: dict[str, Any] = {
+            "seeds": seeds,
+            "queries": queries,
+            "jobs": jobs,
+            "threads": threads,
+            "memory_gb": memory_gb,
+        }
+        flags |= {"cell_minutes": cell_minutes, "methods": (method,), "bits": (bits,), "resplit": False}
         chosen = _settings(data, settings, flags)
         values = parse_grid(grid or [])
         if not values:
@@ -200,8 +207,8 @@ def _run(name: str, source: Source, settings: Settings, folder: Path, retry: boo
 def _settings(data: str, file: Path | None, flags: dict[str, Any]) -> Settings:
     from dlfh.bench.settings import Settings
 
-    chosen = Settings.read(file) if file is not None else Settings.usual(data)
-    return chosen.changed(**flags)
+    usual = Settings.usual(data)
+    return (usual if file is None else Settings.read(file, usual)).changed(**flags)
 
 
 def _load(data: str, file: Path | None, points: int | None) -> Source:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,9 @@ class Source:
         "all", to be split at random; or "train" and "queries", and perhaps "unseen".
     notes : tuple of str
         What a reader of the results should know of the data.
+    like : str
+        The key in `dlfh.datasets.DATA_SETS` of the data set that it is, or imitates.
+    is_generated : bool
 
     Examples
     --------
@@ -53,17 +56,19 @@ class Source:
 
     name: str
     parts: dict[str, Paired]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
+    like: str = ""
+    is_generated: bool = False
 
     @classmethod
-    def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = ()) -> Source:
+    def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = (), **others: Any) -> Source:
         """Bring parts of a data set into the form of a source."""
         labels = _indicators([part.labels for part in parts.values()])
         plain = {
             role: Paired({key: _plain(matrix) for key, matrix in part.modalities.items()}, indicator)
             for (role, part), indicator in zip(parts.items(), labels, strict=True)
         }
-        return cls(name, plain, notes)
+        return cls(name, plain, notes, **others)
 
     @property
     def modalities(self) -> tuple[str, ...]:

@@ -93,7 +93,7 @@ class Figure:
             from matplotlib.figure import Figure as Canvas
         except ImportError:
             raise InputError('figures need Matplotlib, which is not installed: pip install "dlfh[bench]"') from None
-        options = {
+        options: Any = {
             "svg.hashsalt": self.key,  # identifiers that do not change from run to run
             "svg.fonttype": "path",
             "font.size": 9,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -52,7 +52,7 @@ class Plan:
         *,
         kind: Literal["retrieval", "time"] = "retrieval",
         size: int | None = None,
-        **changed: Any,
+        changed: Mapping[str, Any] | None = None,
     ) -> Cell:
         """Return the cell of a row of a table, with changed parameters."""
         deal = self.deal(seed)
@@ -63,7 +63,7 @@ class Plan:
             self.source.name,
             self.source.fingerprint,
             row.method,
-            row.at(bits, **changed),
+            row.at(bits, **(changed or {})),
             bits=bits,
             seed=0 if METHODS[row.method].info.is_deterministic else seed,
             deal=deal,

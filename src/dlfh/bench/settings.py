@@ -168,8 +168,8 @@ class Settings:
         return cls(seeds=2) if data == "icons" else cls()
 
     @classmethod
-    def read(cls, path: Path) -> Settings:
-        """Read a TOML file."""
+    def read(cls, path: Path, usual: Settings | None = None) -> Settings:
+        """Read a TOML file; what it does not say is as ``usual``."""
         try:
             plain = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
@@ -177,18 +177,18 @@ class Settings:
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise InputError(f"the settings {path} are not valid TOML: {error}") from None
         try:
-            return cls.from_plain(plain)
+            return cls.from_plain(plain, usual)
         except InputError as error:
             raise InputError(f"settings {path}: {error}") from None
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Settings:
-        """Make settings of what a TOML file holds; what is not there has its default."""
+    def from_plain(cls, plain: Mapping[str, Any], usual: Settings | None = None) -> Settings:
+        """Make settings of what a TOML file holds; what is not there is as ``usual``, by default the defaults."""
         given = dict(plain)
         parameters = given.pop("parameters", {})
         if not isinstance(parameters, dict) or not all(isinstance(each, dict) for each in parameters.values()):
             raise InputError("parameters must be tables by row, such as [parameters.DLFH]")
-        settings = _fill(cls(), given, "")
+        settings: Settings = _fill(usual or cls(), given, "")
         return replace(settings, parameters={**DEFAULT_PARAMETERS, **parameters}).checked()
 
     def changed(self, **given: Any) -> Settings:

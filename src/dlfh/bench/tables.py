@@ -261,7 +261,8 @@ def _class(name: str | bool) -> str:
 
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "→": r"$\to$", "–": "--", "×": r"$\times$", "λ": r"$\lambda$",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "→": r"$\to$", "–": "--", "×": r"$\times$",
+    "λ": r"$\lambda$",
 }  # fmt: skip
 
 

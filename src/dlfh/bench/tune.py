@@ -103,7 +103,8 @@ class Search:
         """Return the trials, best first; those that went on longer before those that were left behind."""
         if not 0 < self.validation < 1:
             raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
-        left, behind = self.candidates(), []
+        left = self.candidates()
+        behind: list[Trial] = []
         rungs = self._resources(len(left))
         for i, resource in enumerate(rungs):
             cells = {j: self._cells(parameters, resource) for j, parameters in enumerate(left)}
@@ -157,7 +158,7 @@ class Search:
             size = resource
         cells = []
         for seed in range(n_seeds):
-            cell = self.plan.cell(row, self.bits, seed, **changed)
+            cell = self.plan.cell(row, self.bits, seed, changed=changed)
             # The queries are those of seed 0 throughout, so that none of them is ever among the validation points.
             deal = replace(cell.deal, seed=0, size=size, validation=self.validation, validation_seed=seed)
             cells.append(replace(cell, deal=deal, train_points=row.train_points))

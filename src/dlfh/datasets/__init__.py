@@ -1,7 +1,37 @@
-"""Data to try things on: paired modalities with labels."""
+"""Data: files of arrays, paired modalities with labels, and the data sets of the field."""
 
+from dlfh.datasets.arrays import read_array, read_arrays, write_arrays
+from dlfh.datasets.descriptions import DATA_SETS, Description, describe
 from dlfh.datasets.generated import make_paired
 from dlfh.datasets.icons import Icons, load_icons
+from dlfh.datasets.layout import read_paired, read_split, write_paired, write_split
+from dlfh.datasets.leakage import shared_points
+from dlfh.datasets.loaders import load_dataset, load_iapr, load_mirflickr, load_nuswide, load_wiki
 from dlfh.datasets.paired import Paired
+from dlfh.datasets.shapes import make_like
+from dlfh.datasets.split import Split
 
-__all__ = ["Icons", "Paired", "load_icons", "make_paired"]
+__all__ = [
+    "DATA_SETS",
+    "Description",
+    "Icons",
+    "Paired",
+    "Split",
+    "describe",
+    "load_dataset",
+    "load_iapr",
+    "load_icons",
+    "load_mirflickr",
+    "load_nuswide",
+    "load_wiki",
+    "make_like",
+    "make_paired",
+    "read_array",
+    "read_arrays",
+    "read_paired",
+    "read_split",
+    "shared_points",
+    "write_arrays",
+    "write_paired",
+    "write_split",
+]

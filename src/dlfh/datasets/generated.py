@@ -71,8 +71,8 @@ def make_paired(
     sets = _label_sets(rng, n_labels, default_sets if n_label_sets is None else n_label_sets)
     set_of_point = rng.choice(sets.shape[0], n_points, p=_popularity(sets.shape[0]))
     labels = sp.csr_array(sets[set_of_point].astype(np.int8))
-    image = _images(rng, sets, set_of_point, image_features, noise)
-    text = _texts(rng, labels, text_features, words_per_point)
+    image = generate_images(rng, sets, set_of_point, image_features, noise)
+    text = generate_texts(rng, labels, text_features, words_per_point)
     return Paired({"image": image, "text": text}, labels)
 
 
@@ -95,13 +95,14 @@ def _label_sets(rng: np.random.Generator, n_labels: int, n_sets: int) -> npt.NDA
     return np.array(list(found.values()))
 
 
-def _images(
+def generate_images(
     rng: np.random.Generator,
     sets: npt.NDArray[np.bool_],
     set_of_point: npt.NDArray[np.int64],
     n_features: int,
     noise: float,
 ) -> npt.NDArray[np.float32]:
+    """Return images: the sum of a random vector for each of a point's labels, plus noise."""
     vectors = rng.standard_normal((sets.shape[1], n_features))
     image = rng.standard_normal((len(set_of_point), n_features), dtype=np.float32)
     image *= np.float32(noise)
@@ -111,7 +112,8 @@ def _images(
     return image
 
 
-def _texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length: float) -> sp.csr_array:
+def generate_texts(rng: np.random.Generator, labels: sp.csr_array, n_words: int, length: float) -> sp.csr_array:
+    """Return bags of words, drawn from the topics of each point's labels and a background."""
     n, n_labels = labels.shape
     # Topic 0 is the background; each label's topic is a popularity over its own order of the words.
     topics = np.array([rng.permutation(n_words) for _ in range(n_labels + 1)])

@@ -23,6 +23,8 @@ class Paired:
     modalities : dict of str to ndarray or CSR matrix (n, features)
     labels : ndarray, CSR matrix or list
         In any form that ``fit`` takes, one entry or row per point.
+    label_names : tuple of str, optional
+        The names of the columns of an indicator matrix.
 
     Examples
     --------
@@ -34,6 +36,7 @@ class Paired:
 
     modalities: dict[str, Any]
     labels: Any
+    label_names: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return self.labels.shape[0] if hasattr(self.labels, "shape") else len(self.labels)
@@ -41,7 +44,7 @@ class Paired:
     def take(self, rows: npt.NDArray[np.int64]) -> Paired:
         """Return the points in ``rows``."""
         labels = self.labels[rows] if hasattr(self.labels, "shape") else [self.labels[row] for row in rows]
-        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, labels)
+        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, labels, self.label_names)
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
         """Return a random split into training points and ``test_size`` test points."""

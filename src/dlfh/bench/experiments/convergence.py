@@ -40,9 +40,7 @@ def _cell(plan: Plan, solver: str, bits: int, iteration: int) -> Cell:
         bits,
         0,
         size=plan.settings.convergence.size,
-        solver=solver,
-        max_iter=iteration,
-        track_objective=True,
+        changed={"solver": solver, "max_iter": iteration, "track_objective": True},
     )
 
 

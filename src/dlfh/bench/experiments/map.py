@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dlfh.bench.beside import published_map
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.published import published
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
@@ -113,8 +114,8 @@ def _published(plan: Plan, row: Row) -> Iterator[TableRow]:
     entries = []
     for direction in plan.directions:
         for bits in plan.settings.bits:
-            found = published_map(plan.source.name, row.label, direction, bits)
-            entries.append(Entry() if found is None else Entry(*found, runs=5))
+            found = published_map(plan.source, plan.settings, row.label, direction, bits)
+            entries.append(Entry() if found is None else Entry(*found, runs=published().runs))
     if any(entry.mean is not None for entry in entries):
         yield TableRow(row.label, tuple(entries), published=True)
 

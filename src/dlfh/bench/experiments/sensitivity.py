@@ -19,7 +19,7 @@ def _sweeps(plan: Plan) -> dict[str, tuple[float, ...]]:
 
 def _cell(plan: Plan, row: Row, parameter: str, value: float, seed: int) -> Cell:
     given = int(value) if parameter == "sample_size" else value
-    return plan.cell(row, plan.settings.sensitivity.bits, seed, **{parameter: given})
+    return plan.cell(row, plan.settings.sensitivity.bits, seed, changed={parameter: given})
 
 
 def _rows(plan: Plan) -> list[Row]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dlfh.bench.beside import PUBLISHED_MACHINE, published_seconds
+from dlfh.bench.beside import published_seconds
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.published import published
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, Table, TableRow
@@ -58,13 +59,14 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
                 note,
             )
         )
-        published = [published_seconds(plan.source.name, row.label, size) for size in wanted]
-        if any(value is not None for value in published):
-            seconds.append(TableRow(row.label, tuple(Entry(value, None, 1) for value in published), published=True))
+        theirs = [published_seconds(plan.source, plan.settings, row.label, size) for size in wanted]
+        if any(value is not None for value in theirs):
+            seconds.append(TableRow(row.label, tuple(Entry(value, None, 1) for value in theirs), published=True))
     columns = tuple(("training points", f"{size:,}") for size in wanted)
     bits = plan.settings.time.bits
     has_published = any(row.published for row in seconds)
-    remark = f"Published: on {PUBLISHED_MACHINE}; its code length is not stated." if has_published else ""
+    machine = f"Published: the paper's, on real data and {published().machine}; the code length is not stated."
+    remark = machine if has_published else ""
     blocks = (
         Table(
             "time",

@@ -1,0 +1,86 @@
+"""Points that are in two sets at once: the same in every modality."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+__all__ = ["shared_points"]
+
+Integers = npt.NDArray[np.int64]
+_Words = npt.NDArray[np.uint64]
+
+_BLOCK = 4096
+
+
+def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tuple[Integers, Integers]:
+    """Find the pairs of a query and a database item that are equal in all modalities.
+
+    Parameters
+    ----------
+    queries, database : dict of str to ndarray or CSR matrix
+        The same modalities in both.
+
+    Returns
+    -------
+    query_rows, database_rows : ndarray of int64
+        One entry per pair, in rising order of queries.
+
+    Examples
+    --------
+    >>> X = np.arange(12.0).reshape(4, 3)
+    >>> shared_points({"image": X[[3, 0]]}, {"image": X[:2] + 0.0})
+    (array([1]), array([0]))
+    """
+    # Rows of equal values have equal fingerprints; the few pairs that agree are then compared in full.
+    of_query, of_item = (_fingerprints([points[name] for name in queries]) for points in (queries, database))
+    order = np.argsort(of_item, kind="stable")
+    first = np.searchsorted(of_item[order], of_query, side="left")
+    counts = np.searchsorted(of_item[order], of_query, side="right") - first
+    query_rows = np.repeat(np.arange(len(of_query)), counts)
+    place = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    database_rows = order[np.repeat(first, counts) + place]
+    same = np.ones(len(query_rows), bool)
+    for name in queries:
+        for start in range(0, len(same), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            same[block] &= _equal_rows(queries[name][query_rows[block]], database[name][database_rows[block]])
+    return query_rows[same], database_rows[same]
+
+
+def _equal_rows(a: Any, b: Any) -> npt.NDArray[np.bool_]:
+    dense = [block.toarray() if sp.issparse(block) else block for block in (a, b)]
+    return np.asarray((dense[0] == dense[1]).all(axis=1))
+
+
+def _fingerprints(matrices: list[Any]) -> _Words:
+    """Return 64 bits of every point: a sum over its entries that are not 0, of a scramble of place and value."""
+    n = matrices[0].shape[0]
+    total = np.zeros(n, np.uint64)
+    for number, matrix in enumerate(matrices):
+        for start in range(0, n, _BLOCK):
+            block = sp.csr_array(matrix[start : start + _BLOCK])
+            values = _bits(block.data)
+            entries = _scrambled(
+                values ^ _scrambled(block.indices.astype(np.uint64) * np.uint64(31) + np.uint64(number))
+            )
+            entries[values == 0] = 0
+            running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])
+            total[start : start + _BLOCK] += running[block.indptr[1:]] - running[block.indptr[:-1]]
+    return total
+
+
+def _bits(values: Any) -> _Words:
+    """Return the bits of numbers in double precision, so that the type in which a file keeps them does not matter."""
+    return (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
+
+
+def _scrambled(words: _Words) -> _Words:
+    """Return words whose every bit depends on every bit (the finaliser of SplitMix64)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,74 @@
+"""The paper's published values: all cells there, and in the relations that the paper states."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlfh.bench import published
+from dlfh.datasets import DATA_SETS
+from dlfh.methods import METHODS
+
+METHODS_OF_THE_PAPER = ["DLFH", "SMFH", "SCM", "CMFH", "CCA-ITQ", "MLBE", "KDLFH", "SePH"]
+
+
+def test_every_cell_is_there_once() -> None:
+    tables = published()
+    assert len(tables.map) == len({cell[:4] for cell in tables.map}) == 8 * 2 * 2 * 3
+    assert len(tables.time) == len({cell[:3] for cell in tables.time}) == 8 * 6
+    for cells in (tables.map, tables.time):
+        assert list(dict.fromkeys(cell.method for cell in cells)) == METHODS_OF_THE_PAPER
+        assert {cell.data_set for cell in cells} <= DATA_SETS.keys()
+
+
+def test_methods_go_by_the_registrys_names() -> None:
+    known = {name.replace("-", "").lower() for name in METHODS}
+    assert {name.replace("-", "").lower() for name in METHODS_OF_THE_PAPER} <= known
+
+
+# Of the printed tables: all means of a method, all standard deviations, all seconds.
+SUMS = {
+    "DLFH": (8.896, 0.041, 228.72),
+    "SMFH": (6.159, 0.082, 315.72),
+    "SCM": (6.992, 0.035, 69.80),
+    "CMFH": (6.136, 0.049, 591.91),
+    "CCA-ITQ": (5.709, 0.006, 10.12),
+    "MLBE": (5.414, 0.121, 998.98),
+    "KDLFH": (9.388, 0.051, 14279.47),
+    "SePH": (7.638, 0.066, 686.72),
+}
+
+
+@pytest.mark.parametrize("method", METHODS_OF_THE_PAPER)
+def test_rows_add_up(method: str) -> None:
+    cells = [cell for cell in published().map if cell.method == method]
+    assert sum(cell.mean for cell in cells) == pytest.approx(SUMS[method][0])
+    assert sum(cell.std for cell in cells) == pytest.approx(SUMS[method][1])
+    times = [cell.seconds or 0 for cell in published().time if cell.method == method]
+    assert sum(times) == pytest.approx(SUMS[method][2])
+
+
+def test_dlfh_leads_its_baselines_and_the_kernel_adds_to_it_in_every_cell() -> None:
+    columns: dict[tuple[object, ...], dict[str, float]] = {}
+    for cell in published().map:
+        columns.setdefault(cell[1:4], {})[cell.method] = cell.mean
+    for means in columns.values():
+        first, second, *_ = sorted(means, key=lambda method: -means[method])
+        assert (first, second) == ("KDLFH", "DLFH")
+
+
+def test_what_ran_out_of_memory_has_no_seconds() -> None:
+    absent = {(cell.method, cell.n_points) for cell in published().time if cell.seconds is None}
+    assert absent == {("MLBE", n) for n in (5000, 10000, 50000, 100000, 184710)} | {
+        ("SePH", n) for n in (10000, 50000, 100000, 184710)
+    }
+
+
+def test_the_unsupervised_method_is_the_fastest_at_every_size() -> None:
+    for n_points in (1000, 5000, 10000, 50000, 100000, 184710):
+        at_size = [cell for cell in published().time if cell.n_points == n_points and cell.seconds is not None]
+        assert min(at_size, key=lambda cell: cell.seconds or 0).method == "CCA-ITQ"
+
+
+def test_the_last_size_is_nus_wide_without_its_queries() -> None:
+    nus_wide = DATA_SETS["nus-wide"]
+    assert max(cell.n_points for cell in published().time) == nus_wide.n_points - nus_wide.n_queries
