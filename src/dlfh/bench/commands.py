@@ -33,20 +33,20 @@ Data = Annotated[
     ),
 ]
 File = Annotated[Path | None, typer.Option("--data", help="The file of a data set that is given by name.")]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.  [default: bench-DATA]")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="bench-DATA")]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file; flags win over it.")]
-Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.  [default: all methods]")]
-Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.  [default: 16,32,64]")]
-Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.  [default: 5; for icons 2]")]
+Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.", show_default="all methods")]
+Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
+Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.", show_default="5; for icons 2")]
 Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed and unseen, comma-separated.")]
-At = Annotated[int | None, typer.Option(help="The k of MAP@k and precision@k.  [default: 50]")]
+At = Annotated[int | None, typer.Option(help="The k of MAP@k and precision@k.", show_default="50")]
 Queries = Annotated[int | None, typer.Option(help="Number of queries, for data that has none of its own.")]
 HeldOut = Annotated[float | None, typer.Option(help="Share of the training points to hold out as unseen database.")]
 Points = Annotated[int | None, typer.Option(help="How many points to generate.")]
-Jobs = Annotated[int | None, typer.Option(help="Worker processes.  [default: as many as there are cores]")]
-Threads = Annotated[int | None, typer.Option(help="Threads of each worker.  [default: 1]")]
-Memory = Annotated[float | None, typer.Option("--memory-gb", help="Memory of one cell.  [default: 8]")]
-Minutes = Annotated[float | None, typer.Option("--cell-minutes", help="Time of one cell.  [default: 60]")]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes.", show_default="as many as there are cores")]
+Threads = Annotated[int | None, typer.Option(help="Threads of each worker.", show_default="1")]
+Memory = Annotated[float | None, typer.Option("--memory-gb", help="Memory of one cell.", show_default="8")]
+Minutes = Annotated[float | None, typer.Option("--cell-minutes", help="Time of one cell.", show_default="60")]
 Retry = Annotated[bool, typer.Option("--retry-failed", help="Compute again what failed before.")]
 Print = Annotated[bool, typer.Option("--print-settings", help="Print the settings as TOML, and stop.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")]
@@ -142,7 +142,8 @@ def tune(
     memory_gb: Memory = None,
     cell_minutes: Minutes = None,
     write: Annotated[
-        Path | None, typer.Option(help="Where the best setting goes.  [default: tuned-METHOD.toml in the run's folder]")
+        Path | None,
+        typer.Option(help="Where the best setting goes.", show_default="tuned-METHOD.toml in the run's folder"),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -163,14 +164,17 @@ def tune(
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
         check_choice(protocol, "--protocol", PROTOCOLS)
-        flags: dict[str, Any] = {
+        flags = {
+            "methods": (method,),
+            "bits": (bits,),
             "seeds": seeds,
+            "resplit": False,
             "queries": queries,
             "jobs": jobs,
             "threads": threads,
             "memory_gb": memory_gb,
+            "cell_minutes": cell_minutes,
         }
-        flags |= {"cell_minutes": cell_minutes, "methods": (method,), "bits": (bits,), "resplit": False}
         chosen = _settings(data, settings, flags)
         values = parse_grid(grid or [])
         if not values:
