@@ -62,19 +62,20 @@ def _facts() -> dict[str, str]:
 
 def seconds_section(plan: Plan, results: Results) -> Section:
     """Return what the cells took by method, wherever they were computed."""
-    spent: dict[str, list[float]] = defaultdict(list)
+    spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for cell, result in results.items():
         if "total" in result.times:
-            spent[cell.method].append(result.times["total"])
-    rows = [
-        TableRow(name, (Entry(float(len(times)), runs=1), Entry(sum(times), runs=1), Entry(max(times), runs=1)))
-        for name, times in sorted(spent.items(), key=lambda item: -sum(item[1]))
-    ]
-    total = sum(map(sum, spent.values()))
+            spent[cell.method].append((result.times["total"], result.times["processor"]))
+    rows = []
+    for name, times in sorted(spent.items(), key=lambda item: -sum(total for total, _ in item[1])):
+        totals, used = zip(*times, strict=True)
+        numbers = (float(len(times)), sum(totals), max(totals), sum(used))
+        rows.append(TableRow(name, tuple(Entry(number, runs=1) for number in numbers)))
+    total = sum(each for times in spent.values() for each, _ in times)
     table = Table(
         "seconds",
         "Seconds of computing, by method",
-        (("", "cells"), ("", "all cells"), ("", "longest cell")),
+        (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "of processors")),
         tuple(rows),
         digits=1,
     )

@@ -33,9 +33,15 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
         "alpha": 1e-6,
         "fit_intercept": False,
     },
-    "CRH": {"n_pairs": 2000, "n_restarts": 1, "max_iter": 3},
+    "CRH": {"n_pairs": 5000, "n_restarts": 1, "max_iter": 5},
     "MLBE": {"train_points": 1000},
     "SePH": {"train_points": 5000},
+}
+
+#: What differs from these for a data set: the icons are for a quick look; Wiki has few features, so CRH is quick.
+USUAL: dict[str, dict[str, Any]] = {
+    "icons": {"seeds": 2, "parameters": {"CRH": {"n_pairs": 1000, "n_restarts": 1, "max_iter": 3}}},
+    "wiki": {"parameters": {"CRH": {}}},
 }
 
 
@@ -164,8 +170,8 @@ class Settings:
 
     @classmethod
     def usual(cls, data: str) -> Settings:
-        """Return the settings that a data set has without a file: the small icons take two runs, not five."""
-        return cls(seeds=2) if data == "icons" else cls()
+        """Return the settings that a data set has without a file."""
+        return cls.from_plain(USUAL.get(data.removeprefix("generated:"), {}))
 
     @classmethod
     def read(cls, path: Path, usual: Settings | None = None) -> Settings:
@@ -189,7 +195,7 @@ class Settings:
         if not isinstance(parameters, dict) or not all(isinstance(each, dict) for each in parameters.values()):
             raise InputError("parameters must be tables by row, such as [parameters.DLFH]")
         settings: Settings = _fill(usual or cls(), given, "")
-        return replace(settings, parameters={**DEFAULT_PARAMETERS, **parameters}).checked()
+        return replace(settings, parameters={**settings.parameters, **parameters}).checked()
 
     def changed(self, **given: Any) -> Settings:
         """Return settings with what is given, unless it is None."""
