@@ -229,7 +229,6 @@ def test_expected_seconds_follow_what_was_measured(order: list[int], seconds: fl
     cells = [cell(bits=bits) for bits in order]
     costs = Costs(dict.fromkeys(cells, 1000))
     assert sorted(cells, key=costs.prior) == sorted(cells, key=lambda each: each.bits)
-    assert not costs.are_known
     costs.add(cells[0], seconds)
     assert costs.expected(cells[0]) == pytest.approx(seconds)
     assert costs.expected(cells[1]) == pytest.approx(seconds * cells[1].bits / cells[0].bits)

@@ -49,19 +49,19 @@ class Costs:
 
     def add(self, cell: Cell, seconds: float) -> None:
         """Learn what a cell took."""
-        for name in (cell.method, ""):
+        for name in _relatives(cell):
             prior, spent = self._done[name]
             self._done[name] = prior + self.prior(cell), spent + seconds
 
     def expected(self, cell: Cell) -> float:
-        """Return the seconds that a cell will take: as others of its method did, else as all others did."""
-        for name in (cell.method, ""):
+        """Return the seconds that a cell will take: as others of its kind and method did, else as all others did."""
+        for name in _relatives(cell):
             if name in self._done:
                 prior, spent = self._done[name]
                 return self.prior(cell) * spent / prior
         return self.prior(cell)
 
-    @property
-    def are_known(self) -> bool:
-        """Whether any cell is done, so that expectations are seconds."""
-        return bool(self._done)
+
+def _relatives(cell: Cell) -> tuple[str, ...]:
+    """Return the groups that a cell belongs to, the narrowest first."""
+    return f"{cell.kind} {cell.method}", cell.kind, ""

@@ -35,7 +35,8 @@ class Display:
 
     def __init__(self, show: bool, cells: list[Cell], costs: Costs, n_workers: int) -> None:
         self._show, self._costs, self._n_workers = show, costs, n_workers
-        self._n_cells, self._n_done = len(cells), 0
+        self._n_cells = len(cells)
+        self._left = dict.fromkeys(cells)
         self._bar: Any = None
         self._task: Any = None
         self._running: list[Cell] = []
@@ -69,15 +70,22 @@ class Display:
         """Say that a cell is at work."""
         self._running.append(cell)
 
-    def finish(self, cell: Cell, waiting: list[Cell], running: list[Cell]) -> None:
+    def finish(self, cell: Cell) -> None:
         """Say that a cell is done, and what is left."""
         self._running.remove(cell)
-        self._n_done += 1
-        left = sum(map(self._costs.expected, waiting)) + sum(map(self._costs.expected, running)) / 2
-        estimate = f"about {in_words(left / self._n_workers)} left" if self._costs.are_known else ""
-        now = ", ".join(f"{each.method} {each.bits} bits" for each in running)
+        del self._left[cell]
+        n_done = self._n_cells - len(self._left)
+        now = ", ".join(f"{each.method} {each.bits} bits" for each in self._running)
         if self._bar is not None:
-            self._bar.update(self._task, completed=self._n_done, description=f"{estimate}  {now}")
+            self._bar.update(self._task, completed=n_done, description=f"{self._estimate()}  {now}")
         elif self._show and time.monotonic() - self._said > _LINE_EVERY:
             self._said = time.monotonic()
-            print(f"{self._n_done} of {self._n_cells} cells, {estimate}", file=sys.stderr, flush=True)
+            print(f"{n_done} of {self._n_cells} cells, {self._estimate()}", file=sys.stderr, flush=True)
+
+    def _estimate(self) -> str:
+        # Of a cell that is at work half is taken to be done; cells that measure time follow one by one.
+        seconds = 0.0
+        for cell in self._left:
+            share = 0.5 if cell in self._running else 1.0
+            seconds += share * self._costs.expected(cell) / (1 if cell.kind == "time" else self._n_workers)
+        return f"about {in_words(seconds)} left"

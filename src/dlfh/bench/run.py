@@ -42,8 +42,9 @@ def run_experiment(
         raise InputError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     plan = Plan(source, settings)
-    runner = Runner(Cache(folder), limits_of(settings), show=show, retry=retry)
-    results = runner.run(source, experiment.cells(plan))
+    limits, cells = limits_of(settings), experiment.cells(plan)
+    limits.n_workers()  # what is wrong is said before there is a folder
+    results = Runner(Cache(folder), limits, show=show, retry=retry).run(source, cells)
     return write_report(folder, experiment, plan, results)
 
 

@@ -161,9 +161,8 @@ class Runner:
                         machine,
                     )
                     self.cache.put(cell, result)
-                    if "total" in result.times:
-                        costs.add(cell, result.times["total"])
-                    display.finish(cell, waiting, list(busy.values()))
+                    costs.add(cell, time.monotonic() - process.began)
+                    display.finish(cell)
                     if not process.is_alive:
                         process.end()
                     else:

@@ -95,14 +95,17 @@ class Search:
     validation: float = 0.2
     halving: Halving | None = None
 
+    def __post_init__(self) -> None:
+        if not 0 < self.validation < 1:
+            raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
+        self._resources(len(self.candidates()))
+
     def candidates(self) -> list[dict[str, Any]]:
         """Return all combinations of the grid's values."""
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
     def run(self, runner: Runner) -> list[Trial]:
         """Return the trials, best first; those that went on longer before those that were left behind."""
-        if not 0 < self.validation < 1:
-            raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
         left = self.candidates()
         behind: list[Trial] = []
         rungs = self._resources(len(left))
