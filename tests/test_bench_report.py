@@ -253,23 +253,30 @@ def test_a_grid_is_read_as_it_is_written() -> None:
         parse_grid(["a=1", "a=2"])
 
 
-def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(source: Source, tmp_path: Path) -> None:
-    plan = Plan(source, Settings.from_plain({"seeds": 3, "resplit": False}))
+def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(tmp_path: Path) -> None:
+    write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
     # Codes that were never updated are random: any iterations at all are better.
-    grid = {"max_iter": [0, 20, 1], "scale": [8]}
-    whole = Search(plan, "DLFH", grid, bits=16, protocol="learned")
-    halved = replace(whole, halving="seeds")
-    runner = Runner(Cache(tmp_path), Limits(jobs=1))
+    command = f"tune DLFH {tmp_path / 'own.npz'} --grid max_iter=0,20,1 --grid scale=8 --bits 16 --protocol learned"
+    done = CliRunner().invoke(app(), [*command.split(), "--jobs", "1", "--out", str(tmp_path / "run")])
+    assert done.exit_code == 0, done.output
+    assert "best: max_iter = 20, scale = 8" in done.stdout
+    tuned = tmp_path / "run" / "tuned-DLFH.toml"
+    settings = Settings.read(tuned)
+    assert settings.row("DLFH").at(16) == {"max_iter": 20, "scale": 8}
+    assert (settings.methods, settings.bits, settings.resplit) == (("DLFH",), (16,), False)
+
+    plan = Plan(load_source(str(tmp_path / "own.npz")), Settings.from_plain({"seeds": 3, "resplit": False}))
+    whole = Search(plan, "DLFH", {"max_iter": [0, 20, 1], "scale": [8]}, bits=16, protocol="learned")
+    runner = Runner(Cache(tmp_path / "run"), Limits(jobs=1))
+    n_computed = len(list((tmp_path / "run" / "cells").iterdir()))
     trials = whole.run(runner)
     assert [trial.parameters["max_iter"] for trial in trials] == [20, 1, 0]
+    halved = replace(whole, halving="seeds")
     kept = halved.run(runner)
+    assert len(list((tmp_path / "run" / "cells").iterdir())) == n_computed == 9
     assert (kept[0].parameters, kept[0].score) == (trials[0].parameters, trials[0].score)
     assert [trial.resource for trial in kept] == [3, 1, 1]
     assert "left behind at seeds = 1" in halved.table(kept).to_text()
-    settings = tmp_path / "tuned.toml"
-    settings.write_text(whole.to_toml(trials[0]))
-    row = Settings.read(settings).row("DLFH")
-    assert row.at(16) == {"max_iter": 20, "scale": 8}
 
 
 def app() -> typer.Typer:

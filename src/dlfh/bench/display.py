@@ -70,6 +70,10 @@ class Display:
         """Say that a cell is at work."""
         self._running.append(cell)
 
+    def skip(self, cell: Cell) -> None:
+        """Say that a cell will not be computed."""
+        del self._left[cell]
+
     def finish(self, cell: Cell) -> None:
         """Say that a cell is done, and what is left."""
         self._running.remove(cell)

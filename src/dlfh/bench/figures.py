@@ -77,17 +77,18 @@ class Figure:
                 )
         return out.getvalue()
 
-    @functools.cached_property
+    @property
     def svg(self) -> str:
         """The figure as SVG, the same bytes for the same content."""
-        return self._draw("svg").decode()
+        return self._drawn["svg"].decode()
 
-    @functools.cached_property
+    @property
     def png(self) -> bytes:
         """The figure as PNG, at 160 points per inch."""
-        return self._draw("png")
+        return self._drawn["png"]
 
-    def _draw(self, form: str) -> bytes:
+    @functools.cached_property
+    def _drawn(self) -> dict[str, bytes]:
         try:
             import matplotlib
             from matplotlib.figure import Figure as Canvas
@@ -120,12 +121,14 @@ class Figure:
                 label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
             }
             longest = max(map(len, handles), default=1)
-            n_legend = max(1, min(4, len(handles), int(19 * n_columns / (longest + 5))))
+            n_legend = max(1, min(4, len(handles), 58 * n_columns // (longest + 8)))
             canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
-            out = io.BytesIO()
-            metadata = {"Date": None} if form == "svg" else {"Software": None}
-            canvas.savefig(out, format=form, dpi=160, metadata=metadata)
-            return out.getvalue()
+            drawn = {}
+            for form, undated in (("svg", {"Date": None}), ("png", {"Software": None})):
+                out = io.BytesIO()
+                canvas.savefig(out, format=form, dpi=160, metadata=undated)
+                drawn[form] = out.getvalue()
+            return drawn
 
 
 def _draw_panel(panel: Panel, axis: Any) -> None:

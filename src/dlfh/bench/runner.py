@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,7 @@ class Runner:
 
     def __init__(self, cache: Cache, limits: Limits | None = None, *, show: bool = False, retry: bool = False) -> None:
         self.cache, self.limits, self.show, self.retry = cache, limits or Limits(), show, retry
+        self._machine = describe_machine()
         self._budget = {"minutes": self.limits.minutes, "gigabytes": self.limits.gigabytes}
 
     def run(self, source: Source, cells: Iterable[Cell]) -> Results:
@@ -126,50 +127,47 @@ class Runner:
         return result
 
     def _compute(
-        self,
-        data: Path,
-        cells: list[Cell],
-        n_workers: int,
-        threads: int,
-        costs: Costs,
-        display: Display,
+        self, data: Path, cells: list[Cell], n_workers: int, threads: int, costs: Costs, display: Display
     ) -> None:
+        """Compute cells in so many processes of so many threads."""
         # What is last is popped first: large cells, so that none is left over in the end; of timed ones the small,
         # so that what they leave in memory is no part of the next one's peak.
         waiting = sorted(cells, key=costs.prior, reverse=bool(cells) and cells[0].kind == "time")
         messages: queue.Queue[Message] = queue.Queue()
         memory = int(self.limits.gigabytes * 1e9)
-        machine = describe_machine()
         busy: dict[Process, Cell] = {}
         idle: list[Process] = []
         try:
             while waiting or busy:
                 while waiting and len(busy) < n_workers:
                     process = idle.pop() if idle else Process(data, threads, memory, messages, self.cache.folder)
-                    cell = waiting.pop()
+                    cell = busy[process] = waiting.pop()
                     self.cache.log("started", cell)
                     display.start(cell)
                     process.send(cell.plain())
-                    busy[process] = cell
                 for process, answer in self._answers(messages, busy):
                     cell = busy.pop(process)
-                    result = Result(
-                        answer.get("values", {}),
-                        answer.get("times", {}),
-                        answer.get("failure"),
-                        answer.get("limit"),
-                        machine,
-                    )
-                    self.cache.put(cell, result)
-                    costs.add(cell, time.monotonic() - process.began)
-                    display.finish(cell)
-                    if not process.is_alive:
-                        process.end()
-                    else:
+                    if process.is_alive:
                         idle.append(process)
+                    else:
+                        process.end()
+                    costs.add(cell, time.monotonic() - process.began)
+                    self._keep(cell, answer, waiting, display)
         finally:
             for process in (*busy, *idle):
                 process.end()
+
+    def _keep(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], display: Display) -> None:
+        """Keep the result of a cell, and that of those that need not be tried any more."""
+        values, times = answer.get("values", {}), answer.get("times", {})
+        result = Result(values, times, answer.get("failure"), answer.get("limit"), self._machine)
+        self.cache.put(cell, result)
+        display.finish(cell)
+        for larger in _hopeless(cell, result, waiting):
+            waiting.remove(larger)
+            sentence = f"not tried: with fewer points {result.failure}"
+            self.cache.put(larger, replace(result, failure=sentence))
+            display.skip(larger)
 
     def _answers(
         self, messages: queue.Queue[Message], busy: dict[Process, Cell]
@@ -195,3 +193,16 @@ class Runner:
             process.end()
             return {"failure": f"needs more than {gigabytes:g} GB of memory", "limit": {"gigabytes": gigabytes}}
         return None
+
+
+def _hopeless(cell: Cell, result: Result, waiting: list[Cell]) -> list[Cell]:
+    """Return the cells that measure the time of the same with more points, if this was over a limit already."""
+    if cell.kind != "time" or result.limit is None:
+        return []
+    same = replace(cell.deal, size=None)
+    return [
+        each
+        for each in waiting
+        if (each.method, each.parameters, each.bits) == (cell.method, cell.parameters, cell.bits)
+        and replace(each.deal, size=None) == same
+    ]

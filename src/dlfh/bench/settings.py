@@ -70,12 +70,11 @@ class Row:
         given = {**self.parameters, **changed}
         return {name: bits if value == "n_bits" else value for name, value in given.items()}
 
-    @property
-    def footnote(self) -> str:
-        """What differs from the method's own defaults, in words; empty if nothing does."""
+    def footnote(self, n_train: int) -> str:
+        """Return what differs from the method's own defaults on so many points, in words; empty if nothing does."""
         said = [f"{name} = {value}" for name, value in self.parameters.items()]
-        if self.train_points is not None:
-            said.insert(0, f"learns from at most {self.train_points:,} points and encodes the others")
+        if self.train_points is not None and self.train_points < n_train:
+            said.insert(0, f"learns from {self.train_points:,} points and encodes the others")
         return "; ".join(said)
 
 

@@ -59,6 +59,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         chance = _chance(plan, results, protocol)
         if chance is not None:
             paragraphs.append(f"A random order has a MAP of about {chance:.3f}.")
+        paragraphs += _leaders(plan, results, protocol)
         sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tuple(tables)))
     return sections
 
@@ -80,6 +81,20 @@ def _chance(plan: Plan, results: Results, protocol: str) -> float | None:
     return None
 
 
+def _leaders(plan: Plan, results: Results, protocol: str) -> Iterator[str]:
+    """Say which methods are best with the longest codes."""
+    bits = max(plan.settings.bits)
+    means = {}
+    for row in plan.settings.rows():
+        each = [summarize(*scores(plan, results, row, bits, protocol, way, "map")).mean for way in plan.directions]
+        if None not in each:
+            means[row.label] = sum(filter(None, each)) / len(each)
+    best = sorted(means, key=lambda label: -means[label])[:3]
+    if len(means) > len(best):
+        named = ", ".join(f"{label} ({means[label]:.3f})" for label in best)
+        yield f"With {bits} bits the highest MAP, mean over directions, is that of {named}."
+
+
 def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> Table:
     columns = [(direction, f"{bits} bits") for direction in plan.directions for bits in plan.settings.bits]
     rows: list[TableRow] = []
@@ -89,7 +104,7 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
             for direction in plan.directions
             for bits in plan.settings.bits
         ]
-        rows.append(TableRow(row.label, tuple(entries), _note(row, protocol)))
+        rows.append(TableRow(row.label, tuple(entries), _note(row, protocol, plan.n_train())))
         if protocol == "learned" and measure == "map":
             rows += _published(plan, row)
     runs = f"mean ± standard deviation over {plan.settings.seeds} runs" if plan.settings.seeds > 1 else "one run"
@@ -102,8 +117,8 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
     )
 
 
-def _note(row: Row, protocol: str) -> str:
-    notes = [row.footnote]
+def _note(row: Row, protocol: str, n_train: int) -> str:
+    notes = [row.footnote(n_train)]
     if protocol == "learned" and "learned" not in METHODS[row.method].info.protocols:
         notes.append(_HASHED_ALONE)
     return "; ".join(filter(None, notes))

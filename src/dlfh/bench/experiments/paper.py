@@ -24,4 +24,4 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     return [section for part in _PARTS for section in part.sections(plan, results)]
 
 
-PAPER = Experiment("paper", "All of these, in one report", _cells, _sections)
+PAPER = Experiment("paper", "The paper's experiments", _cells, _sections)

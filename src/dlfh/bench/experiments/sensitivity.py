@@ -62,7 +62,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
                 tuple(panels),
             )
         )
-    notes = tuple(f"{row.label}: {row.footnote}." for row in _rows(plan) if row.footnote)
+    notes = tuple(f"{row.label}: {note}." for row in _rows(plan) if (note := row.footnote(plan.n_train())))
     words = (f"Means over {plan.settings.seeds} runs; everything else as in the tables above.", *notes)
     return [Section("sensitivity", "Sensitivity", words, tuple(figures))]
 
