@@ -32,7 +32,7 @@ class Parts:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set as a run uses it: float32 features, CSR indicator labels.
+    """A data set as a run uses it: floating-point features, CSR indicator labels.
 
     Attributes
     ----------
@@ -158,11 +158,13 @@ class Source:
 
 
 def _plain(matrix: Any) -> Any:
+    """Return features as floating-point numbers, of the precision that they have."""
+    dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float32
     if sp.issparse(matrix):
-        plain = sp.csr_array(matrix, dtype=np.float32)
+        plain = sp.csr_array(matrix, dtype=dtype)
         plain.sum_duplicates()
         return plain
-    return np.ascontiguousarray(matrix, np.float32)
+    return np.ascontiguousarray(matrix, dtype)
 
 
 def _indicators(labels: list[Any]) -> list[sp.csr_array]:

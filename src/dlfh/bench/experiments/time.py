@@ -23,8 +23,9 @@ def sizes(plan: Plan) -> list[int]:
     most = plan.n_train()
     if plan.settings.time.sizes:
         return sorted({min(size, most) for size in plan.settings.time.sizes})
-    of_paper = [size for size in _PAPER_SIZES if size < most]
-    return [*of_paper, most] if len(of_paper) > 1 else [most // 4, most // 2, most]
+    if most < 2 * _PAPER_SIZES[0]:
+        return [most // 4, most // 2, most]
+    return [*(size for size in _PAPER_SIZES if size < most), most]
 
 
 def _cell(plan: Plan, row: Row, size: int) -> Cell:
