@@ -123,6 +123,8 @@ class Figure:
             longest = max(map(len, handles), default=1)
             n_legend = max(1, min(4, len(handles), 58 * n_columns // (longest + 8)))
             canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
+            canvas.draw_without_rendering()
+            canvas.set_layout_engine("none")  # one layout for both files
             drawn = {}
             for form, undated in (("svg", {"Date": None}), ("png", {"Software": None})):
                 out = io.BytesIO()
@@ -145,8 +147,8 @@ def _draw_panel(panel: Panel, axis: Any) -> None:
     axis.set_xlabel(panel.x_label)
     axis.set_ylabel(panel.y_label)
     if panel.log_x:
-        from matplotlib.ticker import LogLocator, NullFormatter
+        from matplotlib.ticker import LogLocator, NullLocator
 
         axis.set_xscale("log")
         axis.xaxis.set_major_locator(LogLocator(10))
-        axis.xaxis.set_minor_formatter(NullFormatter())
+        axis.xaxis.set_minor_locator(NullLocator())
