@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
-from dlfh import DLFH
+from dlfh import DLFH, datasets
 from dlfh._parallel import Workers
-from dlfh.datasets import Paired
+from dlfh.datasets import Paired, read_arrays
 from dlfh.hashing import FitContext, LinearRidge, Targets
 from dlfh.metrics import mean_average_precision
 from report import fill
@@ -34,31 +33,19 @@ Split = tuple[Paired, Paired]
 
 
 def load_wiki(folder: Path) -> Split:
-    file = scipy.io.loadmat(folder / "wiki.mat")
-    return tuple(
-        Paired({"image": file[f"I_{part}"], "text": file[f"T_{part}"]}, file[f"L_{part}"].ravel())
-        for part in ("tr", "te")
-    )
-
-
-def stored_sparse(file: Any, name: str) -> sp.csr_array:
-    """Return a sparse matrix that is stored as its parts."""
-    parts = (file[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    return sp.csr_array(tuple(parts), shape=file[f"{name}_shape"])
+    split = datasets.load_wiki(folder / "wiki.mat")
+    return split.train, split.queries
 
 
 def load_iapr(folder: Path, n_labels: int | None = None, image: str = "image") -> Split:
-    file = np.load(folder / "iapr_tc12.npz")
-    labels = stored_sparse(file, "labels")
-    is_test = file["is_test"]
+    file = read_arrays(folder / "iapr_tc12.npz")
+    labels, is_test = file["labels"], file["is_test"]
     keep = np.ones(len(is_test), bool)
     if n_labels is not None:
         frequent = np.argsort(-np.asarray(labels.sum(axis=0)).ravel(), kind="stable")[:n_labels]
         labels = sp.csr_array(labels[:, np.sort(frequent)])
         keep = np.diff(labels.indptr) > 0
-    data = Paired(
-        {"image": file[image].astype(np.float32), "text": stored_sparse(file, "english").astype(np.float32)}, labels
-    )
+    data = Paired({"image": file[image].astype(np.float32), "text": file["english"].astype(np.float32)}, labels)
     return data.take(np.flatnonzero(~is_test & keep)), data.take(np.flatnonzero(is_test & keep))
 
 

@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from defaults_study import stored_sparse
 from dlfh import DLFH
-from dlfh.datasets import Paired
+from dlfh.datasets import Paired, read_arrays
 from dlfh.metrics import mean_average_precision
 from report import fill, machine
 
@@ -28,9 +27,9 @@ NAMES = ("image", "english", "german")
 
 
 def load(folder: Path) -> tuple[Paired, Paired]:
-    file = np.load(folder / "iapr_tc12.npz")
-    texts = {name: stored_sparse(file, name).astype(np.float32) for name in ("english", "german")}
-    data = Paired({"image": file["image"].astype(np.float32), **texts}, stored_sparse(file, "labels"))
+    file = read_arrays(folder / "iapr_tc12.npz")
+    modalities = {name: file[name].astype(np.float32) for name in NAMES}
+    data = Paired(modalities, file["labels"])
     is_test = file["is_test"]
     return data.take(np.flatnonzero(~is_test)), data.take(np.flatnonzero(is_test))
 

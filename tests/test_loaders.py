@@ -134,7 +134,7 @@ def test_a_database_of_its_own_and_features_of_a_network_are_found(tmp_path: Pat
     network = {"VTest": np.random.default_rng(1).random((N_QUERIES, 7)), "VDatabase": np.eye(N_DATABASE, 7)}
     FORMATS[ending](tmp_path / f"b{ending}", variables(expected) | network)
     split = load_wiki(tmp_path / f"b{ending}", modalities={"image": "cnn", "text": "text"})
-    np.testing.assert_array_equal(split.queries.modalities["image"], network["VTest"])
+    np.testing.assert_array_equal(dense(split.queries.modalities["image"]), network["VTest"])
     assert "modality 'image' has 7 features, and Wiki as published 128" in split.notes
 
 
@@ -175,7 +175,11 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         both(swap("XTest", "YTest"), swap("XDatabase", "YDatabase")),
         "XDatabase and YDatabase are swapped: they have 10 and 128 features, and Wiki has 128 of the image and 10 of",
     ),
-    "modalities swapped in the queries": (swap("XTest", "YTest"), "XTest and YTest are swapped"),
+    "modalities swapped in the queries": (swap("XTest", "YTest"), "XTest and YTest are swapped: they have 10 and 128"),
+    "other features, swapped in the queries": (
+        both(put("XTest", lambda X: X[:, :30]), put("XDatabase", lambda X: X[:, :30]), swap("XTest", "YTest")),
+        "XDatabase and YDatabase have 30 and 10 features, but XTest and YTest have 10 and 30 features: one of",
+    ),
     "queries and database swapped": (
         both(*(swap(a, b) for a, b in zip(*NAMES["X, Y"].values(), strict=True))),
         "XTest has 30 rows and XDatabase only 6: queries and database are swapped",
@@ -274,6 +278,21 @@ def test_queries_in_the_database_can_be_dropped_from_it(leaking: Path) -> None:
     assert split.database is split.train
     assert len(split.queries) == N_QUERIES
     assert any(note.endswith("; left out") for note in split.notes)
+
+
+def test_leaks_into_a_database_of_its_own_are_found_apart(tmp_path: Path) -> None:
+    expected = original()
+    whole = variables(expected, "I, T") | {
+        "I_db": np.concatenate([expected.train.modalities["image"], expected.queries.modalities["image"][:2]]),
+        "T_db": np.concatenate([expected.train.modalities["text"], expected.queries.modalities["text"][:2]]),
+        "L_db": np.concatenate([expected.train.labels, expected.queries.labels[:2]]),
+    }
+    scipy.io.savemat(tmp_path / "wiki.mat", whole)
+    with pytest.raises(InputError, match="2 queries are in the database set as well"):
+        load_wiki(tmp_path / "wiki.mat", on_leak="error")
+    split = load_wiki(tmp_path / "wiki.mat", on_leak="drop")
+    same_points(split.database, expected.train)
+    same_points(split.train, expected.train)
 
 
 @given(seeds, st.booleans(), st.booleans())

@@ -21,9 +21,10 @@ def check_features(parts: dict[str, Part], description: Description) -> None:
         for variable in part.features.values():
             _check_matrix(variable)
         _check_rows([*part.features.values(), part.labels])
-    _check_widths(list(parts.values()))
     for part in parts.values():
         _check_modalities(part, description)
+    _check_widths(list(parts.values()))
+    for part in parts.values():
         for variable in part.features.values():
             _check_finite(variable)
 
@@ -70,15 +71,19 @@ def _check_widths(parts: list[Part]) -> None:
             if variable.array.shape[1] != part.features[name].array.shape[1]
         ]
         ours, theirs = ([pair[side] for pair in differing] for side in (0, 1))
-        if len(differing) > 1 and _widths(ours) == _widths(theirs):
-            either, other = (" and ".join(sorted(variable.name for variable in side)) for side in (ours, theirs))
-            raise InputError(f"{either} or {other} are swapped: one's features are as many as the other's")
+        if len(differing) > 1 and sorted(_widths(ours)) == sorted(_widths(theirs)):
+            raise InputError(f"{_with_widths(ours)}, but {_with_widths(theirs)}: one of the pairs is swapped")
         for a, b in differing:
             raise InputError(f"{a.name} has {a.array.shape[1]} features but {b.name} has {b.array.shape[1]}")
 
 
 def _widths(variables: list[Variable]) -> list[int]:
-    return sorted(variable.array.shape[1] for variable in variables)
+    return [variable.array.shape[1] for variable in variables]
+
+
+def _with_widths(variables: list[Variable]) -> str:
+    names = " and ".join(variable.name for variable in variables)
+    return f"{names} have {' and '.join(map(str, _widths(variables)))} features"
 
 
 def _check_modalities(part: Part, description: Description) -> None:

@@ -13,6 +13,8 @@ from dlfh.errors import InputError
 
 __all__ = ["as_csr", "csr_from_parts", "join_csr_parts", "split_csr"]
 
+# A file by columns may state any number of rows, and each takes memory by rows.
+_PLAUSIBLE_ROWS = 10_000_000
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -40,6 +42,8 @@ def as_csr(name: str, matrix: Any) -> sp.csr_array:
     try:
         if matrix.format in ("csr", "csc"):
             matrix.check_format(full_check=True)  # compiled code trusts them, and what is in a file may be anything
+        if matrix.format != "csr" and matrix.shape[0] > _PLAUSIBLE_ROWS + 1000 * matrix.nnz:
+            raise ValueError(f"{matrix.nnz} entries in {matrix.shape[0]} rows")
         rows = sp.csr_array(matrix)
         rows.check_format(full_check=True)
     except ValueError as error:

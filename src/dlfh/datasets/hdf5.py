@@ -20,6 +20,8 @@ from dlfh.errors import InputError
 
 __all__ = ["read_hdf5"]
 
+# What is never written is not stored, and compression has its limits: beyond them a stated shape is wrong.
+_PLAUSIBLE_BYTES = 2**28
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
 
@@ -68,8 +70,13 @@ class _Reader:
             return np.asarray(dataset.asstr()[()]).astype(str)
         if kind == "cell":
             return self._cells(dataset)
+        if dataset.nbytes > _PLAUSIBLE_BYTES + 5000 * dataset.id.get_storage_size():
+            raise InputError(f"{dataset.name} states shape {dataset.shape} and is all but empty: the file is damaged")
         if dataset.attrs.get("MATLAB_empty", 0):
-            values = np.zeros(tuple(int(size) for size in dataset[()].ravel()), _type_of(kind, np.dtype(np.float64)))
+            shape = tuple(int(size) for size in dataset[()].ravel())
+            if 0 not in shape:
+                raise InputError(f"{dataset.name} is marked as empty and has shape {shape}: the file is damaged")
+            values = np.zeros(shape, _type_of(kind, np.dtype(np.float64)))
         else:
             values = _complex(dataset[()])
             if kind or self.column_major:

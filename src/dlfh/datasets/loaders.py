@@ -127,7 +127,8 @@ def _load(name: str, path: _Path, options: Options) -> Split:
             checks.check_sizes(parts["queries"], parts.get("database", parts["train"]))
         labels = checks.read_labels(parts.values())
         notes = checks.departures(parts, labels, description)
-        points = {part: _points(parts[part], own) for part, own in zip(parts, labels, strict=True)}
+        thin = _thin_modalities(next(iter(parts.values())))
+        points = {part: _points(parts[part], own, thin) for part, own in zip(parts, labels, strict=True)}
         split = _split(points, description, options.get("random_state"), options.get("n_queries"))
         return _treated(replace(split, notes=notes), on_leak)
     except InputError as error:
@@ -150,16 +151,26 @@ def _chosen(parts: dict[str, Part], modalities: Mapping[str, str] | None, descri
     return chosen
 
 
-def _points(part: Part, labels: Any) -> Paired:
-    return Paired(
-        {name: _numbers(variable.array) for name, variable in part.features.items()}, labels, part.label_names
-    )
+def _thin_modalities(part: Part) -> set[str]:
+    """Return the modalities to keep as sparse matrices, in all parts alike."""
+    arrays = {name: variable.array for name, variable in part.features.items()}
+    return {
+        name
+        for name, array in arrays.items()
+        if sp.issparse(array) or np.count_nonzero(array) < _SPARSE_BELOW * array.size
+    }
+
+
+def _points(part: Part, labels: Any, thin: set[str]) -> Paired:
+    modalities = {
+        name: _numbers(sp.csr_array(variable.array) if name in thin else variable.array)
+        for name, variable in part.features.items()
+    }
+    return Paired(modalities, labels, part.label_names)
 
 
 def _numbers(matrix: Any) -> Any:
-    """Return features in floating point, sparse if there is little in them."""
-    if not sp.issparse(matrix) and np.count_nonzero(matrix) < _SPARSE_BELOW * matrix.size:
-        matrix = sp.csr_array(matrix)
+    """Return features in single or double precision."""
     return matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
 
 
@@ -180,27 +191,29 @@ def _split(
 
 def _treated(split: Split, on_leak: str) -> Split:
     """Return the split after leaks were looked for, and say what was found."""
-    for note in split.notes:
-        if "have no label" in note:
-            warnings.warn(f"{split.name}: {note}", DataWarning, stacklevel=4)
-    where = (
-        {"train": split.train} if split.database is split.train else {"train": split.train, "database": split.database}
-    )
-    clean = {}
-    notes = split.notes
-    for part, points in where.items():
-        queries, rows = shared_points(split.queries.modalities, points.modalities)
-        clean[part] = points.take(np.setdiff1d(np.arange(len(points)), rows)) if len(rows) else points
-        if len(rows):
-            shown = ", ".join(
-                f"query {query} = {part} {row}" for query, row in list(zip(queries, rows, strict=True))[:3]
-            )
-            note = f"{len(np.unique(queries))} queries are in the {part} set as well, alike in all modalities: {shown}"
-            if on_leak == "error":
-                raise InputError(f'{note}; on_leak="drop" leaves them out')
-            if on_leak == "warn":
-                warnings.warn(f"{split.name}: {note}", DataWarning, stacklevel=4)
-            notes = (*notes, note + ("; left out" if on_leak == "drop" else ""))
-    if on_leak == "drop":
-        split = replace(split, train=clean["train"], database=clean.get("database", clean["train"]))
-    return replace(split, notes=notes)
+    unlabelled = [note for note in split.notes if "have no label" in note]
+    train, leak = _without_queries(split.train, split.queries, "train")
+    database, other_leak = train, None
+    if split.database is not split.train:
+        database, other_leak = _without_queries(split.database, split.queries, "database")
+    leaks = [note for note in (leak, other_leak) if note is not None]
+    if leaks and on_leak == "error":
+        raise InputError(f'{leaks[0]}; on_leak="drop" leaves them out')
+    if leaks and on_leak == "drop":
+        dropped = tuple(f"{note}; left out" for note in leaks)
+        split, leaks = replace(split, train=train, database=database, notes=(*split.notes, *dropped)), []
+    for note in (*unlabelled, *leaks):
+        warnings.warn(f"{split.name}: {note}", DataWarning, stacklevel=4)
+    return replace(split, notes=(*split.notes, *leaks))
+
+
+def _without_queries(points: Paired, queries: Paired, part: str) -> tuple[Paired, str | None]:
+    """Return the points that are no queries, and a sentence about the others if there are any."""
+    query_rows, rows = shared_points(queries.modalities, points.modalities)
+    if len(rows) == 0:
+        return points, None
+    pairs = list(zip(query_rows.tolist(), rows.tolist(), strict=True))
+    shown = ", ".join(f"query {query} = {part} {row}" for query, row in pairs[:3])
+    number = len(np.unique(query_rows))
+    note = f"{number} queries are in the {part} set as well, alike in all modalities: {shown}"
+    return points.take(np.setdiff1d(np.arange(len(points)), rows)), note

@@ -92,7 +92,7 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     if kind == _SPARSE:
         return name, _sparse(elements, shape, flags, order)
     values = _values(elements, np.dtype(_CLASSES[kind]), flags, order)
-    return name, np.ascontiguousarray(values.reshape(shape[::-1]).T)
+    return name, np.array(values.reshape(shape[::-1]).T, order="C")  # a copy: the rest of the file may go
 
 
 def _numbers(element: _Element, order: str) -> Any:
@@ -103,7 +103,7 @@ def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str) ->
     """Return numbers in the type of their class: files keep them in the smallest type that holds them."""
     if flags & _LOGICAL:
         return _numbers(next(elements), order).astype(bool)
-    values = _numbers(next(elements), order).astype(dtype)
+    values = _numbers(next(elements), order).astype(dtype, copy=False)
     return values + 1j * _numbers(next(elements), order).astype(dtype) if flags & _COMPLEX else values
 
 

@@ -108,7 +108,12 @@ def _array(name: str, column: Any) -> Any:
     if types.is_string(column.type) or types.is_large_string(column.type):
         texts = column.to_pylist()
         return np.array(texts, dtype=object if None in texts else str)
-    return column.to_numpy()
+    return _owned(column.to_numpy())
+
+
+def _owned(values: Any) -> Any:
+    """Return an array that may be written to: pyarrow's share its memory."""
+    return values if values.flags.writeable else values.copy()
 
 
 def _lists(name: str, column: Any) -> tuple[Any, Any]:
@@ -119,5 +124,5 @@ def _lists(name: str, column: Any) -> tuple[Any, Any]:
     lengths = importlib.import_module("pyarrow.compute").list_value_length(column).to_numpy()
     flat = importlib.import_module("pyarrow.compute").list_flatten(column)
     strings = _pyarrow().types.is_string(flat.type) or _pyarrow().types.is_large_string(flat.type)
-    values = np.array(flat.to_pylist(), dtype=str) if strings else flat.to_numpy()
+    values = np.array(flat.to_pylist(), dtype=str) if strings else _owned(flat.to_numpy())
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), values
