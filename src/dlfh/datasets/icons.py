@@ -155,8 +155,10 @@ def _read_icons(file: Path) -> dict[str, _Icon]:
 
 def _joined(terms: list[str]) -> str:
     """Return terms as one text, each but once."""
-    clean = (" ".join(term.split()) for term in terms)
-    return ", ".join({term.casefold(): term for term in clean if term}.values())
+    found: dict[str, str] = {}
+    for term in (" ".join(term.split()) for term in terms):
+        found.setdefault(term.casefold(), term)
+    return ", ".join(term for term in found.values() if term)
 
 
 def _read_categories(file: Path) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ numbers, and comes apart into JSON and arrays, so that a saved model encodes raw
 
 from __future__ import annotations
 
-import functools
+import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -78,7 +78,7 @@ class Featurizer(BaseEstimator, ABC):
         self
         """
         self._check_parameters()
-        self.n_features_ = self._fit(self._collect(items))
+        self.n_features_ = self._fit(self._collect(items), strict=True)
         return self
 
     def transform(self, items: Any) -> Features:
@@ -112,8 +112,22 @@ class Featurizer(BaseEstimator, ABC):
 
     def fit_transform(self, items: Any, y: Any = None) -> Features:
         """Return the vectors of the items that it is fitted to."""
-        collected = self._collect(items)
-        return self.fit(collected).transform(collected)
+        self._check_parameters()
+        return self._fit_transform(self._collect(items), strict=True).features
+
+    def fit_transform_readable(self, items: Any) -> Readable:
+        """Fit to those items that can be read, and return their vectors and what is wrong with the others.
+
+        Parameters
+        ----------
+        items : sequence
+
+        Returns
+        -------
+        Readable
+        """
+        self._check_parameters()
+        return self._fit_transform(self._collect(items), strict=False)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return what `featurizer_from_parts` needs to make this featuriser again.
@@ -163,8 +177,12 @@ class Featurizer(BaseEstimator, ABC):
         check_flag(self.verbose, "verbose")
 
     @abstractmethod
-    def _fit(self, items: Any) -> int:
-        """Learn from items; return the number of features."""
+    def _fit(self, items: Any, strict: bool) -> int:
+        """Learn from items and return the number of features; ``strict`` as for `_transform`."""
+
+    def _fit_transform(self, items: Any, strict: bool) -> Readable:
+        self.n_features_ = self._fit(items, strict)
+        return self._transform(items, strict)
 
     @abstractmethod
     def _transform(self, items: Any, strict: bool) -> Readable:
@@ -210,10 +228,15 @@ def featurizer_from_parts(config: Mapping[str, Any], arrays: Arrays) -> Featuriz
     return Featurizer._kinds[kind].from_parts(config, arrays)
 
 
-def readable(items: Any, read: Callable[[Any, int], Any], strict: bool) -> tuple[list[Any], list[int], dict[int, str]]:
-    """Return what ``read(item, position)`` gives, the positions it gives it for, and why not for the others."""
+def readable(
+    items: Any, read: Callable[[Any, int], Any], strict: bool, first: int = 0
+) -> tuple[list[Any], list[int], dict[int, str]]:
+    """Return what ``read(item, position)`` gives, the positions it gives it for, and why not for the others.
+
+    ``first`` is the position of the first item among all.
+    """
     values, rows, problems = [], [], {}
-    for position, item in enumerate(items):
+    for position, item in enumerate(items, first):
         try:
             values.append(read(item, position))
             rows.append(position)
@@ -241,13 +264,10 @@ def _from_plain(value: Any) -> Any:
     return tuple(map(_from_plain, value)) if isinstance(value, list) else value
 
 
-@functools.cache
 def require(module: str, what: str, extra: str) -> Any:
     """Return an optional module, or say what to install."""
-    import importlib
-
     try:
         return importlib.import_module(module)
     except ImportError:
-        package = {"PIL.Image": "Pillow", "PIL": "Pillow"}.get(module, module)
+        package = {"PIL.Image": "Pillow", "torch": "PyTorch"}.get(module, module)
         raise InputError(f'{what} needs {package}, which is not installed: pip install "dlfh[{extra}]"') from None

@@ -6,20 +6,21 @@ kept up; constants are those of the descriptor's authors.
 
 Speed comes from one fact: only the *magnitude* of a response is used, and shifting a spectrum does not change
 it. Each filter passes a small patch of the spectrum, so that patch alone is transformed back, on a coarser
-grid. The averages differ from those of the full transforms by about 0.3 %.
+grid. The averages differ from those of the full transforms by about 0.3 % on photographs and 1 % on line art.
 """
 
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.fft
 
 from dlfh.errors import InputError
-from dlfh.features.images import ImageFeaturizer, Pixels
+from dlfh.features.images import ImageFeaturizer, Pixels, square
+from dlfh.validation import check_integer
 
 __all__ = ["Gist"]
 
@@ -61,7 +62,6 @@ class Gist(ImageFeaturizer):
     """
 
     kind = "gist"
-    mode = "L"
 
     def __init__(self, *, size: int = 128, n_jobs: int | None = None, verbose: bool = False) -> None:
         self.size = size
@@ -70,13 +70,18 @@ class Gist(ImageFeaturizer):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        check_integer(self.size, "size", 64, 1024)
         if self.size % 64:
             raise InputError(f"size must be a multiple of 64, got {self.size}")
 
     def _width(self) -> int:
         return N_SCALES * N_ORIENTATIONS * N_BLOCKS**2
 
-    def _describe(self, batch: Pixels) -> Singles:
+    def _prepare(self, image: Any) -> Pixels:
+        return square(image, int(self.size), "L")
+
+    def _describe(self, prepared: list[Pixels]) -> Singles:
+        batch = np.stack(prepared)
         size = batch.shape[1]
         padding = size // 4
         spectrum = scipy.fft.fft2(_mirrored(_evened(batch), padding)).reshape(len(batch), -1)

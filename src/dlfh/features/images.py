@@ -10,16 +10,15 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, Readable, readable, require
-from dlfh.validation import check_integer
 
 __all__ = ["ImageFeaturizer", "read_image"]
 
@@ -27,6 +26,9 @@ Pixels = npt.NDArray[np.uint8]
 
 #: Images that one thread describes at a time: enough for wide arrays, few enough to stay in the cache.
 _BLOCK_IMAGES = 8
+
+#: Photographs in JPEG are decoded no larger than this needs, which is several times as fast as in full.
+_LEAST_SIZE = 512
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -57,7 +59,7 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     >>> read_image(np.zeros((2, 3))).shape
     (2, 3, 3)
     """
-    with _quiet_pillow:
+    with quiet_pillow:
         return np.asarray(_open_rgb(source, name))
 
 
@@ -202,24 +204,20 @@ class _QuietPillow:
                 self._filters.__exit__(None, None, None)
 
 
-_quiet_pillow = _QuietPillow()
+quiet_pillow = _QuietPillow()
 
 
 class ImageFeaturizer(Featurizer):
-    """Describes images by their pixels: reads them, makes them square, and calls `_describe` on blocks of them.
+    """Describes images by their pixels.
 
-    Items are whatever `read_image` takes. There is nothing to learn, so any items will do for `fit`, none too.
+    Items are whatever `read_image` takes; each is read once. There is nothing to learn, so any items will do for
+    `fit`, none too. Subclasses say how an image is prepared and how a block of prepared ones is described.
     """
 
-    #: What `_describe` gets: "L" for grey (n, size, size), "RGB" for colour (n, size, size, 3).
-    mode: ClassVar[str]
-
-    size: int
     n_jobs: int | None
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        check_integer(self.size, "size", 16, 4096)
         resolve_n_jobs(self.n_jobs)
 
     @abstractmethod
@@ -227,10 +225,14 @@ class ImageFeaturizer(Featurizer):
         """Return the number of features."""
 
     @abstractmethod
-    def _describe(self, batch: Pixels) -> npt.NDArray[np.float32]:
-        """Return the vectors of square images."""
+    def _prepare(self, image: Any) -> Any:
+        """Return what `_describe` needs of a PIL image in RGB."""
 
-    def _fit(self, items: Any) -> int:
+    @abstractmethod
+    def _describe(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+        """Return the vectors of prepared images."""
+
+    def _fit(self, items: Any, strict: bool) -> int:
         return self._width()
 
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
@@ -238,28 +240,35 @@ class ImageFeaturizer(Featurizer):
             raise ValueError(f"its number of features is {self.n_features_} but should be {self._width()}")
 
     def _transform(self, items: Any, strict: bool) -> Readable:
-        features = np.empty((len(items), self.n_features_), np.float32)
-        with _quiet_pillow, blas_threads(1), Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+        features = np.empty((len(items), self._width()), np.float32)
+        with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             advance = bar.counter(self.kind, len(items))
 
             def describe(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
-                squares, rows, problems = readable(
-                    items[start:stop], lambda item, place: self._square(item, start + place), strict
-                )
-                if squares:
-                    features[[start + row for row in rows]] = self._describe(np.stack(squares))
+                block = items[start:stop]
+                prepared, rows, problems = readable(block, lambda *item: self._prepare(open_item(*item)), strict, start)
+                if rows:
+                    features[rows] = self._describe(prepared)
                 advance(stop - start)
-                return [start + row for row in rows], {start + row: problem for row, problem in problems.items()}
+                return rows, problems
 
             blocks = workers.map_blocks(describe, len(items), _BLOCK_IMAGES)
         kept = np.array([row for rows, _ in blocks for row in rows], np.int64)
         problems = {row: problem for _, found in blocks for row, problem in found.items()}
-        return Readable(features if not problems else features[kept], kept, problems)
+        return Readable(features[kept] if problems else features, kept, problems)
 
-    def _square(self, item: Any, position: int) -> Pixels:
-        name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
-        image = _open_rgb(item, name, least_size=2 * self.size).convert(self.mode)
-        if image.size != (self.size, self.size):
-            # Stretched, not cropped: whatever stands at the sides counts too.
-            image = image.resize((self.size, self.size), 2, reducing_gap=3.0)
-        return np.asarray(image)
+
+def open_item(item: Any, position: int) -> Any:
+    """Return one of many images as PIL has it, in RGB; an error calls it by its path, or else by its position."""
+    name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
+    return _open_rgb(item, name, least_size=_LEAST_SIZE)
+
+
+def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:
+    """Return a PIL image stretched to a square: whatever stands at the sides counts too."""
+    image = image.convert(mode)
+    if image.size != (size, size):
+        from PIL import Image
+
+        image = image.resize((size, size), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    return np.asarray(image)

@@ -121,10 +121,10 @@ class BagOfWords(Featurizer):
         check_flag(self.strip_accents, "strip_accents")
         self._stop_words()
 
-    def _fit(self, items: Any) -> int:
+    def _fit(self, items: Any, strict: bool) -> int:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        texts, _, _ = readable(items, _text, strict=True)
+        texts, _, _ = readable(items, check_text, strict)
         vectorizer = CountVectorizer(analyzer=self._analysis(), dtype=np.float32)
         try:
             with progress(self.verbose) as bar:
@@ -143,7 +143,7 @@ class BagOfWords(Featurizer):
     def _transform(self, items: Any, strict: bool) -> Readable:
         from sklearn.feature_extraction.text import CountVectorizer
 
-        texts, rows, problems = readable(items, _text, strict)
+        texts, rows, problems = readable(items, check_text, strict)
         columns = {word: column for column, word in enumerate(self.vocabulary_)}
         vectorizer = CountVectorizer(analyzer=self._analysis(), vocabulary=columns, dtype=np.float32)
         with progress(self.verbose) as bar:
@@ -184,9 +184,10 @@ class BagOfWords(Featurizer):
             from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
             return frozenset(ENGLISH_STOP_WORDS)
-        if isinstance(self.stop_words, str) or not all(isinstance(word, str) for word in self.stop_words):
+        words: Any = self.stop_words
+        if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
-        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in self.stop_words)
+        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
@@ -202,7 +203,8 @@ class BagOfWords(Featurizer):
         self.vocabulary_, self.idf_ = words, idf
 
 
-def _text(item: Any, position: int) -> str:
+def check_text(item: Any, position: int) -> str:
+    """Return an item that must be a string."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
     return item

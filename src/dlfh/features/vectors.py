@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, Readable
 from dlfh.validation import Features, check_features, raise_if_not_finite
 
@@ -42,13 +41,11 @@ class Vectors(Featurizer):
     def _collect(self, items: Any) -> Any:
         return items if sp.issparse(items) or isinstance(items, np.ndarray) else super()._collect(items)
 
-    def _fit(self, items: Any) -> int:
+    def _fit(self, items: Any, strict: bool) -> int:
         return int(check_features(items, "vectors").shape[1])
 
     def _transform(self, items: Any, strict: bool) -> Readable:
-        matrix = check_features(items, "vectors")
-        if matrix.shape[1] != self.n_features_:
-            raise InputError(f"the vectors have {matrix.shape[1]} numbers each but {self.n_features_} are expected")
+        matrix = check_features(items, "vectors", self.n_features_)
         bad = _rows_with_holes(matrix)
         if strict and len(bad):
             raise_if_not_finite(matrix, "vectors")
