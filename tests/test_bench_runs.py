@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dlfh.bench.cache import Cache
+from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell, Deal
 from dlfh.bench.commands import bench
 from dlfh.bench.data import Source
@@ -29,6 +29,7 @@ from dlfh.bench.report import write_report
 from dlfh.bench.runner import Limits, Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
+from dlfh.bench.worker import compute
 from dlfh.errors import InputError
 
 SETTINGS = """
@@ -162,6 +163,12 @@ def test_a_cell_that_is_over_its_limits_is_stopped_and_says_so(
     # The same limits would stop it again: it is not tried.
     assert Runner(Cache(tmp_path), limits).run(source, [cell])[cell].failure == sentence
     assert len(events(tmp_path, "computed")) == 1
+
+
+def test_a_method_that_refuses_for_want_of_memory_is_tried_again_with_more(source: Source) -> None:
+    refused = compute(replace(a_cell(source), method="MLBE").plain(), source, threads=1, memory=1000)
+    assert refused["failure"].startswith("MLBE on 182 points needs 0.0 GiB for their similarities")
+    assert Result({}, {}, **refused).may_succeed_with({"gigabytes": 8, "minutes": 60})
 
 
 def test_more_points_are_not_tried_where_fewer_took_too_long(source: Source, tmp_path: Path) -> None:

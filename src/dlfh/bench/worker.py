@@ -26,6 +26,7 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
     from dlfh.bench.cells import Cell
     from dlfh.bench.measure import retrieval, training_time
     from dlfh.errors import DLFHError
+    from dlfh.methods import METHODS
 
     cell = Cell.from_plain(request)
     measure = retrieval if cell.kind == "retrieval" else training_time
@@ -33,7 +34,9 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
     try:
         values, times = measure(cell, source.deal(cell.deal), threads, memory)
     except DLFHError as error:
-        return {"failure": str(error)}
+        # A method that knows what memory it needs may have refused for want of it: more of it is worth a try.
+        knows = "memory" in METHODS[cell.method]().get_params(deep=False)
+        return {"failure": str(error), "limit": {"gigabytes": memory / 1e9} if knows else None}
     except MemoryError:
         return {"failure": "ran out of memory"}
     except Exception as error:  # one broken cell must not end the run; its sentence is in the tables
