@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import functools
+import importlib.util
 import io
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dlfh.errors import InputError
 
-__all__ = ["Figure", "Line", "Panel"]
+__all__ = ["Figure", "Line", "Panel", "check_can_draw"]
 
 #: A palette that people with any colour vision tell apart (Okabe and Ito), without the yellow that paper swallows.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
@@ -89,11 +90,9 @@ class Figure:
 
     @functools.cached_property
     def _drawn(self) -> dict[str, bytes]:
-        try:
-            import matplotlib
-            from matplotlib.figure import Figure as Canvas
-        except ImportError:
-            raise InputError('figures need Matplotlib, which is not installed: pip install "dlfh[bench]"') from None
+        import matplotlib
+        from matplotlib.figure import Figure as Canvas
+
         options: Any = {
             "svg.hashsalt": self.key,  # identifiers that do not change from run to run
             "svg.fonttype": "path",
@@ -131,6 +130,12 @@ class Figure:
                 canvas.savefig(out, format=form, dpi=160, metadata=undated)
                 drawn[form] = out.getvalue()
             return drawn
+
+
+def check_can_draw() -> None:
+    """Raise InputError unless there is Matplotlib: better before hours of computing than after."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise InputError('figures need Matplotlib, which is not installed: pip install "dlfh[plots]"')
 
 
 def _draw_panel(panel: Panel, axis: Any) -> None:

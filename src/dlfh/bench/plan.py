@@ -89,9 +89,10 @@ class Section:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Which cells an experiment needs, and what it makes of their results."""
+    """Which cells an experiment needs, what it makes of their results, and whether it draws figures."""
 
     name: str
     title: str
     cells: Callable[[Plan], list[Cell]]
     sections: Callable[[Plan, Results], list[Section]]
+    draws: bool = True

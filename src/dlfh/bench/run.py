@@ -7,6 +7,7 @@ from pathlib import Path
 from dlfh.bench.cache import Cache
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.figures import check_can_draw
 from dlfh.bench.plan import Plan, Section
 from dlfh.bench.report import write_report
 from dlfh.bench.runner import Limits, Runner
@@ -44,6 +45,8 @@ def run_experiment(
     plan = Plan(source, settings)
     limits, cells = limits_of(settings), experiment.cells(plan)
     limits.n_workers()  # what is wrong is said before there is a folder
+    if experiment.draws:
+        check_can_draw()
     results = Runner(Cache(folder), limits, show=show, retry=retry).run(source, cells)
     return write_report(folder, experiment, plan, results)
 

@@ -135,4 +135,4 @@ def _published(plan: Plan, row: Row) -> Iterator[TableRow]:
         yield TableRow(row.label, tuple(entries), published=True)
 
 
-MAP = Experiment("map", "Accuracy by method, code length, direction and protocol", _cells, _sections)
+MAP = Experiment("map", "Accuracy by method, code length, direction and protocol", _cells, _sections, draws=False)

@@ -86,4 +86,4 @@ def _memory(plan: Plan, results: Results) -> Table:
     )
 
 
-TIME = Experiment("time", "Training time by method and number of points", _cells, _sections)
+TIME = Experiment("time", "Training time by method and number of points", _cells, _sections, draws=False)
