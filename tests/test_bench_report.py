@@ -344,7 +344,7 @@ def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path) -> None
     printed = CliRunner().invoke(app(), command).stdout
     settings = Settings.from_plain(tomllib.loads(printed))
     assert (settings.bits, settings.seeds, settings.row("SCM").parameters) == ((16, 24), 7, {"ridge": 0.5})
-    assert settings.row("CRH").parameters["n_pairs"] == 1000  # as is usual for the icons
+    assert settings.row("CRH").parameters["n_pairs"] == 500  # as is usual for the icons
 
 
 def test_every_command_shows_an_example_in_its_help() -> None:

@@ -72,6 +72,10 @@ def events(folder: Path, kind: str) -> list[str]:
     return [event["key"] for event in map(json.loads, lines) if event["event"] == kind]
 
 
+def results(folder: Path) -> set[str]:
+    return {path.stem for path in (folder / "cells").glob("*.json")}
+
+
 def wait_for(process: subprocess.Popen[str], folder: Path, n_computed: int) -> None:
     while process.poll() is None and len(events(folder, "computed")) < n_computed:
         time.sleep(0.01)
@@ -108,7 +112,7 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Pat
     time.sleep(chance.random() / 10)
     os.killpg(second.pid, signal.SIGKILL)
     second.communicate()
-    done_before = events(killed, "computed")
+    done_before, started_before = results(killed), len(events(killed, "started"))
     assert 1 <= len(done_before) < N_CELLS
 
     third = start(killed, settings, jobs=2)
@@ -119,10 +123,10 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Pat
 
     # The same report, from two processes as from one; nothing is computed twice, nothing lost.
     assert files(killed) == files(whole)
-    computed = Counter(events(killed, "computed"))
-    assert len(computed) == N_CELLS
-    assert set(computed.values()) == {1}
-    assert set(computed) == {path.stem for path in (killed / "cells").glob("*.json")}
+    assert results(killed) == results(whole) == set(events(whole, "started"))
+    assert len(results(killed)) == N_CELLS
+    assert set(events(killed, "started")[started_before:]) == results(killed) - done_before
+    assert max(Counter(events(killed, "computed")).values()) == 1
     assert len(events(killed, "started")) <= N_CELLS + 2 * 2  # what each stop interrupted
     assert len(events(whole, "started")) == N_CELLS
     assert not list(killed.rglob(".saving-*"))

@@ -40,7 +40,7 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
 
 #: What differs from these for a data set: the icons are for a quick look; Wiki has few features, so CRH is quick.
 USUAL: dict[str, dict[str, Any]] = {
-    "icons": {"seeds": 2, "parameters": {"CRH": {"n_pairs": 1000, "n_restarts": 1, "max_iter": 3}}},
+    "icons": {"seeds": 2, "parameters": {"CRH": {"n_pairs": 500, "n_restarts": 1, "max_iter": 2}}},
     "wiki": {"parameters": {"CRH": {}}},
 }
 
