@@ -1,0 +1,111 @@
+"""Results on disk: one JSON file per cell, whole or not there at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlfh.bench.cells import Cell
+from dlfh.errors import InputError
+from dlfh.persistence import replace_file
+
+try:
+    import fcntl
+except ImportError:  # Windows: one run in a folder at a time is the user's to see to
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Cache", "Result"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a cell.
+
+    Attributes
+    ----------
+    values : dict
+        Numbers that the settings decide: the same in every run.
+    times : dict
+        Seconds and bytes, which differ from run to run.
+    failure : str or None
+        Why there are no values, in one sentence.
+    limit : dict
+        For a cell that was stopped: the limit it ran into, ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
+    machine : dict
+        Where it was computed.
+    """
+
+    values: dict[str, Any]
+    times: dict[str, Any]
+    failure: str | None = None
+    limit: dict[str, float] | None = None
+    machine: dict[str, Any] | None = None
+
+    def may_succeed_with(self, limits: dict[str, float]) -> bool:
+        """Return whether the cell was stopped by a limit that is wider now."""
+        return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
+
+
+class Cache:
+    """The results in a run's folder, and a log of every computation.
+
+    Parameters
+    ----------
+    folder : path
+        Made if it is not there.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder} is a file; a run needs a folder")
+        self.cells = self.folder / "cells"
+        try:
+            self.cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the folder {self.cells}: {error.strerror}") from None
+        self.log_file = self.folder / "log.jsonl"
+
+    def get(self, cell: Cell) -> Result | None:
+        """Return the result of a cell, or None if it has not been computed."""
+        try:
+            text = (self.cells / f"{cell.key}.json").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        try:
+            document = json.loads(text)
+            return Result(**{name: document[name] for name in Result.__dataclass_fields__})
+        except (json.JSONDecodeError, KeyError, TypeError):
+            return None  # not written by a run; computing it again replaces it
+
+    def put(self, cell: Cell, result: Result) -> None:
+        """Keep the result of a cell."""
+        document = {"cell": cell.plain(), **result.__dict__}
+        text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
+        replace_file(self.cells / f"{cell.key}.json", text.encode())
+        self.log("computed", cell)
+
+    def log(self, event: str, cell: Cell) -> None:
+        """Add a line to the log of computations."""
+        line = {"event": event, "key": cell.key, "pid": os.getpid(), "at": round(time.time(), 3)}
+        with open(self.log_file, "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Let one run at a time compute in this folder."""
+        with open(self.folder / ".running", "a") as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except OSError:
+                    raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out") from None
+            for stale in self.cells.glob(".saving-*"):
+                stale.unlink(missing_ok=True)
+            yield  # closing the file releases the lock

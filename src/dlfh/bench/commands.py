@@ -1,0 +1,269 @@
+"""``dlfh bench`` and ``dlfh tune``: the experiments as commands.
+
+Everything heavy is imported when a command runs, so that help is there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from dlfh.bench.data import Source
+    from dlfh.bench.settings import Settings
+
+__all__ = ["bench", "tune"]
+
+bench = typer.Typer(
+    no_args_is_help=True,
+    help="Run the paper's experiments; a run that was stopped goes on where it was.",
+    rich_markup_mode="markdown",
+)
+
+Data = Annotated[
+    str,
+    typer.Argument(
+        help="icons; wiki, iapr-tc12, mirflickr-25k or nus-wide, with --data; generated:nus-wide and the like; "
+        "or a file.",
+        show_default=False,
+    ),
+]
+File = Annotated[Path | None, typer.Option("--data", help="The file of a data set that is given by name.")]
+Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="bench-DATA")]
+SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file; flags win over it.")]
+Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.", show_default="all methods")]
+Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
+Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.", show_default="5; for icons 2")]
+Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed and unseen, comma-separated.")]
+At = Annotated[int | None, typer.Option(help="The k of MAP@k and precision@k.", show_default="50")]
+Queries = Annotated[int | None, typer.Option(help="Number of queries, for data that has none of its own.")]
+HeldOut = Annotated[float | None, typer.Option(help="Share of the training points to hold out as unseen database.")]
+Points = Annotated[int | None, typer.Option(help="How many points to generate.")]
+Jobs = Annotated[int | None, typer.Option(help="Worker processes.", show_default="as many as there are cores")]
+Threads = Annotated[int | None, typer.Option(help="Threads of each worker.", show_default="1")]
+Memory = Annotated[float | None, typer.Option("--memory-gb", help="Memory of one cell.", show_default="8")]
+Minutes = Annotated[float | None, typer.Option("--cell-minutes", help="Time of one cell.", show_default="60")]
+Retry = Annotated[bool, typer.Option("--retry-failed", help="Compute again what failed before.")]
+Print = Annotated[bool, typer.Option("--print-settings", help="Print the settings as TOML, and stop.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no tables.")]
+
+_HELP = {
+    "map": "Accuracy of methods by code length, direction and protocol: the paper's first table.",
+    "time": "Training time by method and number of points: the paper's second table.",
+    "convergence": "Objective and MAP by iteration, full and stochastic: the paper's first figure.",
+    "sensitivity": "MAP against λ and against m: the paper's second figure.",
+    "curves": "Precision-recall and top-N precision curves.",
+    "paper": "All of these in one self-contained HTML report, with CSV, LaTeX, SVG and PNG files.",
+}
+_EXAMPLES = {
+    "map": "dlfh bench map icons --methods DLFH,CCAITQ,SCM --bits 16,32",
+    "time": "dlfh bench time generated:nus-wide --points 20000 --cell-minutes 5",
+    "convergence": "dlfh bench convergence wiki --data wiki.mat",
+    "sensitivity": "dlfh bench sensitivity iapr-tc12 --data iapr_tc12.npz --seeds 3",
+    "curves": "dlfh bench curves my-data.npz --bits 64",
+    "paper": "dlfh bench paper icons",
+}
+
+
+def _experiment(name: str) -> Callable[..., None]:
+    def run(
+        data: Data,
+        file: File = None,
+        out: Out = None,
+        settings: SettingsFile = None,
+        methods: Methods = None,
+        bits: Bits = None,
+        seeds: Seeds = None,
+        protocols: Protocols = None,
+        at: At = None,
+        queries: Queries = None,
+        held_out: HeldOut = None,
+        points: Points = None,
+        jobs: Jobs = None,
+        threads: Threads = None,
+        memory_gb: Memory = None,
+        cell_minutes: Minutes = None,
+        retry_failed: Retry = False,
+        print_settings: Print = False,
+        quiet: Quiet = False,
+    ) -> None:
+        with _one_sentence():
+            flags = {
+                "methods": _words(methods),
+                "bits": _numbers(bits, "--bits"),
+                "seeds": seeds,
+                "protocols": _words(protocols),
+                "at": at,
+                "queries": queries,
+                "held_out": held_out,
+                "jobs": jobs,
+                "threads": threads,
+                "memory_gb": memory_gb,
+                "cell_minutes": cell_minutes,
+            }
+            chosen = _settings(data, settings, flags)
+            if print_settings:
+                typer.echo(chosen.to_toml(), nl=False)
+                return
+            _run(name, _load(data, file, points), chosen, out or _folder(data), retry_failed, quiet)
+
+    return run
+
+
+for _name, _help in _HELP.items():
+    _text = f"{_help}\n\nExample: `{_EXAMPLES[_name]}`"
+    bench.command(_name, help=_text)(_experiment(_name))
+
+
+def tune(
+    method: Annotated[str, typer.Argument(help="A method, such as DLFH.", show_default=False)],
+    data: Data,
+    grid: Annotated[
+        list[str] | None, typer.Option("--grid", "-g", help="Values to try: NAME=VALUE,VALUE,...; may be repeated.")
+    ] = None,
+    file: File = None,
+    out: Out = None,
+    settings: SettingsFile = None,
+    bits: Annotated[int, typer.Option(help="Code length.")] = 32,
+    seeds: Annotated[int | None, typer.Option(help="Runs of each candidate, each on its own validation points.")] = 3,
+    protocol: Annotated[str, typer.Option(help="By whose MAP to choose: learned, hashed or unseen.")] = "hashed",
+    validation: Annotated[float, typer.Option(help="Share of the training points to validate on.")] = 0.2,
+    halving: Annotated[
+        str | None, typer.Option(help="Successive halving by max_iter, size or seeds; a plain grid by default.")
+    ] = None,
+    queries: Queries = None,
+    points: Points = None,
+    jobs: Jobs = None,
+    threads: Threads = None,
+    memory_gb: Memory = None,
+    cell_minutes: Minutes = None,
+    write: Annotated[
+        Path | None,
+        typer.Option(help="Where the best setting goes.", show_default="tuned-METHOD.toml in the run's folder"),
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the parameters of a method by MAP on a part of the training set; the queries are never looked at.
+
+    Example: `dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100`
+    """
+    with _one_sentence():
+        from dlfh.bench.cache import Cache
+        from dlfh.bench.plan import Plan
+        from dlfh.bench.run import limits_of
+        from dlfh.bench.runner import Runner
+        from dlfh.bench.settings import PROTOCOLS
+        from dlfh.bench.tune import Search, parse_grid
+        from dlfh.persistence import replace_file
+        from dlfh.validation import check_choice
+
+        if halving is not None:
+            check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
+        check_choice(protocol, "--protocol", PROTOCOLS)
+        flags = {
+            "methods": (method,),
+            "bits": (bits,),
+            "seeds": seeds,
+            "resplit": False,
+            "queries": queries,
+            "jobs": jobs,
+            "threads": threads,
+            "memory_gb": memory_gb,
+            "cell_minutes": cell_minutes,
+        }
+        chosen = _settings(data, settings, flags)
+        values = parse_grid(grid or [])
+        if not values:
+            _fail("there is nothing to choose from: give at least one --grid NAME=VALUE,VALUE")
+        chosen.with_parameters(method, {name: each[0] for name, each in values.items()})
+        source = _load(data, file, points)
+        folder = out or _folder(data)
+        target = write or folder / f"tuned-{method.replace(' ', '-')}.toml"
+        if not target.parent.is_dir() and write is not None:
+            _fail(f"cannot write {target}: there is no folder {target.parent}")
+        search = Search(Plan(source, chosen), method, values, bits, protocol, validation, halving)  # type: ignore[arg-type]
+        trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
+        best = search.to_toml(trials[0])
+        replace_file(target, best.encode())
+        if not quiet:
+            typer.echo(search.table(trials).to_text())
+        typer.echo(f"best: {trials[0].label}")
+        typer.echo(f"settings for dlfh bench --settings: {target}")
+
+
+def _run(name: str, source: Source, settings: Settings, folder: Path, retry: bool, quiet: bool) -> None:
+    from dlfh.bench.run import run_experiment
+    from dlfh.bench.tables import Table
+
+    sections = run_experiment(name, source, settings, folder, show=not quiet, retry=retry)
+    if not quiet:
+        for section in sections:
+            tables = [block for block in section.blocks if isinstance(block, Table)]
+            if tables and section.key != "seconds":
+                typer.echo(tables[0].to_text())
+    typer.echo(f"report: {folder / name}.html")
+
+
+def _settings(data: str, file: Path | None, flags: dict[str, Any]) -> Settings:
+    from dlfh.bench.settings import Settings
+
+    usual = Settings.usual(data)
+    return (usual if file is None else Settings.read(file, usual)).changed(**flags)
+
+
+def _load(data: str, file: Path | None, points: int | None) -> Source:
+    from dlfh.bench.sources import load_source
+
+    return load_source(data, file, n_points=points)
+
+
+def _folder(data: str) -> Path:
+    return Path(f"bench-{Path(data).stem.replace(':', '-')}")
+
+
+def _words(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _numbers(text: str | None, flag: str) -> tuple[int, ...] | None:
+    words = _words(text)
+    if words is None:
+        return None
+    if not all(word.isdecimal() for word in words):
+        _fail(f"{flag} must be whole numbers with commas between them, such as 16,32, got {text!r}")
+    return tuple(map(int, words))
+
+
+def _fail(sentence: str) -> None:
+    from dlfh.errors import InputError
+
+    raise InputError(sentence)
+
+
+@contextmanager
+def _one_sentence() -> Iterator[None]:
+    """Say what is wrong in one sentence, and end with status 2; warnings are sentences, too."""
+    import warnings
+
+    from dlfh.errors import DLFHError
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"warning: {message}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        try:
+            yield
+        except DLFHError as error:
+            typer.echo(f"error: {error}", err=True)
+            raise typer.Exit(2) from None
+        except KeyboardInterrupt:
+            typer.echo("stopped: run the same command again to go on", err=True)
+            raise typer.Exit(130) from None
+        except OSError as error:
+            typer.echo(f"error: {error.filename or 'a file'} cannot be read or written: {error.strerror}", err=True)
+            raise typer.Exit(2) from None

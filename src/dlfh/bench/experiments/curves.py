@@ -1,0 +1,80 @@
+"""Precision-recall and top-N precision curves, from the cells of the table of MAP."""
+
+from __future__ import annotations
+
+from dlfh.bench.cells import Cell
+from dlfh.bench.experiments.map import scores
+from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.runner import Results
+from dlfh.bench.settings import Row
+
+__all__ = ["CURVES"]
+
+
+def _bits(plan: Plan) -> int:
+    return plan.settings.curves.bits or max(plan.settings.bits)
+
+
+def _cells(plan: Plan) -> list[Cell]:
+    return [plan.cell(row, _bits(plan), seed) for row in plan.settings.rows() for seed in plan.seeds(row)]
+
+
+def _sections(plan: Plan, results: Results) -> list[Section]:
+    figures = [_figure(plan, results, protocol) for protocol in plan.settings.protocols]
+    n_methods = plan.settings.curves.methods
+    words = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
+    if n_methods < len(plan.settings.methods):
+        words.append(f"Figures show the {n_methods} methods of the highest MAP in each protocol.")
+    return [Section("curves", "Precision and recall", tuple(words), tuple(figures))]
+
+
+def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
+    rows = _best(plan, results, protocol)
+    panels = []
+    for direction in plan.directions:
+        curves = {row.label: _curve(plan, results, row, protocol, direction) for row in rows}
+        panels += [
+            Panel(
+                f"{direction}: {title}",
+                x_label,
+                "precision",
+                tuple(
+                    Line(label, curve[x], curve["precision"], plan.settings.methods.index(label), markers=False)
+                    for label, curve in curves.items()
+                ),
+                log_x=x == "ranks",
+            )
+            for title, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks"))
+        ]
+    return Figure(
+        f"curves-{protocol}",
+        f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database",
+        tuple(panels),
+    )
+
+
+def _best(plan: Plan, results: Results, protocol: str) -> list[Row]:
+    """Return the rows of the highest MAP, mean over directions."""
+    totals = []
+    for row in plan.settings.rows():
+        found = [scores(plan, results, row, _bits(plan), protocol, each, "map")[0] for each in plan.directions]
+        values = [value for each in found for value in each if value is not None]
+        if values:
+            totals.append((sum(values) / len(values), row))
+    return [row for _, row in sorted(totals, key=lambda pair: -pair[0])][: plan.settings.curves.methods]
+
+
+def _curve(plan: Plan, results: Results, row: Row, protocol: str, direction: str) -> dict[str, tuple[float, ...]]:
+    found = [
+        result.values["protocols"][protocol][direction]
+        for seed in plan.seeds(row)
+        if protocol in (result := results[plan.cell(row, _bits(plan), seed)]).values.get("protocols", {})
+    ]
+    return {
+        name: tuple(sum(values) / len(found) for values in zip(*(each[name] for each in found), strict=True))
+        for name in ("ranks", "precision", "recall")
+    }
+
+
+CURVES = Experiment("curves", "Precision-recall and top-N precision curves", _cells, _sections)

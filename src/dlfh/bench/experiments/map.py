@@ -1,0 +1,138 @@
+"""The paper's first table: accuracy of methods by code length and direction, in three protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlfh.bench.beside import published_map
+from dlfh.bench.cells import Cell
+from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.published import published
+from dlfh.bench.runner import Results
+from dlfh.bench.settings import Row
+from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+from dlfh.methods import METHODS
+
+__all__ = ["MAP", "PROTOCOL_WORDS", "scores"]
+
+PROTOCOL_WORDS = {
+    "learned": "The database is the training set with the codes that training gave it: the paper's protocol.",
+    "hashed": "The database is the training set, encoded by the hash functions.",
+    "unseen": "The database holds points that training never saw, encoded by the hash functions: what a user's new "
+    "items get.",
+}
+_HASHED_ALONE = "has no codes but those of its hash functions"
+
+
+def _cells(plan: Plan) -> list[Cell]:
+    return [
+        plan.cell(row, bits, seed)
+        for row in plan.settings.rows()
+        for bits in plan.settings.bits
+        for seed in plan.seeds(row)
+    ]
+
+
+def scores(
+    plan: Plan, results: Results, row: Row, bits: int, protocol: str, direction: str, measure: str
+) -> tuple[list[float | None], list[str]]:
+    """Return what the seeds of a row gave, None for what failed, and why it did."""
+    values: list[float | None] = []
+    failures = []
+    for seed in plan.seeds(row):
+        result = results[plan.cell(row, bits, seed)]
+        found = result.values.get("protocols", {}).get(protocol, {}).get(direction)
+        values.append(None if found is None else found[measure])
+        failures.append(result.failure or "")
+    return values, failures
+
+
+def _sections(plan: Plan, results: Results) -> list[Section]:
+    at = plan.settings.at
+    measures = {"map": "MAP", "map_at": f"MAP@{at}", "precision_at": f"Precision@{at}"}
+    sections = []
+    for protocol in plan.settings.protocols:
+        tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
+        paragraphs = [PROTOCOL_WORDS[protocol]]
+        if protocol == "unseen":
+            paragraphs.append(_unseen_words(plan))
+        chance = _chance(plan, results, protocol)
+        if chance is not None:
+            paragraphs.append(f"A random order has a MAP of about {chance:.3f}.")
+        paragraphs += _leaders(plan, results, protocol)
+        sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tuple(tables)))
+    return sections
+
+
+def _unseen_words(plan: Plan) -> str:
+    if "unseen" in plan.source.parts:
+        return "They came with the data."
+    if plan.settings.held_out:
+        return f"They are {plan.settings.held_out:.0%} of the training points, held out of training in all tables here."
+    return "Queries are dealt into two halves, each of which is the other's database."
+
+
+def _chance(plan: Plan, results: Results, protocol: str) -> float | None:
+    for _, result in results.items():
+        found = result.values.get("protocols", {}).get(protocol)
+        if found:
+            last = [scores["precision"][-1] for scores in found.values()]
+            return sum(last) / len(last)
+    return None
+
+
+def _leaders(plan: Plan, results: Results, protocol: str) -> Iterator[str]:
+    """Say which methods are best with the longest codes."""
+    bits = max(plan.settings.bits)
+    means = {}
+    for row in plan.settings.rows():
+        each = [summarize(*scores(plan, results, row, bits, protocol, way, "map")).mean for way in plan.directions]
+        if None not in each:
+            means[row.label] = sum(filter(None, each)) / len(each)
+    best = sorted(means, key=lambda label: -means[label])[:3]
+    if len(means) > len(best):
+        named = ", ".join(f"{label} ({means[label]:.3f})" for label in best)
+        yield f"With {bits} bits the highest MAP, mean over directions, is that of {named}."
+
+
+def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> Table:
+    columns = [(direction, f"{bits} bits") for direction in plan.directions for bits in plan.settings.bits]
+    rows: list[TableRow] = []
+    for row in plan.settings.rows():
+        entries = [
+            summarize(*scores(plan, results, row, bits, protocol, direction, measure))
+            for direction in plan.directions
+            for bits in plan.settings.bits
+        ]
+        rows.append(TableRow(row.label, tuple(entries), _note(row, protocol, plan.n_train())))
+        if protocol == "learned" and measure == "map":
+            rows += _published(plan, row)
+    runs = f"mean ± standard deviation over {plan.settings.seeds} runs" if plan.settings.seeds > 1 else "one run"
+    return Table(
+        f"{measure.replace('_', '-')}-{protocol}",
+        f"{title} on {plan.source.name}, {protocol} database; {runs}",
+        tuple(columns),
+        mark_best(rows),
+        remarks=("Published: the paper's own figures.",) if any(row.published for row in rows) else (),
+    )
+
+
+def _note(row: Row, protocol: str, n_train: int) -> str:
+    notes = [row.footnote(n_train)]
+    if protocol == "learned" and "learned" not in METHODS[row.method].info.protocols:
+        notes.append(_HASHED_ALONE)
+    return "; ".join(filter(None, notes))
+
+
+def _published(plan: Plan, row: Row) -> Iterator[TableRow]:
+    """Yield the paper's figures for a row, if the data set is the same and the paper has the method."""
+    entries = []
+    for direction in plan.directions:
+        for bits in plan.settings.bits:
+            found = published_map(plan.source, plan.settings, row.label, direction, bits)
+            entries.append(Entry() if found is None else Entry(*found, runs=published().runs))
+    if any(entry.mean is not None for entry in entries):
+        yield TableRow(row.label, tuple(entries), published=True)
+
+
+MAP = Experiment("map", "Accuracy by method, code length, direction and protocol", _cells, _sections, draws=False)

@@ -1,0 +1,204 @@
+"""What is measured of one cell: accuracy in every protocol from one fit, or training time."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh import _kernels
+from dlfh._parallel import blas_threads
+from dlfh.bench.cells import Cell
+from dlfh.bench.data import Parts
+from dlfh.codes import Codes
+from dlfh.datasets.paired import Paired
+from dlfh.methods import METHODS, CrossModalHasher
+from dlfh.ranking import Ranked, Ranking
+
+__all__ = ["build", "directions", "retrieval", "training_time"]
+
+#: Points on a precision-recall curve, evenly in log scale of rank.
+CURVE_POINTS = 60
+
+#: Methods that this process has fitted before, so that what they need is compiled and loaded.
+_compiled: set[str] = set()
+
+
+def directions(modalities: tuple[str, ...]) -> list[str]:
+    """Return the ways to ask across modalities.
+
+    Examples
+    --------
+    >>> directions(("image", "text"))
+    ['image → text', 'text → image']
+    """
+    return [f"{asked} → {answered}" for asked, answered in itertools.permutations(modalities, 2)]
+
+
+def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHasher:
+    """Return the unfitted method of a cell.
+
+    A method that states how much memory it may use is told; that changes whether it runs, not what it gives.
+    """
+    method: Any = METHODS[cell.method]
+    known = method().get_params()
+    given: dict[str, Any] = {"n_jobs": threads}
+    if not method.info.is_deterministic:
+        given["random_state"] = cell.seed
+    if memory is not None and "memory" in known:
+        given["memory"] = memory
+    return method(cell.bits, **{**given, **cell.values})
+
+
+def retrieval(
+    cell: Cell, parts: Parts, threads: int = 1, memory: int | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fit once, and measure every protocol in every direction.
+
+    Returns
+    -------
+    values : dict
+        ``values["protocols"][protocol][direction]`` holds "map", "map_at", "precision_at" and the curve
+        "ranks", "precision", "recall"; "objective" and "iterations" are there for methods that keep them.
+    times : dict
+        Seconds of training and of encoding.
+    """
+    rows = _learned_rows(cell, len(parts.train))
+    sample = parts.train if rows is None else parts.train.take(rows)
+    model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
+    values: dict[str, Any] = {"protocols": {}, "n_train": len(sample), "n_queries": len(parts.queries)}
+    with blas_threads(threads):
+        queries = {name: model.encode(name, parts.queries.modalities[name]) for name in model.modalities_}
+        hashed = {name: model.encode(name, parts.train.modalities[name]) for name in model.modalities_}
+        learned = model.codes_ if rows is None else _put(hashed, rows, model.codes_)
+        for protocol, halves in _databases(model, parts, queries, learned, hashed, cell.deal.seed).items():
+            values["protocols"][protocol] = {
+                f"{asked} → {answered}": _scores(
+                    [
+                        (query[asked], items[answered], query_labels, labels)
+                        for query, query_labels, items, labels in halves
+                    ],
+                    cell.at,
+                    threads,
+                )
+                for asked, answered in itertools.permutations(model.modalities_, 2)
+            }
+    for name, key in (("objective_", "objective"), ("n_iter_", "iterations")):
+        if hasattr(model, name):
+            values[key] = np.asarray(getattr(model, name)).tolist()
+    return values, {"fit": model.fit_seconds_}
+
+
+def training_time(
+    cell: Cell, parts: Parts, threads: int, memory: int | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Fit once on a few points, so that everything is compiled, then fit and time it."""
+    if cell.method not in _compiled:
+        few = parts.train.take(np.arange(min(300, len(parts.train))))
+        build(cell, threads, memory).fit(few.modalities, few.labels)
+        _compiled.add(cell.method)
+    _forget_peak()
+    model = build(cell, threads, memory).fit(parts.train.modalities, parts.train.labels)
+    return {"n_train": len(parts.train)}, {"fit": model.fit_seconds_, "peak_bytes": _peak_bytes()}
+
+
+Half = tuple[dict[str, Codes], Any, dict[str, Codes], Any]
+
+
+def _databases(
+    model: CrossModalHasher,
+    parts: Parts,
+    queries: dict[str, Codes],
+    learned: dict[str, Codes],
+    hashed: dict[str, Codes],
+    seed: int,
+) -> dict[str, list[Half]]:
+    """Return, by protocol, who asks and what is searched: codes and labels of both."""
+    labels, train_labels = parts.queries.labels, parts.train.labels
+    found: dict[str, list[Half]] = {
+        "learned": [(queries, labels, learned, train_labels)],
+        "hashed": [(queries, labels, hashed, train_labels)],
+    }
+    if parts.unseen is not None:
+        unseen: Paired = parts.unseen
+        codes = {name: model.encode(name, unseen.modalities[name]) for name in model.modalities_}
+        found["unseen"] = [(queries, labels, codes, unseen.labels)]
+    elif len(parts.queries) > 1:
+        order = np.random.default_rng(seed).permutation(len(parts.queries))
+        halves = np.sort(order[::2]), np.sort(order[1::2])
+        found["unseen"] = [
+            (_rows(queries, ask), labels[ask], _rows(queries, answer), labels[answer])
+            for ask, answer in (halves, halves[::-1])
+        ]
+    return found
+
+
+def _learned_rows(cell: Cell, n_points: int) -> npt.NDArray[np.int64] | None:
+    """Return which training points a method learns from; None for all."""
+    if cell.train_points is None or cell.train_points >= n_points:
+        return None
+    return np.sort(np.random.default_rng(cell.seed).permutation(n_points)[: cell.train_points])
+
+
+def _put(codes: dict[str, Codes], rows: npt.NDArray[np.int64], learned: dict[str, Codes]) -> dict[str, Codes]:
+    """Return codes with the learned ones in some rows."""
+    changed = {name: each.copy() for name, each in codes.items()}
+    for name, each in learned.items():
+        changed[name][rows] = each
+    return changed
+
+
+def _rows(codes: dict[str, Codes], rows: npt.NDArray[np.int64]) -> dict[str, Codes]:
+    return {name: each[rows] for name, each in codes.items()}
+
+
+def _scores(halves: list[tuple[Codes, Codes, Any, Any]], at: int, threads: int) -> dict[str, Any]:
+    """Return the means over all queries of what one ranking gives; queries that nothing is relevant to count 0."""
+    n_items = min(len(database) for _, database, _, _ in halves)
+    depth = min(at, n_items)
+    ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), depth])
+    rows = []
+    for queries, database, query_labels, labels in halves:
+        ranking = Ranking.prepare(queries, database, query_labels, labels, None, "order", threads)
+        rows += list(ranking.measure(lambda block: _measure(block, depth, ranks), np.uint8))
+    means = np.concatenate(rows).mean(axis=0)
+    precision = means[2 : 2 + len(ranks)]
+    return {
+        "map": float(means[0]),
+        "map_at": float(means[1]),
+        "precision_at": float(precision[np.searchsorted(ranks, depth)]),
+        "ranks": ranks.tolist(),
+        "precision": precision.tolist(),
+        "recall": means[2 + len(ranks) :].tolist(),
+    }
+
+
+def _measure(block: Ranked, depth: int, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Return a row per query: average precision, the same cut at ``depth``, precisions and recalls at ranks."""
+    found = []
+    for cut in (block.gains.shape[1], depth):
+        sums = np.empty(len(block.gains))
+        hits, n_relevant = np.empty((2, len(block.gains)), np.int64)
+        _kernels.sum_precisions(block.gains, cut, sums, hits, n_relevant)
+        found.append(sums / np.maximum(hits, 1))
+    relevant = np.cumsum(block.gains, axis=1, dtype=np.int32)[:, ranks - 1]
+    precision, recall = relevant / ranks, relevant / np.maximum(n_relevant, 1)[:, None]
+    return np.hstack([np.stack(found, axis=1), precision, recall])
+
+
+def _forget_peak() -> None:
+    try:
+        with open("/proc/self/clear_refs", "w") as file:
+            file.write("5")
+    except OSError:  # not Linux: the peak is that of the process, compiling included
+        pass
+
+
+def _peak_bytes() -> int | None:
+    try:
+        with open("/proc/self/status") as file:
+            return next(1024 * int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    except (OSError, StopIteration):
+        return None

@@ -1,0 +1,86 @@
+"""What a run leaves behind: one HTML report, CSV, LaTeX, SVG and PNG files."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from pathlib import Path
+
+from dlfh.bench.figures import Figure
+from dlfh.bench.machine import describe_machine
+from dlfh.bench.page import to_page
+from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.runner import Results
+from dlfh.bench.tables import Entry, Table, TableRow
+from dlfh.persistence import replace_file
+
+__all__ = ["seconds_section", "write_report"]
+
+
+def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
+    """Write everything that an experiment's results say into a folder; return its sections."""
+    sections = [*experiment.sections(plan, results), seconds_section(plan, results)]
+    settings = plan.settings.to_toml()
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    for section in sections:
+        for block in section.blocks:
+            for path, content in _files(block).items():
+                replace_file(folder / path, content)
+    title = f"Cross-modal hashing on {plan.source.name}"
+    page = to_page(title, _lead(experiment, plan), sections, _facts(), settings)
+    replace_file(folder / f"{experiment.name}.toml", settings.encode())
+    replace_file(folder / f"{experiment.name}.html", page.encode())
+    return sections
+
+
+def _files(block: Table | Figure) -> dict[str, bytes]:
+    if isinstance(block, Figure):
+        return {
+            f"figures/{block.key}.svg": block.svg.encode(),
+            f"figures/{block.key}.png": block.png,
+            f"figures/{block.key}.csv": block.to_csv().encode(),
+        }
+    return {f"tables/{block.key}.csv": block.to_csv().encode(), f"tables/{block.key}.tex": block.to_latex().encode()}
+
+
+def _lead(experiment: Experiment, plan: Plan) -> list[str]:
+    parts = plan.source.deal(plan.deal(0))
+    widths = ", ".join(f"{name} {matrix.shape[1]:,}" for name, matrix in parts.train.modalities.items())
+    n_labels = parts.train.labels.shape[1]
+    shape = (
+        f"{plan.source.name}: {len(parts.train):,} training points, {len(parts.queries):,} queries; features: "
+        f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it."
+    )
+    return [f"{experiment.title}, by dlfh.", shape, *plan.source.notes]
+
+
+def _facts() -> dict[str, str]:
+    about = describe_machine()
+    versions = about.pop("versions")
+    return {**{name: str(value) for name, value in about.items()}, **versions}
+
+
+def seconds_section(plan: Plan, results: Results) -> Section:
+    """Return what the cells took by method, wherever they were computed."""
+    spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for cell, result in results.items():
+        if "total" in result.times:
+            spent[cell.method].append((result.times["total"], result.times["processor"]))
+    rows = []
+    for name, times in sorted(spent.items(), key=lambda item: -sum(total for total, _ in item[1])):
+        totals, used = zip(*times, strict=True)
+        numbers = (float(len(times)), sum(totals), max(totals), sum(used))
+        rows.append(TableRow(name, tuple(Entry(number, runs=1) for number in numbers)))
+    total = sum(each for times in spent.values() for each, _ in times)
+    table = Table(
+        "seconds",
+        "Seconds of computing, by method",
+        (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "of processors")),
+        tuple(rows),
+        digits=1,
+    )
+    words = (
+        f"{len(results):,} cells took {total:,.0f} seconds of computing in all, over processes side by side. "
+        "Cells that were computed before are counted as they were then.",
+    )
+    return Section("seconds", "Seconds", words, (table,), varies=True)

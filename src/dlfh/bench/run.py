@@ -1,0 +1,56 @@
+"""One run of an experiment: load, compute what is missing, write the report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dlfh.bench.cache import Cache
+from dlfh.bench.data import Source
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.figures import check_can_draw
+from dlfh.bench.plan import Plan, Section
+from dlfh.bench.report import write_report
+from dlfh.bench.runner import Limits, Runner
+from dlfh.bench.settings import Settings
+from dlfh.errors import InputError
+
+__all__ = ["limits_of", "run_experiment"]
+
+
+def run_experiment(
+    name: str, source: Source, settings: Settings, folder: Path, *, show: bool = False, retry: bool = False
+) -> list[Section]:
+    """Compute an experiment and write its report into a folder.
+
+    Parameters
+    ----------
+    name : {"map", "time", "convergence", "sensitivity", "curves", "paper"}
+    source : Source
+    settings : Settings
+    folder : path
+        Results that are there already are not computed again.
+    show : bool
+        Whether to show progress.
+    retry : bool
+        Whether to compute again what failed before.
+
+    Returns
+    -------
+    list of Section
+        What the report shows.
+    """
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}")
+    experiment = EXPERIMENTS[name]
+    plan = Plan(source, settings)
+    limits, cells = limits_of(settings), experiment.cells(plan)
+    limits.n_workers()  # what is wrong is said before there is a folder
+    if experiment.draws:
+        check_can_draw()
+    results = Runner(Cache(folder), limits, show=show, retry=retry).run(source, cells)
+    return write_report(folder, experiment, plan, results)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return what the settings allow a run to use."""
+    return Limits(settings.jobs, settings.threads, settings.memory_gb, settings.cell_minutes)

@@ -1,0 +1,48 @@
+"""Writing TOML; the standard library reads it only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["to_toml"]
+
+
+def to_toml(values: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
+    """Return nested mappings of numbers, strings and lists as TOML; None is left out.
+
+    Examples
+    --------
+    >>> print(to_toml({"bits": (16, 32), "time": {"bits": 16}}), end="")
+    bits = [16, 32]
+    <BLANKLINE>
+    [time]
+    bits = 16
+    """
+    own = {name: value for name, value in values.items() if not isinstance(value, Mapping) and value is not None}
+    text = "".join(f"{_key(name)} = {_value(value)}\n" for name, value in own.items())
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            below = (*place, _key(name))
+            body = to_toml(value, below)
+            has_own = not value or any(not isinstance(each, Mapping) for each in value.values())
+            text += (f"\n[{'.'.join(below)}]\n" if has_own else "") + body
+    return text
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, (int, float)):
+        return repr(value)
+    raise TypeError(f"TOML has no form for {type(value).__name__}")

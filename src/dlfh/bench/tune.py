@@ -1,0 +1,202 @@
+"""Choosing parameters by MAP on a part of the training set: a grid, or successive halving of it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from dlfh.bench.cells import Cell
+from dlfh.bench.plan import Plan
+from dlfh.bench.runner import Runner
+from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+from dlfh.bench.toml import to_toml
+from dlfh.errors import InputError
+
+__all__ = ["Search", "Trial", "parse_grid"]
+
+Halving = Literal["max_iter", "size", "seeds"]
+
+#: Each rung keeps one candidate in so many, and gives it so many times more.
+_KEEP_ONE_IN = 3
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A candidate: its parameters, its MAP on the validation points, and how much it was given to show it."""
+
+    parameters: dict[str, Any]
+    score: Entry
+    resource: int | None = None
+
+    @property
+    def label(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.parameters.items()) or "defaults"
+
+
+def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
+    """Read a grid from ``NAME=VALUE,VALUE,...``; values as TOML has them, other words are strings.
+
+    Examples
+    --------
+    >>> parse_grid(["scale=1,2.5", "solver=full,stochastic", "fit_intercept=true,false"])
+    {'scale': [1, 2.5], 'solver': ['full', 'stochastic'], 'fit_intercept': [True, False]}
+    """
+    grid: dict[str, list[Any]] = {}
+    for option in options:
+        name, equals, values = option.partition("=")
+        words = [word.strip() for word in values.split(",")]
+        if not equals or not name.strip() or not all(words):
+            raise InputError(f"a grid is NAME=VALUE,VALUE,..., such as scale=4,8, got {option!r}")
+        if name.strip() in grid:
+            raise InputError(f"the grid has {name.strip()} twice")
+        grid[name.strip()] = [_value(word) for word in words]
+    return grid
+
+
+def _value(word: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {word}")["value"]
+    except tomllib.TOMLDecodeError:
+        return word
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search for the parameters of one method.
+
+    Queries of the data are never looked at: a share of the training points takes their place, another one for
+    each seed.
+
+    Attributes
+    ----------
+    plan : Plan
+    method : str
+        A row of the settings, whose parameters hold where the grid says nothing.
+    grid : dict of str to list
+    bits : int
+    protocol : str
+        By whose MAP, mean over directions, candidates are compared.
+    validation : float
+        Share of the training points.
+    halving : {"max_iter", "size", "seeds"}, optional
+        What candidates get little of at first: all are tried with a part of it, the best third with three times as
+        much, and so on. By default every candidate gets everything.
+    """
+
+    plan: Plan
+    method: str
+    grid: dict[str, list[Any]]
+    bits: int = 32
+    protocol: str = "hashed"
+    validation: float = 0.2
+    halving: Halving | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.validation < 1:
+            raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
+        self._resources(len(self.candidates()))
+
+    def candidates(self) -> list[dict[str, Any]]:
+        """Return all combinations of the grid's values."""
+        return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
+
+    def run(self, runner: Runner) -> list[Trial]:
+        """Return the trials, best first; those that went on longer before those that were left behind."""
+        left = self.candidates()
+        behind: list[Trial] = []
+        rungs = self._resources(len(left))
+        for i, resource in enumerate(rungs):
+            cells = {j: self._cells(parameters, resource) for j, parameters in enumerate(left)}
+            results = runner.run(self.plan.source, [cell for each in cells.values() for cell in each])
+            trials = []
+            for j, parameters in enumerate(left):
+                found = [results[cell] for cell in cells[j]]
+                scores = [self._score(each.values) for each in found]
+                trials.append(Trial(parameters, summarize(scores, [each.failure or "" for each in found]), resource))
+            trials.sort(key=lambda trial: -math.inf if trial.score.mean is None else -trial.score.mean)
+            trials.sort(key=lambda trial: trial.score.mean is None)
+            if i == len(rungs) - 1:
+                return [*trials, *behind]
+            n_kept = -(-len(trials) // _KEEP_ONE_IN)
+            behind = [*trials[n_kept:], *behind]
+            left = [trial.parameters for trial in trials[:n_kept]]
+        return behind
+
+    def _resources(self, n_candidates: int) -> list[int | None]:
+        """Return how much candidates get, rung by rung."""
+        if self.halving is None or n_candidates < _KEEP_ONE_IN:
+            return [None]
+        n_rungs = math.floor(math.log(n_candidates, _KEEP_ONE_IN) + 1e-9) + 1
+        full = self._full()
+        parts = [max(1, full // _KEEP_ONE_IN ** (n_rungs - 1 - i)) for i in range(n_rungs)]
+        return list(dict.fromkeys(parts))
+
+    def _full(self) -> int:
+        from dlfh.methods import METHODS
+
+        row = self.plan.settings.row(self.method)
+        if self.halving == "seeds":
+            return self.plan.settings.seeds
+        if self.halving == "size":
+            return round((1 - self.validation) * self.plan.n_train())
+        method: Any = METHODS[row.method]
+        known = {**method().get_params(deep=False), **row.parameters}
+        if "max_iter" not in known or "max_iter" in self.grid:
+            raise InputError(f"{row.method} cannot be halved by max_iter: it has none, or the grid sets it")
+        return int(known["max_iter"])
+
+    def _cells(self, parameters: dict[str, Any], resource: int | None) -> list[Cell]:
+        row = self.plan.settings.row(self.method)
+        changed = dict(parameters)
+        n_seeds, size = self.plan.settings.seeds, None
+        if resource is not None and self.halving == "max_iter":
+            changed["max_iter"] = resource
+        elif resource is not None and self.halving == "seeds":
+            n_seeds = resource
+        elif resource is not None:
+            size = resource
+        cells = []
+        for seed in range(n_seeds):
+            cell = self.plan.cell(row, self.bits, seed, changed=changed)
+            # The queries are those of seed 0 throughout, so that none of them is ever among the validation points.
+            deal = replace(cell.deal, seed=0, size=size, validation=self.validation, validation_seed=seed)
+            cells.append(replace(cell, deal=deal, train_points=row.train_points))
+        return cells
+
+    def _score(self, values: dict[str, Any]) -> float | None:
+        found = values.get("protocols", {}).get(self.protocol)
+        return sum(each["map"] for each in found.values()) / len(found) if found else None
+
+    def table(self, trials: list[Trial]) -> Table:
+        """Return the trials as a table."""
+        rows = mark_best(
+            [
+                TableRow(
+                    trial.label,
+                    (trial.score,),
+                    f"left behind at {self.halving} = {trial.resource}" if trial.resource != trials[0].resource else "",
+                )
+                for trial in trials
+            ]
+        )
+        title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
+        return Table(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
+
+    def to_toml(self, best: Trial) -> str:
+        """Return the best parameters as settings that a bench takes."""
+        if best.score.mean is None:
+            raise InputError(f"no candidate could be measured: {best.score.note}")
+        row = self.plan.settings.row(self.method)
+        parameters = {**self.plan.settings.parameters.get(row.label, {}), **best.parameters}
+        return to_toml(
+            {
+                "methods": [row.label],
+                "bits": [self.bits],
+                "resplit": False,
+                "parameters": {row.label: parameters},
+            }
+        )

@@ -1,0 +1,238 @@
+"""Runs: stopped at any moment they go on where they were, and say what failed."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dlfh.bench.cache import Cache, Result
+from dlfh.bench.cells import Cell, Deal
+from dlfh.bench.commands import bench
+from dlfh.bench.data import Source
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.plan import Plan
+from dlfh.bench.process import Message, Process
+from dlfh.bench.report import write_report
+from dlfh.bench.runner import Limits, Runner
+from dlfh.bench.settings import Settings
+from dlfh.bench.sources import load_source
+from dlfh.bench.worker import compute
+from dlfh.errors import InputError
+
+SETTINGS = """
+methods = ["DLFH", "DLFH too-large", "SCM", "CCAITQ"]
+bits = [8, 16]
+seeds = 3
+[parameters."DLFH too-large"]
+sample_size = 100000
+"""
+N_CELLS = 2 * (3 + 3 + 1 + 3)  # SCM has nothing random in it
+TOO_LARGE = "sample_size is 100000 but there are only 182 points"
+
+PROGRAM = """
+import sys
+import typer
+from dlfh.bench.commands import bench
+typer.main.get_command(bench)(sys.argv[1:])
+"""
+
+
+def command(folder: Path, settings: Path, jobs: int) -> list[str]:
+    words = f"map generated:wiki --points 240 --settings {settings} --out {folder} --jobs {jobs}"
+    return words.split()
+
+
+def start(folder: Path, settings: Path, jobs: int) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *command(folder, settings, jobs)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+
+
+def events(folder: Path, kind: str) -> list[str]:
+    log = folder / "log.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [event["key"] for event in map(json.loads, lines) if event["event"] == kind]
+
+
+def results(folder: Path) -> set[str]:
+    return {path.stem for path in (folder / "cells").glob("*.json")}
+
+
+def wait_for(process: subprocess.Popen[str], folder: Path, n_computed: int) -> None:
+    while process.poll() is None and len(events(folder, "computed")) < n_computed:
+        time.sleep(0.01)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Return what a run wrote, but for what varies from run to run."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        relative = str(path.relative_to(folder))
+        if relative.startswith(("tables/", "figures/")) and "seconds" not in relative:
+            found[relative] = path.read_bytes()
+    page = (folder / "map.html").read_text()
+    page = re.sub(r'<section id="[a-z]+" class="varies">.*?</section>', "", page, flags=re.DOTALL)
+    return found | {"map.html": page.replace("jobs = 1\n", "").replace("jobs = 2\n", "").encode()}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="groups of processes are killed as on POSIX systems")
+def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Path) -> None:
+    settings = tmp_path / "run.toml"
+    settings.write_text(SETTINGS)
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    chance = random.Random(0)
+
+    first = start(killed, settings, jobs=2)
+    wait_for(first, killed, 1)
+    os.killpg(first.pid, signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode == 130
+    assert said.splitlines()[-1] == "stopped: run the same command again to go on"
+
+    second = start(killed, settings, jobs=2)
+    wait_for(second, killed, chance.randrange(4, 12))
+    time.sleep(chance.random() / 10)
+    os.killpg(second.pid, signal.SIGKILL)
+    second.communicate()
+    done_before, started_before = results(killed), len(events(killed, "started"))
+    assert 1 <= len(done_before) < N_CELLS
+
+    third = start(killed, settings, jobs=2)
+    printed, said = third.communicate(timeout=120)
+    assert third.returncode == 0, said
+    arguments = command(whole, settings, jobs=1)
+    assert CliRunner().invoke(bench, arguments).stdout == printed.replace(str(killed), str(whole))
+
+    # The same report, from two processes as from one; nothing is computed twice, nothing lost.
+    assert files(killed) == files(whole)
+    assert results(killed) == results(whole) == set(events(whole, "started"))
+    assert len(results(killed)) == N_CELLS
+    assert set(events(killed, "started")[started_before:]) == results(killed) - done_before
+    assert max(Counter(events(killed, "computed")).values()) == 1
+    assert len(events(killed, "started")) <= N_CELLS + 2 * 2  # what each stop interrupted
+    assert len(events(whole, "started")) == N_CELLS
+    assert not list(killed.rglob(".saving-*"))
+
+    # A cell that fails is a dash with its sentence; it stops nothing.
+    assert TOO_LARGE in printed
+    for form in ("csv", "tex"):
+        assert TOO_LARGE in (killed / "tables" / f"map-hashed.{form}").read_text().replace(r"\_", "_")
+    assert re.search(
+        r"DLFH too-large,image → text,8 bits,–,,0,,.*" + TOO_LARGE, (killed / "tables/map-hashed.csv").read_text()
+    )
+    assert TOO_LARGE in (killed / "map.html").read_text()
+
+
+@pytest.fixture(scope="module")
+def source() -> Source:
+    return load_source("generated:wiki", n_points=240)
+
+
+def a_cell(source: Source, seed: int = 0) -> Cell:
+    return Cell.make(source.name, source.fingerprint, "SCM", {}, bits=8, seed=seed, deal=Deal())
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"),
+    [
+        (Limits(minutes=1e-5), "not finished in 1e-05 minutes"),
+        (Limits(gigabytes=1e-3), "needs more than 0.001 GB of memory"),
+    ],
+)
+def test_a_cell_that_is_over_its_limits_is_stopped_and_says_so(
+    source: Source, tmp_path: Path, limits: Limits, sentence: str
+) -> None:
+    if limits.gigabytes < 1 and not Path("/proc/self/statm").exists():
+        pytest.skip("the system does not tell how much memory a process uses")
+    cell = a_cell(source)
+    assert Runner(Cache(tmp_path), limits).run(source, [cell])[cell].failure == sentence
+    # The same limits would stop it again: it is not tried.
+    assert Runner(Cache(tmp_path), limits).run(source, [cell])[cell].failure == sentence
+    assert len(events(tmp_path, "computed")) == 1
+
+
+def test_a_method_that_refuses_for_want_of_memory_is_tried_again_with_more(source: Source) -> None:
+    refused = compute(replace(a_cell(source), method="MLBE").plain(), source, threads=1, memory=1000)
+    assert refused["failure"].startswith("MLBE on 182 points needs 0.0 GiB for their similarities")
+    assert Result({}, {}, **refused).may_succeed_with({"gigabytes": 8, "minutes": 60})
+
+
+def test_more_points_are_not_tried_where_fewer_took_too_long(source: Source, tmp_path: Path) -> None:
+    cells = [replace(a_cell(source), kind="time", deal=Deal(size=size)) for size in (None, 100, 50)]
+    results = Runner(Cache(tmp_path), Limits(minutes=1e-5)).run(source, cells)
+    sentence = "not finished in 1e-05 minutes"
+    not_tried = f"not tried: with fewer points {sentence}"
+    assert [results[cell].failure for cell in cells] == [not_tried, not_tried, sentence]
+    assert len(events(tmp_path, "started")) == 1
+
+
+def test_a_worker_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
+    messages: queue.Queue[Message] = queue.Queue()
+    process = Process(tmp_path / "no-such-file", 1, 10**9, messages, tmp_path)
+    process.send({})
+    who, answer = messages.get(timeout=60)
+    assert who is process
+    assert answer is None
+    assert process.describe_end() == "its process ended with status 1"
+    process.end()
+
+
+def test_more_threads_than_cores_are_refused(source: Source, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="threads is 9999 but there are only"):
+        Runner(Cache(tmp_path), Limits(threads=9999)).run(source, [])
+
+
+def test_processes_times_threads_are_never_more_than_the_cores() -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    for threads in range(1, cores + 1):
+        for jobs in (None, 1, 2, 99):
+            assert 1 <= Limits(jobs, threads).n_workers() * threads <= cores
+
+
+def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_path: Path) -> None:
+    settings = Settings.from_plain(
+        {
+            "methods": ["DLFH", "DLFH paper"],
+            "bits": [16],
+            "seeds": 1,
+            "protocols": ["learned"],
+            "time": {"sizes": [50, 10**6]},
+            "convergence": {"bits": [16], "iterations": 3},
+            "sensitivity": {"scales": [1.0, 8.0], "samples": [4, 16, 10**6]},
+        }
+    )
+    plan = Plan(source, settings)
+    cells = EXPERIMENTS["paper"].cells(plan)
+    assert set(EXPERIMENTS["curves"].cells(plan)) <= set(EXPERIMENTS["map"].cells(plan))
+    assert len(set(cells)) < len(cells)
+    results = Runner(Cache(tmp_path)).run(source, cells)
+    assert not [result.failure for _, result in results.items() if result.failure]
+    sections = {section.key: section for section in write_report(tmp_path, EXPERIMENTS["paper"], plan, results)}
+    assert list(sections) == ["map-learned", "curves", "sensitivity", "convergence", "time", "seconds"]
+    assert sections["convergence"].paragraphs[0].endswith("The full solver's objective never falls.")
+    full = results[next(cell for cell in cells if cell.values.get("solver") == "full" and cell.values["max_iter"] == 3)]
+    assert full.values["objective"] == sorted(full.values["objective"])
+    assert [column for _, column in sections["time"].blocks[0].columns] == ["50", "182"]  # type: ignore[union-attr]
+    assert all(entry.mean is not None for row in sections["time"].blocks[0].rows for entry in row.entries)  # type: ignore[union-attr]
+    for block in (block for section in sections.values() for block in section.blocks):
+        forms = ("csv", "tex") if hasattr(block, "to_latex") else ("csv", "svg", "png")
+        folder = tmp_path / ("tables" if hasattr(block, "to_latex") else "figures")
+        assert all((folder / f"{block.key}.{form}").stat().st_size > 100 for form in forms)
