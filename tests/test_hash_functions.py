@@ -15,6 +15,7 @@ from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.metrics import mean_average_precision
+from dlfh.persistence import config_checksum
 
 Split = tuple[Paired, Paired]
 MODELS: dict[str, Any] = {
@@ -125,6 +126,7 @@ def test_a_saved_model_with_an_unknown_kind_of_function(paired: Split, tmp_path:
     fitted("linear", paired[0]).save(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text())
     config["hash_functions"] = ["alien", "linear"]
+    config["checksum"] = config_checksum(config)
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
     with pytest.raises(ModelError, match="cannot be loaded: it has hash functions of a kind that is not known here"):
         load(tmp_path / "model")

@@ -16,7 +16,7 @@ import pytest
 import dlfh
 from dlfh import DLFH, InputError, ModelError, load
 from dlfh.datasets import Paired
-from dlfh.persistence import read_model, write_model
+from dlfh.persistence import config_checksum, read_model, write_model
 
 Split = tuple[Paired, Paired]
 
@@ -247,7 +247,8 @@ def test_arrays_cannot_replace_methods(folder: Path) -> None:
 
 def edit_config(folder: Path, **changes: Any) -> None:
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    config |= changes
+    (folder / "config.json").write_text(json.dumps(config | {"checksum": config_checksum(config)}))
 
 
 def arrays(folder: Path) -> Path:
@@ -302,6 +303,14 @@ def test_a_flipped_bit_is_found(folder: Path) -> None:
 def test_missing_arrays(folder: Path) -> None:
     arrays(folder).unlink()
     with pytest.raises(ModelError, match=r"is incomplete: arrays-.* is missing"):
+        load(folder)
+
+
+def test_a_changed_word_of_the_configuration(folder: Path) -> None:
+    text = (folder / "config.json").read_text()
+    assert '"scale": 8.0' in text
+    (folder / "config.json").write_text(text.replace('"scale": 8.0', '"scale": 9.0'))
+    with pytest.raises(ModelError, match=r"is damaged: config\.json does not match its checksum"):
         load(folder)
 
 

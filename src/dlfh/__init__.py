@@ -5,18 +5,58 @@
 32
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from dlfh._version import __version__
-from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError
-from dlfh.methods import DLFH, KDLFH, CrossModalHasher, load
+
+if TYPE_CHECKING:
+    from dlfh.collection import Collection
+    from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError, StorageError
+    from dlfh.methods import DLFH, KDLFH, CrossModalHasher
+    from dlfh.pipeline import Pipeline, load
 
 __all__ = [
     "DLFH",
     "KDLFH",
+    "Collection",
     "CrossModalHasher",
     "DLFHError",
     "InputError",
     "ModelError",
     "NotFittedError",
+    "Pipeline",
+    "StorageError",
     "__version__",
     "load",
 ]
+
+#: Where each public name lives. They are imported when they are asked for: NumPy, SciPy, scikit-learn and Numba
+#: take about a second to load, and `dlfh --help` needs none of them.
+_HOME = {
+    "DLFH": "methods",
+    "KDLFH": "methods",
+    "Collection": "collection",
+    "CrossModalHasher": "methods",
+    "DLFHError": "errors",
+    "InputError": "errors",
+    "ModelError": "errors",
+    "NotFittedError": "errors",
+    "Pipeline": "pipeline",
+    "StorageError": "errors",
+    "load": "pipeline",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dlfh' has no attribute {name!r}")
+    value = getattr(import_module(f"dlfh.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

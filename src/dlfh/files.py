@@ -14,7 +14,7 @@ try:
 except ImportError:  # Windows: one writer at a time is the user's to see to
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["TEMPORARY_PREFIX", "exclusive", "replace_file", "try_lock"]
+__all__ = ["TEMPORARY_PREFIX", "current_umask", "exclusive", "replace_file", "try_lock"]
 
 #: What a crash may leave of a file that was being written starts with this.
 TEMPORARY_PREFIX = ".saving-"
@@ -30,17 +30,23 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
     >>> (folder / "greeting").read_text()
     'hello, world'
     """
-    descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=target.parent)
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=target.parent)
+    except OSError as error:
+        error.filename = str(target)  # what the user asked for, not the temporary sibling
+        raise
     try:
         with os.fdopen(descriptor, "wb") as file:
-            os.chmod(temporary, 0o666 & ~_umask())
+            os.chmod(temporary, 0o666 & ~current_umask())
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError):
+            error.filename, error.filename2 = str(target), None
         raise
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -88,7 +94,8 @@ def try_lock(path: Path) -> IO[str] | None:
     return file
 
 
-def _umask() -> int:
+def current_umask() -> int:
+    """Return the mask of permissions that new files do not get."""
     # There is no way to read it but to set it; it is put back at once.
     mask = os.umask(0o077)
     os.umask(mask)

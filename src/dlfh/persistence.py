@@ -1,9 +1,9 @@
 """Models on disk: safetensors and JSON, never pickle, crash-safe.
 
 A model is a folder with ``config.json`` and one ``arrays-<hash>.safetensors``. The configuration
-names the array file and its SHA-256. Arrays are written first, under the name of their content; the
-configuration then replaces the old one in a single rename, which is the moment of saving. Whenever a
-crash happens, the folder holds the old model or the new one, whole.
+names the array file and its SHA-256, and has one of its own. Arrays are written first, under the name
+of their content; the configuration then replaces the old one in a single rename, which is the moment of
+saving. Whenever a crash happens, the folder holds the old model or the new one, whole.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import safetensors.numpy
 from dlfh.errors import ModelError
 from dlfh.files import TEMPORARY_PREFIX, exclusive, replace_file
 
-__all__ = ["FORMAT_VERSION", "check_place", "read_model", "write_model"]
+__all__ = ["FORMAT_VERSION", "check_place", "config_checksum", "read_model", "write_model"]
 
 #: Raised when older versions could not read what this one writes.
 FORMAT_VERSION = 1
@@ -45,7 +45,8 @@ def write_model(
         "format_version": FORMAT_VERSION,
         "arrays": {"file": array_file, "sha256": digest},
     }
-    text = json.dumps({**header, **config}, indent=2, sort_keys=True)
+    whole = {**header, **config}
+    text = json.dumps({**whole, "checksum": config_checksum(whole)}, indent=2, sort_keys=True)
     check_place(path)
     path.mkdir(parents=True, exist_ok=True)
     with exclusive(path / ".lock"):
@@ -55,6 +56,12 @@ def write_model(
         for stale in (*path.glob("arrays-*.safetensors"), *path.glob(f"{TEMPORARY_PREFIX}*")):
             if stale.name != array_file:
                 stale.unlink(missing_ok=True)
+
+
+def config_checksum(config: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a configuration, less its own entry for it."""
+    rest = {name: value for name, value in config.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
 def check_place(path: Path) -> None:
@@ -123,4 +130,6 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not name its arrays")
     if not re.fullmatch(r"arrays-[0-9a-f]+\.safetensors", arrays["file"]):
         raise ModelError(f"model {path} is damaged: {_CONFIG} names arrays outside its folder")
+    if config.get("checksum") != config_checksum(config):
+        raise ModelError(f"model {path} is damaged: {_CONFIG} does not match its checksum")
     return config

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._parallel import blas_threads
+
 __all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs"]
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +33,9 @@ def random_rotation(n: int, rng: np.random.Generator) -> Floats:
 def closest_rotation(matrix: Floats) -> Floats:
     """Return the orthogonal R that maximises tr(R'M): P Q' of M's SVD P S Q' (orthogonal Procrustes)."""
     # NumPy's, as products are: its BLAS and SciPy's are in each other's way where calls alternate.
-    left, _, right = np.linalg.svd(matrix, full_matrices=False)
+    # On one thread: a matrix of a few hundred rows is too small for two, which wait for each other in a loop.
+    with blas_threads(1):
+        left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return left @ right
 
 

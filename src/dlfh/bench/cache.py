@@ -13,7 +13,7 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.persistence import replace_file
+from dlfh.files import replace_file
 
 try:
     import fcntl
@@ -88,7 +88,7 @@ class Cache:
         """Keep the result of a cell."""
         document = {"cell": cell.plain(), **result.__dict__}
         text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False)
-        replace_file(self.cells / f"{cell.key}.json", text.encode())
+        replace_file(self.cells / f"{cell.key}.json", [text.encode()])
         self.log("computed", cell)
 
     def log(self, event: str, cell: Cell) -> None:

@@ -91,7 +91,7 @@ def _experiment(name: str) -> Callable[..., None]:
         print_settings: Print = False,
         quiet: Quiet = False,
     ) -> None:
-        with _one_sentence():
+        with _resumable():
             flags = {
                 "methods": _words(methods),
                 "bits": _numbers(bits, "--bits"),
@@ -151,14 +151,14 @@ def tune(
 
     Example: `dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100`
     """
-    with _one_sentence():
+    with _resumable():
         from dlfh.bench.cache import Cache
         from dlfh.bench.plan import Plan
         from dlfh.bench.run import limits_of
         from dlfh.bench.runner import Runner
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
-        from dlfh.persistence import replace_file
+        from dlfh.files import replace_file
         from dlfh.validation import check_choice
 
         if halving is not None:
@@ -188,7 +188,7 @@ def tune(
         search = Search(Plan(source, chosen), method, values, bits, protocol, validation, halving)  # type: ignore[arg-type]
         trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
         best = search.to_toml(trials[0])
-        replace_file(target, best.encode())
+        replace_file(target, [best.encode()])
         if not quiet:
             typer.echo(search.table(trials).to_text())
         typer.echo(f"best: {trials[0].label}")
@@ -245,25 +245,10 @@ def _fail(sentence: str) -> None:
 
 
 @contextmanager
-def _one_sentence() -> Iterator[None]:
-    """Say what is wrong in one sentence, and end with status 2; warnings are sentences, too."""
-    import warnings
-
-    from dlfh.errors import DLFHError
-
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"warning: {message}", err=True)
-
-    with warnings.catch_warnings():
-        warnings.showwarning = show
-        try:
-            yield
-        except DLFHError as error:
-            typer.echo(f"error: {error}", err=True)
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            typer.echo("stopped: run the same command again to go on", err=True)
-            raise typer.Exit(130) from None
-        except OSError as error:
-            typer.echo(f"error: {error.filename or 'a file'} cannot be read or written: {error.strerror}", err=True)
-            raise typer.Exit(2) from None
+def _resumable() -> Iterator[None]:
+    """Say, when a run is interrupted, that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("dlfh: stopped; run the same command again to go on", err=True)
+        raise typer.Exit(130) from None

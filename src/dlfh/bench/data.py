@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from dlfh.bench.cells import Deal
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
-from dlfh.persistence import replace_file
+from dlfh.files import replace_file
 from dlfh.supervision import LabelSets
 
 __all__ = ["Parts", "Source"]
@@ -129,7 +129,7 @@ class Source:
             payload = safetensors.numpy.save(
                 arrays, metadata={"name": self.name, "roles": roles, "modalities": "\n".join(self.modalities)}
             )
-            replace_file(target, payload)
+            replace_file(target, [payload])
         return target
 
     @classmethod

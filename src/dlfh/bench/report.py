@@ -11,7 +11,7 @@ from dlfh.bench.page import to_page
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.tables import Entry, Table, TableRow
-from dlfh.persistence import replace_file
+from dlfh.files import replace_file
 
 __all__ = ["seconds_section", "write_report"]
 
@@ -25,11 +25,11 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
     for section in sections:
         for block in section.blocks:
             for path, content in _files(block).items():
-                replace_file(folder / path, content)
+                replace_file(folder / path, [content])
     title = f"Cross-modal hashing on {plan.source.name}"
     page = to_page(title, _lead(experiment, plan), sections, _facts(), settings)
-    replace_file(folder / f"{experiment.name}.toml", settings.encode())
-    replace_file(folder / f"{experiment.name}.html", page.encode())
+    replace_file(folder / f"{experiment.name}.toml", [settings.encode()])
+    replace_file(folder / f"{experiment.name}.html", [page.encode()])
     return sections
 
 

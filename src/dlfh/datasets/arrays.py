@@ -22,7 +22,7 @@ from dlfh.datasets.hdf5 import read_hdf5
 from dlfh.datasets.matlab import read_matlab, write_matlab
 from dlfh.datasets.parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
-from dlfh.persistence import replace_file
+from dlfh.files import replace_file
 
 __all__ = ["Arrays", "read_array", "read_arrays", "write_arrays"]
 
@@ -125,7 +125,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
         content = write({name: _checked(name, array) for name, array in arrays.items()})
         if file.is_dir():
             raise InputError("it is a folder")
-        replace_file(file, content)
+        replace_file(file, [content])
     except InputError as error:
         raise InputError(f"cannot write {file}: {error}") from None
     except OSError as error:

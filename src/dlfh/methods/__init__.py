@@ -4,7 +4,7 @@ A method is registered by the line that imports it here; everything else about i
 """
 
 from dlfh.methods.acq import ACQ as ACQ
-from dlfh.methods.base import CrossModalHasher, load
+from dlfh.methods.base import CrossModalHasher, hasher_from_parts
 from dlfh.methods.cca_itq import CCAITQ as CCAITQ
 from dlfh.methods.cmfh import CMFH as CMFH
 from dlfh.methods.cmssh import CMSSH as CMSSH
@@ -27,7 +27,7 @@ METHODS: dict[str, type[CrossModalHasher]] = {
     if isinstance(value, type) and issubclass(value, CrossModalHasher) and value is not CrossModalHasher
 }
 
-__all__ = ["METHODS", "CrossModalHasher", "MethodInfo", "available", "load", *METHODS]
+__all__ = ["METHODS", "CrossModalHasher", "MethodInfo", "available", "hasher_from_parts", *METHODS]
 
 
 def available() -> dict[str, MethodInfo]:

@@ -18,7 +18,7 @@ from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.holes import Holes
 from dlfh.methods.info import MethodInfo
-from dlfh.persistence import read_model, write_model
+from dlfh.persistence import write_model
 from dlfh.supervision import LabelSets
 from dlfh.validation import (
     Features,
@@ -29,7 +29,7 @@ from dlfh.validation import (
     check_random_state,
 )
 
-__all__ = ["CrossModalHasher", "load"]
+__all__ = ["CrossModalHasher", "hasher_from_parts"]
 
 #: The longest code; nothing but tests beyond it stands in the way of longer ones.
 MAX_BITS = 512
@@ -223,6 +223,10 @@ class CrossModalHasher(BaseEstimator, ABC):
 
         A ``random_state`` that is a generator, not a number, is saved as None.
         """
+        write_model(folder, *self.to_parts())
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the fitted model as what a file holds: configuration and arrays."""
         self._check_fitted()
         self._check_parameters()
         self._check_consistency()
@@ -240,7 +244,7 @@ class CrossModalHasher(BaseEstimator, ABC):
             arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
         for name in self._saved_arrays:
             arrays[f"fitted/{name}"] = np.asarray(getattr(self, name))
-        write_model(folder, config, arrays)
+        return config, arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.modalities_ = tuple(config["modalities"])
@@ -300,31 +304,17 @@ _LEARNERS: dict[str, type[HashLearner]] = {
 }
 
 
-def load(folder: str | os.PathLike[str]) -> CrossModalHasher:
-    """Load a model that was saved by ``model.save(folder)``.
+def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
+    """Return the fitted model whose `CrossModalHasher.to_parts` these are.
 
-    Parameters
-    ----------
-    folder : path
-        Nothing in it is trusted: no code runs, and its checksum must match.
-
-    Returns
-    -------
-    CrossModalHasher
-        A model of the method that was saved; it encodes bit for bit the same.
+    What is wrong with them raises a ModelError, or one of the errors that reading a value of a wrong type raises.
     """
     from dlfh.methods import METHODS
 
-    config, arrays = read_model(folder)
     method = config.get("method")
     if not isinstance(method, str) or method not in METHODS:
-        raise ModelError(f"model {folder} was made by a method that this dlfh does not have: {method!r}")
-    try:
-        model = METHODS[method](**_from_plain(config["parameters"]))
-        model._check_parameters()
-        model._restore(config, arrays)
-    except ModelError as error:
-        raise ModelError(f"model {folder} cannot be loaded: {error}") from None
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ModelError(f"model {folder} is damaged: {error}") from None
+        raise ModelError(f"it was made by a method that this dlfh does not have: {method!r}")
+    model = METHODS[method](**_from_plain(config["parameters"]))
+    model._check_parameters()
+    model._restore(config, arrays)
     return model
