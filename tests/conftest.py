@@ -3,10 +3,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+from PIL import Image
 
-from dlfh.datasets import Paired, make_paired
+from dlfh.datasets import Items, Paired, make_paired, read_items
 
 settings.register_profile(
     "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -41,3 +43,33 @@ def data_folder() -> Path:
 def paired() -> tuple[Paired, Paired]:
     """Training and test points with planted structure."""
     return make_paired(n_points=700, n_labels=8, random_state=1).split(test_size=100)
+
+
+def stripes(angle: int, seed: int) -> Image.Image:
+    """Draw stripes in one of two directions, with noise."""
+    y, x = np.mgrid[:32, :32]
+    wave = np.sin((x if angle == 0 else y) * 0.8 + seed)
+    noise = np.random.default_rng(seed).normal(0, 0.1, (32, 32))
+    return Image.fromarray(np.uint8(np.clip(127 + 100 * (wave + noise), 0, 255)))
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty pictures of two kinds, described in a table, with some of it broken."""
+    folder = tmp_path_factory.mktemp("photos")
+    rows = ["file,caption,tags"]
+    for number in range(40):
+        kind = ("upright", "level")[number % 2]
+        stripes(number % 2, number).save(folder / f"{number}.png")
+        rows.append(f"{number}.png,{kind} stripes {number},{kind}")
+    (folder / "3.png").write_bytes((folder / "3.png").read_bytes()[:60])
+    (folder / "4.png").write_bytes(b"not an image")
+    rows[6] = "5.png,,level"
+    rows[8] = "7.png,level stripes seven,"
+    (folder / "items.csv").write_text("\n".join(rows), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def items(photos: Path) -> Items:
+    return read_items(photos / "items.csv", image="file", text="caption", labels="tags")

@@ -6,9 +6,11 @@ licence: https://fontawesome.com/license/free. They are drawn by ``resvg_py``.
 
 from __future__ import annotations
 
+import csv
 import importlib
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -79,6 +81,28 @@ class Icons:
     def unlabelled(self) -> Icons:
         """Return the icons without a category, most of them brands."""
         return self.take([row for row, labels in enumerate(self.labels) if not labels])
+
+    def write(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the icons as a user would have them: image files, and a table ``items.csv`` that describes them.
+
+        Its columns are ``name``, ``file``, ``words`` and ``categories`` (separated by semicolons).
+
+        Returns
+        -------
+        Path
+            The table.
+        """
+        from PIL import Image
+
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        with open(path / "items.csv", "w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file)
+            table.writerow(("name", "file", "words", "categories"))
+            for name, image, words, labels in zip(self.ids, self.images, self.texts, self.labels, strict=True):
+                Image.fromarray(image).save(path / f"{name}.png")
+                table.writerow((name, f"{name}.png", words, ";".join(labels)))
+        return path / "items.csv"
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Icons, Icons]:
         """Return a random split into training icons and ``test_size`` test icons."""
@@ -202,7 +226,6 @@ def _draw(files: list[Path], size: int, verbose: bool) -> Pixels:
     """Return the pictures, each as large as fits and in the middle of a white square."""
     try:
         renderer: Any = importlib.import_module("resvg_py")
-        importlib.import_module("PIL.Image")
     except ImportError as error:
         raise InputError(
             f'drawing icons needs {error.name}, which is not installed: pip install "dlfh[icons]"'

@@ -1,0 +1,318 @@
+"""Tables, folders and files of vectors become items, and what is wrong with single ones is said."""
+
+from __future__ import annotations
+
+import csv
+import unicodedata
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from dlfh.datasets import read_items, read_table, write_arrays
+from dlfh.errors import DataWarning, InputError
+
+CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
+
+
+def write(path: Path, text: str, encoding: str = "utf-8") -> Path:
+    path.write_bytes(text.encode(encoding))
+    return path
+
+
+def picture(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (4, 4), "red").save(path)
+    return path
+
+
+# ----------------------------------------------------------------------------------------------- tables
+
+
+@given(rows=st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1), suffix=st.sampled_from([".csv", ".tsv"]))
+def test_whatever_the_csv_module_writes_is_read_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, ...]], suffix: str
+) -> None:
+    path = tmp_path_factory.mktemp("table") / f"items{suffix}"
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter="\t" if suffix == ".tsv" else ",")
+        writer.writerows([("a", "b", "c"), *rows])
+    table = read_table(path)
+    assert table.columns == ("a", "b", "c")
+    assert table.rows == rows
+    assert not table.problems
+
+
+def test_a_parquet_file_is_a_table(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {"id": [1, 2], "caption": ["a", None], "tags": [["x", "y"], []], "vector": [[0.5, 1.0], [2.0, 3.0]]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "items.parquet")
+    items = read_items(tmp_path / "items.parquet", id="id", text="caption", vectors={"image": "vector"}, labels="tags")
+    assert items.ids == ["1", "2"]
+    assert items.modalities["text"] == ["a", None]
+    np.testing.assert_array_equal(items.modalities["image"], [[0.5, 1.0], [2.0, 3.0]])
+    assert items.labels == [["x", "y"], []]
+
+
+def test_a_table_of_a_spreadsheet_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.csv", "\ufefffile;caption\r\na.png;one, two\r\n\r\n")
+    assert read_table(path).columns == ("file", "caption")
+    assert read_table(path).rows == [("a.png", "one, two")]
+
+
+def test_a_row_of_another_length_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.csv", 'a,b\n1,"two\nlines"\n3\n4,5,6\n7,8\n')
+    table = read_table(path)
+    assert [row[0] for row in table.rows] == ["1", "7"]
+    assert [str(problem) for problem in table.problems] == [
+        "items.csv, line 4: 1 cell where the header has 2",
+        "items.csv, line 5: 3 cells where the header has 2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"\n\n", "is empty"),
+        (b"a,b\ncaf\xe9,1\n", "not encoded in utf-8: see the byte 0xe9"),
+        (b"a,b\nx\0y,1\n", "line 2 has a null character"),
+        (b'a,b\n"x,1\n', "cannot be read as a table"),
+    ],
+)
+def test_what_is_no_table_is_said_in_a_sentence(tmp_path: Path, content: bytes, sentence: str) -> None:
+    path = tmp_path / "items.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=sentence):
+        read_table(path)
+
+
+def test_other_encodings_can_be_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "items.csv", "caption\ncafé\n", "latin-1")
+    assert read_table(path, encoding="latin-1").rows == [("café",)]
+    with pytest.raises(InputError, match="unknown encoding 'klingon'"):
+        read_table(path, encoding="klingon")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("missing.csv", "no such file"), ("", "it is a folder"), ("items.xlsx", "should end in")],
+)
+def test_what_is_not_there_or_not_a_table_is_named(tmp_path: Path, name: str, sentence: str) -> None:
+    (tmp_path / "items.xlsx").write_bytes(b"PK")
+    with pytest.raises(InputError, match=sentence):
+        read_table(tmp_path / name)
+
+
+def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    (tmp_path / "items.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(InputError, match=r"items\.parquet cannot be read as Parquet"):
+        read_table(tmp_path / "items.parquet")
+
+
+# ------------------------------------------------------------------------------------------------ items
+
+
+def test_a_messy_folder_and_table_are_read_and_every_loss_is_said(tmp_path: Path) -> None:
+    for name in ("a.png", "søster 漢字.png", "c.png"):
+        picture(tmp_path / "photos" / name)
+    decomposed = unicodedata.normalize("NFD", "søster 漢字.png")
+    table = write(
+        tmp_path / "items.csv",
+        "sku,file,caption,tags,price\n"
+        "1,a.png,a cat,animal;cat,3\n"
+        f"2,{decomposed},schwester,person,\n"
+        "1,c.png,a dog,animal;dog,4\n"
+        "4,gone.png,a bird,animal,5\n"
+        "5,,,animal,5\n"
+        "6,c.png, ,,6\n"
+        ",c.png,no id,,6\n",
+    )
+    items = read_items(tmp_path / "photos", table=table, id="sku", image="file", text="caption", labels="tags")
+    assert items.ids == ["1", "2", "4", "6"]
+    assert items.modalities["text"] == ["a cat", "schwester", "a bird", None]
+    assert [path is not None for path in items.modalities["image"]] == [True, True, False, True]
+    assert items.labels == [["animal", "cat"], ["person"], ["animal"], []]
+    assert items.metadata[0] == {
+        "columns": {"price": "3"},
+        "image": str(tmp_path / "photos" / "a.png"),
+        "text": "a cat",
+        "labels": ["animal", "cat"],
+    }
+    assert items.labelled().tolist() == [True, True, True, False]
+    assert sorted(str(problem) for problem in items.problems) == [
+        "items.csv, line 4: the id '1' was used before (items.csv, line 2)",
+        f"items.csv, line 5: there is no file {tmp_path / 'photos' / 'gone.png'}",
+        "items.csv, line 6: there is no path of an image and the caption is empty, and nothing else describes the item",
+        "items.csv, line 7: the caption is empty",
+        "items.csv, line 8: the id is empty",
+    ]
+
+
+def test_a_folder_alone_gives_texts_and_labels_by_its_names(tmp_path: Path) -> None:
+    for name in ("cats/black_cat-2.PNG", "dogs/big.dog.jpg", "loose.gif"):
+        picture(tmp_path / name)
+    picture(tmp_path / ".hidden" / "x.png")
+    (tmp_path / "notes.txt").write_text("no image")
+    items = read_items(tmp_path)
+    assert items.ids == ["cats/black_cat-2.PNG", "dogs/big.dog.jpg", "loose.gif"]
+    assert items.modalities["text"] == ["black cat 2", "big dog", "loose"]
+    assert items.labels == [["cats"], ["dogs"], []]
+
+
+@given(
+    labels=st.lists(st.lists(st.sampled_from(["a b", "c", "ü", "d-e"]), max_size=3), min_size=1, max_size=6),
+    separator=st.sampled_from([";", "|", ",", "/"]),
+)
+def test_labels_survive_whatever_separates_them(
+    tmp_path_factory: pytest.TempPathFactory, labels: list[list[str]], separator: str
+) -> None:
+    path = tmp_path_factory.mktemp("labels") / "items.tsv"
+    lines = [f"word {row}\t{separator.join(own)}" for row, own in enumerate(labels)]
+    write(path, "text\ttags\n" + "\n".join(lines) + "\n")
+    items = read_items(path, text="text", labels="tags", separator="/" if separator == "/" else None)
+    assert items.labels == [list(dict.fromkeys(own)) for own in labels]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".mat"])
+def test_vectors_are_variables_of_a_file(tmp_path: Path, suffix: str) -> None:
+    X, Y = np.arange(6.0).reshape(3, 2), sp.csr_array(np.eye(3))
+    write_arrays(tmp_path / f"data{suffix}", {"X": X, "Y": Y, "L": np.array([1, 2, 1])})
+    items = read_items(tmp_path / f"data{suffix}", vectors={"image": "X", "text": "Y"}, labels="L")
+    assert items.ids == ["0", "1", "2"]
+    np.testing.assert_array_equal(items.modalities["image"], X)
+    assert (items.modalities["text"] != Y).nnz == 0
+    assert items.labels == [["1"], ["2"], ["1"]]
+
+
+def test_vectors_of_a_file_stand_beside_a_table(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "sku,caption\n7,a\n7,b\n9,c\n")
+    write_arrays(tmp_path / "images.npy", {"array": np.arange(6.0).reshape(3, 2)})
+    items = read_items(table, id="sku", text="caption", vectors={"image": str(tmp_path / "images.npy")})
+    assert items.ids == ["7", "9"]
+    np.testing.assert_array_equal(items.modalities["image"], [[0, 1], [4, 5]])
+    write_arrays(tmp_path / "images.npz", {"few": np.zeros((2, 2)), "many": np.zeros((3, 2))})
+    with pytest.raises(InputError, match=r"few has 2 rows, but .*items\.csv has 3"):
+        read_items(table, text="caption", vectors={"image": f"{tmp_path / 'images.npz'}:few"})
+    assert len(read_items(table, id="sku", text="caption", vectors={"image": f"{tmp_path / 'images.npz'}:many"})) == 2
+
+
+def test_an_indicator_matrix_gives_label_names_by_column(tmp_path: Path) -> None:
+    write_arrays(tmp_path / "data.npz", {"X": np.eye(3), "L": np.array([[1, 0, 1], [0, 0, 0], [0, 1, 0]])})
+    items = read_items(tmp_path / "data.npz", vectors={"image": "X"}, labels="L")
+    assert items.labels == [["0", "2"], [], ["1"]]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "sentence"),
+    [
+        ("nowhere", {}, "there is nothing at .*nowhere"),
+        (None, {}, "there is nothing to read"),
+        ("empty", {}, "there are no images in .*empty"),
+        ("items.csv", {}, "say which column holds the texts"),
+        ("items.csv", {"text": "words"}, "has no column 'words': it has 'file', 'caption'"),
+        ("items.csv", {"text": "caption", "labels": "tags"}, "has no column 'tags'"),
+        ("items.csv", {"image": "caption", "text": {"image": "caption"}}, "modality 'image' is described twice"),
+        ("items.csv", {"text": "caption", "vectors": {"image": "file"}}, "column 'file' of .* must hold a list"),
+        ("items.csv", {"text": "caption", "vectors": {"image": "what"}}, "there is no array 'what'"),
+        ("empty", {"text": "caption"}, "text names a column, and there is no table"),
+        ("data.npz", {}, "say which variable holds which modality's vectors"),
+        ("data.npz", {"vectors": {"image": "Z"}}, "there is no array 'Z' \\('X', 'Y', 'L'\\)"),
+        ("data.npz", {"vectors": {"image": "X", "text": "Y"}}, "'text' has 2 rows but modality 'image' has 3"),
+        ("data.npz", {"vectors": {"image": "X"}, "labels": "L"}, "labels have 2 rows but modality 'image' has 3"),
+        (
+            "data.npz",
+            {"vectors": {"image": "X"}, "text": "caption"},
+            "'caption' names a column .* and there is no table",
+        ),
+        ("gone.csv", {"text": "caption"}, "there is nothing at"),
+        ("blank.csv", {"text": "caption"}, "no item is left to use: blank.csv, line 2: the caption is empty"),
+        ("headed.csv", {"text": "caption"}, "no item is left to use"),
+    ],
+)
+def test_wrong_sources_are_said_in_a_sentence(
+    tmp_path: Path, source: str | None, options: dict[str, object], sentence: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    write(tmp_path / "items.csv", "file,caption\nx,words\n")
+    write(tmp_path / "blank.csv", "caption,other\n ,1\n")
+    write(tmp_path / "headed.csv", "caption\n")
+    write_arrays(tmp_path / "data.npz", {"X": np.eye(3), "Y": np.eye(2), "L": np.array([0, 1])})
+    with pytest.raises(InputError, match=sentence):
+        read_items(None if source is None else tmp_path / source, **options)  # type: ignore[arg-type]
+
+
+def test_a_doubled_column_matters_only_if_it_is_asked_for(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "caption,note,note,,\nwords,1,2,,\n")
+    assert read_items(table, text="caption").metadata == [{"text": "words", "columns": {"note": "2"}}]
+    with pytest.raises(InputError, match="has 2 columns named 'note'"):
+        read_items(table, text="note")
+
+
+def test_vectors_follow_their_rows_past_a_broken_one(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "sku,caption\n7,a\nbroken\n9,c\n")
+    write_arrays(tmp_path / "images.npy", {"array": np.arange(6.0).reshape(3, 2)})
+    items = read_items(table, id="sku", text="caption", vectors={"image": str(tmp_path / "images.npy")})
+    np.testing.assert_array_equal(items.modalities["image"], [[0, 1], [4, 5]])
+
+
+def test_columns_that_are_not_asked_for_stay_apart_from_what_is(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "caption,labels,image,tags\nwords,mine,http://x,a;b\n")
+    (entry,) = read_items(table, text="caption", labels="tags").metadata
+    assert entry == {"text": "words", "labels": ["a", "b"], "columns": {"labels": "mine", "image": "http://x"}}
+
+
+def test_cells_that_json_cannot_hold_are_left_out(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    columns = {"caption": ["a", "b"], "price": [float("nan"), 2.5], "raw": [b"x", b"y"], "day": [None, None]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "items.parquet")
+    items = read_items(tmp_path / "items.parquet", text="caption")
+    assert items.metadata == [{"text": "a"}, {"text": "b", "columns": {"price": 2.5}}]
+
+
+def test_names_that_no_file_can_have_are_problems_of_their_items(tmp_path: Path) -> None:
+    picture(tmp_path / "sub" / "a.png")
+    table = write(tmp_path / "items.csv", f"file,caption\n{'x' * 300}.png,one\nsub\\a.png,two\n")
+    items = read_items(table, image="file", text="caption")
+    assert [path is None for path in items.modalities["image"]] == [True, False]
+    assert "cannot be looked for" in items.problems[0].reason
+
+
+def test_a_file_name_that_is_not_unicode_is_left_out(tmp_path: Path) -> None:
+    picture(tmp_path / "good.png")
+    try:
+        (tmp_path / "caf\udce9.png").write_bytes((tmp_path / "good.png").read_bytes())
+    except OSError:
+        pytest.skip("this file system has Unicode names only")
+    items = read_items(tmp_path)
+    assert items.ids == ["good.png"]
+    assert items.problems[0].reason == "its name is not valid Unicode"
+
+
+def test_two_separators_in_one_column_are_worth_a_warning(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", 'caption,tags\na,"x;y"\nb,"p,q"\n')
+    with pytest.warns(DataWarning, match="separated by ';', and some have ','"):
+        assert read_items(table, text="caption", labels="tags").labels == [["x", "y"], ["p,q"]]
+    assert read_items(table, text="caption", labels="tags", separator=",").labels == [["x;y"], ["p", "q"]]
+
+
+def test_ids_are_the_items_own_or_said_not_to_be(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "sku,caption\n7,a\n")
+    assert read_items(table, id="sku", text="caption").named
+    assert not read_items(table, text="caption").named
+
+
+@pytest.mark.parametrize("name", ["labels", "id", "k"])
+def test_names_that_mean_something_else_are_no_modalities(tmp_path: Path, name: str) -> None:
+    table = write(tmp_path / "items.csv", "caption\na\n")
+    with pytest.raises(InputError, match=f"a modality cannot be called '{name}'"):
+        read_items(table, text={name: "caption"})
+    with pytest.raises(InputError, match="the separator of labels is empty"):
+        read_items(table, text="caption", separator="")
