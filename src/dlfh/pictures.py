@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
+import os
 from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from dlfh.errors import InputError
 from dlfh.features import read_image
+from dlfh.files import replace_file
 from dlfh.validation import check_integer
 
-__all__ = ["contact_sheet"]
+__all__ = ["contact_sheet", "write_picture"]
 
 _GAP = 8
 _LINE = 14
@@ -49,11 +52,8 @@ def contact_sheet(
     >>> contact_sheet([np.zeros((30, 20))] * 3, ["one", "two", "three"], columns=2).size
     (216, 244)
     """
-    try:
-        pillow: Any = importlib.import_module("PIL.Image")
-        drawing: Any = importlib.import_module("PIL.ImageDraw")
-    except ImportError:
-        raise InputError('contact sheets need Pillow, which is not installed: pip install "dlfh[images]"') from None
+    from PIL import Image, ImageDraw
+
     check_integer(columns, "columns", 1)
     check_integer(size, "size", 8, 2048)
     if captions is not None and len(captions) != len(images):
@@ -62,8 +62,8 @@ def contact_sheet(
     top = _GAP + (_LINE if title else 0)
     n_rows = -(-len(images) // columns)
     n_columns = max(min(columns, len(images)), 1)
-    sheet = pillow.new("RGB", (_GAP + n_columns * (size + _GAP), top + max(n_rows, 1) * cell_height), "white")
-    draw = drawing.Draw(sheet)
+    sheet = Image.new("RGB", (_GAP + n_columns * (size + _GAP), top + max(n_rows, 1) * cell_height), "white")
+    draw = ImageDraw.Draw(sheet)
     if title:
         _write(draw, (_GAP, _GAP // 2), title, sheet.width - 2 * _GAP)
     for number, image in enumerate(images):
@@ -73,6 +73,24 @@ def contact_sheet(
         if captions is not None:
             _write(draw, (left, upper + size + 1), captions[number], size)
     return sheet
+
+
+def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
+    """Write a picture to a file, whole or not at all.
+
+    Parameters
+    ----------
+    picture : PIL.Image.Image
+    path : path
+        Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    """
+    target = Path(path)
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+    if target.suffix.lower() not in formats:
+        raise InputError(f"cannot draw a picture to {target}: its name should end in .png, .jpg or .webp")
+    content = BytesIO()
+    picture.save(content, formats[target.suffix.lower()])
+    replace_file(target, [content.getbuffer()])
 
 
 def _place(sheet: Any, draw: Any, source: Any, corner: tuple[int, int], size: int) -> None:

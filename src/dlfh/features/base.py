@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -53,6 +53,8 @@ class Featurizer(BaseEstimator, ABC):
     """
 
     kind: ClassVar[str]
+    #: What its items are.
+    takes: Literal["texts", "images", "vectors"]
     _kinds: ClassVar[dict[str, type[Featurizer]]] = {}
 
     verbose: bool

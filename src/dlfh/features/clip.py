@@ -67,6 +67,10 @@ class Clip(Featurizer):
 
     kind = "clip"
 
+    @property
+    def takes(self) -> Literal["texts", "images"]:  # type: ignore[override]
+        return "images" if self.tower == "image" else "texts"
+
     fingerprint_: str
 
     def __init__(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
-from dlfh.features.base import Arrays, Featurizer, Readable, readable, require
+from dlfh.features.base import Arrays, Featurizer, Readable, readable
 
 __all__ = ["ImageFeaturizer", "read_image"]
 
@@ -65,11 +65,12 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
 
 def _open_rgb(source: Any, name: str | None = None, least_size: int | None = None) -> Any:
     """Return a PIL image in RGB; where the format can, decode no larger than needed for ``least_size`` pixels."""
-    pillow = require("PIL.Image", "reading images", "images")
+    from PIL import Image, UnidentifiedImageError
+
     called = name or (str(source) if isinstance(source, (str, os.PathLike)) else "the image")
     if isinstance(source, np.ndarray):
-        return pillow.fromarray(_rgb_of_array(source, called))
-    if isinstance(source, pillow.Image):
+        return Image.fromarray(_rgb_of_array(source, called))
+    if isinstance(source, Image.Image):
         return _to_rgb(source, called)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
@@ -80,13 +81,13 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
     if not content:
         raise InputError(f"{called} is empty")
     try:
-        with pillow.open(BytesIO(content)) as image:
+        with Image.open(BytesIO(content)) as image:
             if least_size is not None:
                 image.draft("RGB", (least_size, least_size))
             return _to_rgb(image, called)
-    except pillow.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise InputError(f"{called} is not an image of a known format") from None
-    except pillow.DecompressionBombError:
+    except Image.DecompressionBombError:
         raise InputError(f"{called} has more pixels than is safe to decode") from None
     except InputError:
         raise
@@ -188,14 +189,15 @@ class _QuietPillow:
         self._filters: Any = None
 
     def __enter__(self) -> None:
-        bomb = require("PIL.Image", "reading images", "images").DecompressionBombWarning
+        from PIL.Image import DecompressionBombWarning
+
         with self._lock:
             self._readers += 1
             if self._readers == 1:
                 self._filters = warnings.catch_warnings()
                 self._filters.__enter__()
                 warnings.filterwarnings("ignore", module=r"PIL\.")
-                warnings.simplefilter("ignore", bomb)
+                warnings.simplefilter("ignore", DecompressionBombWarning)
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
@@ -213,6 +215,8 @@ class ImageFeaturizer(Featurizer):
     Items are whatever `read_image` takes; each is read once. There is nothing to learn, so any items will do for
     `fit`, none too. Subclasses say how an image is prepared and how a block of prepared ones is described.
     """
+
+    takes = "images"
 
     n_jobs: int | None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import re
-import sys
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Literal
@@ -33,6 +32,9 @@ _UNSPACED = (
     "\u3040-\u30ff\u31f0-\u31ff"  # kana
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
+
+#: Where Unicode has combining marks; looking through all of it would take a third of a second.
+_MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
 
 #: Marks a piece of a word, which no word can contain.
 _PIECE = "#"
@@ -82,6 +84,7 @@ class BagOfWords(Featurizer):
     """
 
     kind = "bag-of-words"
+    takes = "texts"
 
     def __init__(
         self,
@@ -242,9 +245,7 @@ def _normal(text: str, lowercase: bool, strip_accents: bool) -> str:
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Return patterns of a word, and of the parts of a word in scripts with and without spaces."""
     # Python's \w lacks combining marks, and so would cut Hindi or Tamil words at their vowels.
-    marks = "".join(
-        re.escape(chr(code)) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)).startswith("M")
-    )
+    marks = "".join(re.escape(chr(code)) for code in _MARKS if unicodedata.category(chr(code)).startswith("M"))
     letter = rf"(?:[^\W_]|[{marks}])"
     return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
@@ -261,7 +262,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _ngrams(words: list[str], low: int, high: int) -> Iterator[str]:
-    for length in range(low, high + 1):
+    for length in range(low, min(high, len(words)) + 1):
         for place in range(len(words) - length + 1):
             yield " ".join(words[place : place + length])
 

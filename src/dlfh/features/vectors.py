@@ -34,6 +34,7 @@ class Vectors(Featurizer):
     """
 
     kind = "vectors"
+    takes = "vectors"
 
     def __init__(self, *, verbose: bool = False) -> None:
         self.verbose = verbose
