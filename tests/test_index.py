@@ -146,7 +146,7 @@ def test_the_longest_codes() -> None:
         Index(n_bits + 1, ["image"])
 
 
-@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e200, 1e307])
+@pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e200, 4e307])
 def test_the_scale_of_a_projection_does_not_matter(scale: float) -> None:
     rng = np.random.default_rng(0)
     index, _ = make(rng, 30, 16)
@@ -235,6 +235,18 @@ class IndexMachine(RuleBasedStateMachine):
         items = random_items(self.rng, self.some_ids(most), self.model.n_bits)
         self.change("update", **as_arguments(items, self.model.n_bits))
         self.model.update(items)
+
+    @precondition(lambda self: self.model.items)
+    @rule(most=st.integers(1, 5), n=st.integers(0, 5))
+    def put(self, most: int, n: int) -> None:
+        ids = [*self.some_ids(most), *(f"é{self.n_ever + i}" for i in range(n))]
+        self.rng.shuffle(ids)
+        self.n_ever += n
+        items = random_items(self.rng, ids, self.model.n_bits)
+        self.change("put", **as_arguments(items, self.model.n_bits))
+        known = {*self.model.ids()}
+        self.model.remove([name for name in ids if name in known])
+        self.model.add(items)
 
     @precondition(lambda self: self.model.items)
     @rule()

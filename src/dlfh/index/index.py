@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from dlfh.errors import InputError, StorageError
 from dlfh.index import changes, nearest
 from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
 from dlfh.index.hits import Hits
-from dlfh.index.items import Item, read_item
+from dlfh.index.items import Item, read_item, read_items
 from dlfh.index.segment import ABSENT, STATES
 from dlfh.index.snapshot import Column, Part, Snapshot
 from dlfh.index.store import Store
@@ -223,6 +223,23 @@ class Index:
             if len(segment):
                 self._commit(changes.append(left, segment))
 
+    def put(
+        self,
+        ids: Sequence[str],
+        codes: dict[str, npt.NDArray[np.uint8]],
+        *,
+        learned: Any = False,
+        metadata: Sequence[dict[str, Any] | None] | None = None,
+        present: dict[str, npt.NDArray[np.bool_]] | None = None,
+    ) -> None:
+        """Add items, or replace those that are there, in one step. Parameters are those of `add`."""
+        segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
+        with self._writing:
+            snapshot = self._writable()
+            known = [rows[rows >= 0] for rows in snapshot.find_rows(segment.ids)]
+            if len(segment):
+                self._commit(changes.append(changes.remove(snapshot.parts, known), segment))
+
     def compact(self) -> None:
         """Write everything anew as one segment, without what was removed.
 
@@ -325,6 +342,19 @@ class Index:
         snapshot = self._current()
         (position,) = self._positions(snapshot, Strings.of(check_ids([identifier])))
         return read_item(*snapshot.locate(int(position)), self.modalities)
+
+    def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]:
+        """Yield items by their positions (`Hits.positions`), or all in the order in which they were added."""
+        snapshot = self._current()
+        wanted = np.arange(len(snapshot)) if positions is None else np.asarray(positions, np.int64)
+        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(snapshot):
+            raise InputError(f"positions must be from 0 to {len(snapshot) - 1}, got {wanted.min()} to {wanted.max()}")
+        for segment, rows in snapshot.locate_runs(wanted):
+            yield from read_items(segment, rows, self.modalities)
+
+    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which of many ids are in the index."""
+        return self._current().find(Strings.of(check_ids(ids))) >= 0
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""

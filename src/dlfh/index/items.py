@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,10 @@ import numpy.typing as npt
 from dlfh.errors import StorageError
 from dlfh.index.segment import ABSENT, STATES, Segment, metadata_check
 
-__all__ = ["Item", "read_item"]
+__all__ = ["Item", "read_item", "read_items"]
+
+#: So many items are read one by one; for more, it is worth finding the places of all codes at once.
+_FEW = 30
 
 
 class Item(NamedTuple):
@@ -40,6 +44,19 @@ def read_item(segment: Segment, row: int, modalities: tuple[str, ...]) -> Item:
             codes[name] = values[np.count_nonzero(states[:row])].copy()
     states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
     return Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states_by_name)
+
+
+def read_items(segment: Segment, rows: Sequence[int], modalities: tuple[str, ...]) -> Iterator[Item]:
+    """Yield several items of a segment."""
+    if len(rows) < _FEW:
+        yield from (read_item(segment, row, modalities) for row in rows)
+        return
+    present = segment.states != ABSENT
+    places = np.cumsum(present, axis=1) - 1
+    for row in rows:
+        codes = {name: segment.codes[m][places[m, row]].copy() for m, name in enumerate(modalities) if present[m, row]}
+        states = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
+        yield Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states)
 
 
 def _read_metadata(segment: Segment, row: int) -> dict[str, Any] | None:

@@ -117,7 +117,7 @@ def nearest_by_weight(
         return distances, rows - start
 
     distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs)
-    return distances * unit[:, None], rows
+    return _scaled(distances, unit), rows
 
 
 def rerank(
@@ -146,7 +146,7 @@ def rerank(
         workers.map_blocks(weigh, len(weights), workers.even_block(len(weights), 10.0 * candidates.shape[1] + 1e4))
     order = np.lexsort((candidates, distances))[:, :k]
     distances = np.take_along_axis(distances, order, axis=1)
-    return distances * unit[:, None], np.take_along_axis(candidates, order, axis=1)
+    return _scaled(distances, unit), np.take_along_axis(candidates, order, axis=1)
 
 
 def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: int | None = None) -> list[Found]:
@@ -214,3 +214,9 @@ def _over_blocks(
     # Blocks are in order, and each is sorted: a stable sort keeps ties by row.
     order = np.argsort(distances, axis=1, kind="stable")[:, :k]
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
+
+
+def _scaled(distances: npt.NDArray[Any], unit: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return distances in the queries' own units; those beyond all numbers are infinite, and ranked all the same."""
+    with np.errstate(over="ignore"):
+        return distances * unit[:, None]

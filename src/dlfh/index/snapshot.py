@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -107,6 +108,15 @@ class Snapshot:
         row = position - int(self.starts[part])
         live = self.parts[part].live
         return self.parts[part].segment, row if live is None else int(live[row])
+
+    def locate_runs(self, positions: Rows) -> Iterator[tuple[Segment, list[int]]]:
+        """Yield segments and rows of positions, consecutive ones of a segment together."""
+        parts = np.searchsorted(self.starts, positions, side="right") - 1
+        breaks = np.flatnonzero(np.diff(parts, prepend=-1))
+        for start, stop in zip(breaks, [*breaks[1:], len(positions)], strict=True):
+            part = self.parts[parts[start]]
+            rows = positions[start:stop] - self.starts[parts[start]]
+            yield part.segment, (rows if part.live is None else part.live[rows]).tolist()
 
     def find_rows(self, ids: Strings) -> list[Rows]:
         """Return, for each part, the row of each id in it, or -1."""
