@@ -15,14 +15,11 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
 from dlfh.bench.beside import published_map, published_seconds
 from dlfh.bench.cache import Cache, Result
-from dlfh.bench.commands import bench, tune
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.figures import Figure, Line, Panel
@@ -34,6 +31,7 @@ from dlfh.bench.sources import load_source
 from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.bench.tune import Search, parse_grid
+from dlfh.cli import main
 from dlfh.datasets import make_paired, write_paired
 from dlfh.errors import InputError
 
@@ -253,13 +251,14 @@ def test_a_grid_is_read_as_it_is_written() -> None:
         parse_grid(["a=1", "a=2"])
 
 
-def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(tmp_path: Path) -> None:
+def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
     # Codes that were never updated are random: any iterations at all are better.
     command = f"tune DLFH {tmp_path / 'own.npz'} --grid max_iter=0,20,1 --grid scale=8 --bits 16 --protocol learned"
-    done = CliRunner().invoke(app(), [*command.split(), "--jobs", "1", "--out", str(tmp_path / "run")])
-    assert done.exit_code == 0, done.output
-    assert "best: max_iter = 20, scale = 8" in done.stdout
+    assert main([*command.split(), "--jobs", "1", "--out", str(tmp_path / "run")]) == 0
+    assert "best: max_iter = 20, scale = 8" in capsys.readouterr().out
     tuned = tmp_path / "run" / "tuned-DLFH.toml"
     settings = Settings.read(tuned)
     assert settings.row("DLFH").at(16) == {"max_iter": 20, "scale": 8}
@@ -277,13 +276,6 @@ def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(tmp_path: 
     assert (kept[0].parameters, kept[0].score) == (trials[0].parameters, trials[0].score)
     assert [trial.resource for trial in kept] == [3, 1, 1]
     assert "left behind at seeds = 1" in halved.table(kept).to_text()
-
-
-def app() -> typer.Typer:
-    commands = typer.Typer()
-    commands.add_typer(bench, name="bench")
-    commands.command("tune")(tune)
-    return commands
 
 
 @pytest.mark.parametrize(
@@ -319,16 +311,19 @@ def app() -> typer.Typer:
     ids=lambda value: value if value.startswith(("bench", "tune")) else "",
 )
 def test_wrong_input_is_one_sentence(
-    arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    arguments: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.toml").write_text("bits = [")
     (tmp_path / "wrong.toml").write_text("bit = 1")
     write_paired(tmp_path / "own.npz", make_paired(40, n_labels=3, random_state=0))
-    result = CliRunner().invoke(app(), arguments.split())
-    assert result.exit_code == 2, result.output
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("error: ")
+    assert main(arguments.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dlfh: ")
     assert sentence in line
     assert {path.name for path in tmp_path.iterdir()} == {
         "broken.toml",
@@ -337,20 +332,22 @@ def test_wrong_input_is_one_sentence(
     }  # nothing is left behind
 
 
-def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path) -> None:
+def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.toml"
     file.write_text("bits = [8]\nseeds = 7\n[parameters.SCM]\nridge = 0.5\n")
     command = ["bench", "paper", "icons", "--settings", str(file), "--bits", "16,24", "--print-settings"]
-    printed = CliRunner().invoke(app(), command).stdout
-    settings = Settings.from_plain(tomllib.loads(printed))
+    assert main(command) == 0
+    settings = Settings.from_plain(tomllib.loads(capsys.readouterr().out))
     assert (settings.bits, settings.seeds, settings.row("SCM").parameters) == ((16, 24), 7, {"ridge": 0.5})
     assert settings.row("CRH").parameters["n_pairs"] == 500  # as is usual for the icons
 
 
-def test_every_command_shows_an_example_in_its_help() -> None:
+def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for name in EXPERIMENTS:
-        assert f"dlfh bench {name} " in CliRunner().invoke(app(), ["bench", name, "--help"]).stdout
-    assert "dlfh tune DLFH icons" in CliRunner().invoke(app(), ["tune", "--help"]).stdout
+        assert main(["bench", name, "--help"]) == 0
+        assert f"dlfh bench {name} " in capsys.readouterr().out
+    assert main(["tune", "--help"]) == 0
+    assert "dlfh tune DLFH icons" in capsys.readouterr().out
 
 
 def test_the_commands_import_nothing_heavy_until_they_run() -> None:

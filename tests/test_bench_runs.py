@@ -16,11 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell, Deal
-from dlfh.bench.commands import bench
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
@@ -30,6 +28,7 @@ from dlfh.bench.runner import Limits, Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 from dlfh.bench.worker import compute
+from dlfh.cli import main
 from dlfh.errors import InputError
 
 SETTINGS = """
@@ -42,22 +41,15 @@ sample_size = 100000
 N_CELLS = 2 * (3 + 3 + 1 + 3)  # SCM has nothing random in it
 TOO_LARGE = "sample_size is 100000 but there are only 182 points"
 
-PROGRAM = """
-import sys
-import typer
-from dlfh.bench.commands import bench
-typer.main.get_command(bench)(sys.argv[1:])
-"""
-
 
 def command(folder: Path, settings: Path, jobs: int) -> list[str]:
-    words = f"map generated:wiki --points 240 --settings {settings} --out {folder} --jobs {jobs}"
+    words = f"bench map generated:wiki --points 240 --settings {settings} --out {folder} --jobs {jobs}"
     return words.split()
 
 
 def start(folder: Path, settings: Path, jobs: int) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command(folder, settings, jobs)],
+        [sys.executable, "-m", "dlfh", *command(folder, settings, jobs)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -94,7 +86,9 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="groups of processes are killed as on POSIX systems")
-def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Path) -> None:
+def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     settings = tmp_path / "run.toml"
     settings.write_text(SETTINGS)
     killed, whole = tmp_path / "killed", tmp_path / "whole"
@@ -105,7 +99,7 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Pat
     os.killpg(first.pid, signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert said.splitlines()[-1] == "stopped: run the same command again to go on"
+    assert said.splitlines()[-1] == "dlfh: stopped; run the same command again to go on"
 
     second = start(killed, settings, jobs=2)
     wait_for(second, killed, chance.randrange(4, 12))
@@ -119,7 +113,8 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(tmp_path: Pat
     printed, said = third.communicate(timeout=120)
     assert third.returncode == 0, said
     arguments = command(whole, settings, jobs=1)
-    assert CliRunner().invoke(bench, arguments).stdout == printed.replace(str(killed), str(whole))
+    assert main(arguments) == 0
+    assert capsys.readouterr().out == printed.replace(str(killed), str(whole))
 
     # The same report, from two processes as from one; nothing is computed twice, nothing lost.
     assert files(killed) == files(whole)

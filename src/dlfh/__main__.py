@@ -1,0 +1,7 @@
+"""`python -m dlfh` is `dlfh`."""
+
+import sys
+
+from dlfh.cli import main
+
+sys.exit(main())

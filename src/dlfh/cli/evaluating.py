@@ -1,0 +1,66 @@
+"""`dlfh evaluate`: how well queries find what they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlfh.cli.options import AsJson, ItemOptions, Quiet, shows_progress, with_options
+from dlfh.cli.printing import print_json, print_problems, print_qualities
+
+__all__ = ["evaluate"]
+
+
+@with_options(items=ItemOptions)
+def evaluate(
+    model: Annotated[Path, typer.Argument(help="Folder of a collection, or of a model.", show_default=False)],
+    items: ItemOptions,
+    queries: Annotated[
+        int | None, typer.Option(help="With a model: so many of the items ask for the others.", show_default=False)
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draw of queries.")] = 0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Measure mean average precision (MAP): labelled items ask, those that share a label are right answers.
+
+    With a collection, the items ask for the collection's, whose codes are learned or hashed, as the table says. With a
+    model, some of the items ask for the others, all of them hashed.
+
+    [b]Examples[/b]
+
+    $ dlfh evaluate shop/ test.csv --image file --text caption --labels tags
+
+    $ dlfh evaluate model/ data.mat --vectors image=I_te --vectors text=T_te --labels L_te --queries 200
+    """
+    from dlfh.build import hashed_databases, hold_items_out
+    from dlfh.cli.models import is_collection, load_pipeline, open_collection
+    from dlfh.errors import InputError
+    from dlfh.quality import measure
+
+    verbose = shows_progress(quiet, as_json)
+    if is_collection(model):
+        if queries is not None:
+            raise InputError(f"--queries is for models, and {model} is a collection: all the items ask for its own")
+        with open_collection(model, verbose=verbose) as collection:
+            qualities, problems = collection.evaluate(items.read(collection.pipeline.modalities_))
+    else:
+        pipeline = load_pipeline(model, verbose)
+        if queries is None or queries < 1:
+            raise InputError(
+                f"{model} is a model without items: say with --queries how many of the items ask for the others"
+            )
+        read = items.read(pipeline.modalities_)
+        asking, others = hold_items_out(read, queries, seed)
+        assert asking is not None
+        asked, described = pipeline.describe(asking), pipeline.describe(others)
+        qualities = measure(pipeline, asking, hashed_databases(pipeline, others, described), described=asked)
+        problems = [*read.problems, *asked.problems, *described.problems]
+    if as_json:
+        print_json({"quality": [asdict(quality) for quality in qualities], "problems": list(map(asdict, problems))})
+    else:
+        print_problems(problems)
+        print_qualities(qualities, "MAP over the whole ranking; ties in database order")

@@ -1,0 +1,163 @@
+"""`dlfh index`: the items of a collection, as they come and go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dlfh.cli.options import AsJson, ItemOptions, ProblemFile, Quiet, check_parent, shows_progress, with_options
+from dlfh.cli.printing import print_json, print_table, report
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    no_args_is_help=True, help="Make a collection of a model and items; add and remove items; look at it."
+)
+
+_Folder = Annotated[Path, typer.Argument(help="Folder of a collection.", show_default=False)]
+
+
+@app.command("build")
+@with_options(items=ItemOptions)
+def build(
+    model: Annotated[Path, typer.Argument(help="Folder of a model.", show_default=False)],
+    items: ItemOptions,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder of the collection to make.", show_default=False)
+    ],
+    problem_file: ProblemFile = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Make a collection of items that a model encodes; all of them are hashed.
+
+    [b]Example[/b]
+
+    $ dlfh index build model/ PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
+    """
+    from dlfh.build import index_items
+    from dlfh.cli.models import load_pipeline
+    from dlfh.collection import check_free
+
+    check_free(output)
+    check_parent(problem_file)
+    pipeline = load_pipeline(model, shows_progress(quiet, as_json))
+    read = items.read(pipeline.modalities_)
+    collection, problems = index_items(output, read, pipeline)
+    with collection:
+        n_items = len(collection)
+    report(
+        f"{output}: {n_items:,} items to search",
+        {"collection": str(output), "items": n_items},
+        problems,
+        as_json=as_json,
+        problem_file=problem_file,
+    )
+
+
+@app.command("add")
+@with_options(items=ItemOptions)
+def add(
+    collection: _Folder,
+    items: ItemOptions,
+    update: Annotated[bool, typer.Option("--update", help="Replace items whose id is there already.")] = False,
+    problem_file: ProblemFile = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Add items to a collection: all of them, or none if something goes wrong.
+
+    [b]Example[/b]
+
+    $ dlfh index add shop/ NEWPHOTOS/ --table new.csv --image file --text caption
+    """
+    from dlfh.cli.models import open_collection
+
+    check_parent(problem_file)
+    # Describing images takes long, and needs no lock: others may write meanwhile.
+    with open_collection(collection, verbose=shows_progress(quiet, as_json)) as opened:
+        read = items.read(opened.pipeline.modalities_)
+        described = opened.pipeline.describe(read)
+    with open_collection(collection, writable=True) as opened:
+        before = len(opened)
+        n_known = int(opened.index.contains(read.ids).sum()) if read.named and update else 0
+        problems = opened.add(read, update=update, described=described)
+        after = len(opened)
+    report(
+        f"{collection}: {after:,} items, {after - before:,} of them new, {n_known:,} replaced",
+        {"collection": str(collection), "items": after, "new": after - before, "replaced": n_known},
+        [*read.problems, *problems],
+        as_json=as_json,
+        problem_file=problem_file,
+    )
+
+
+@app.command("remove")
+def remove(
+    collection: _Folder,
+    ids: Annotated[list[str], typer.Argument(help="Ids of the items to remove.", show_default=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Remove items from a collection: all of them, or none if one is unknown.
+
+    [b]Example[/b]
+
+    $ dlfh index remove shop/ sku-17 sku-18
+    """
+    from dlfh.cli.models import open_collection
+
+    with open_collection(collection, writable=True) as opened:
+        opened.index.remove(ids)
+        after = len(opened)
+    report(
+        f"{collection}: {after:,} items",
+        {"collection": str(collection), "items": after},
+        [],
+        as_json=as_json,
+        problem_file=None,
+    )
+
+
+@app.command("info")
+def info(
+    collection: _Folder,
+    verify: Annotated[bool, typer.Option("--verify", help="Check every byte against its checksum.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Say what a collection holds.
+
+    [b]Example[/b]
+
+    $ dlfh index info shop/ --verify
+    """
+    from dlfh.cli.models import open_collection
+
+    with open_collection(collection) as opened:
+        if verify:
+            opened.index.verify()
+        counts = {
+            name: {state: opened.index.count(name, state) for state in ("learned", "hashed")}
+            for name in opened.index.modalities
+        }
+        summary: dict[str, Any] = {
+            "collection": str(collection),
+            "items": len(opened),
+            "bits": opened.index.n_bits,
+            "method": type(opened.pipeline.model).__name__,
+            "codes": counts,
+            "features": {name: repr(featurizer) for name, featurizer in opened.pipeline.features.items()},
+        }
+    if as_json:
+        print_json(summary)
+        return
+    print_table(
+        f"{collection}: {summary['items']:,} items, {summary['bits']} bits, {summary['method']}"
+        + (", every checksum right" if verify else ""),
+        ("modality", "learned codes", "hashed codes", "features"),
+        [
+            (name, f"{count['learned']:,}", f"{count['hashed']:,}", summary["features"][name])
+            for name, count in counts.items()
+        ],
+    )

@@ -1,0 +1,43 @@
+"""Models and collections from the folders that commands name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dlfh.collection import Collection
+    from dlfh.pipeline import Pipeline
+
+__all__ = ["is_collection", "load_pipeline", "open_collection"]
+
+
+def is_collection(path: Path) -> bool:
+    """Return whether a folder is that of a collection."""
+    return (path / "collection.json").exists()
+
+
+def load_pipeline(path: Path, verbose: bool = False) -> Pipeline:
+    """Load the pipeline of a model's folder or a collection's; a model of vectors alone becomes one."""
+    from dlfh.features import Vectors
+    from dlfh.pipeline import Pipeline, load
+
+    model = load(path / "model" if is_collection(path) else path)
+    if not isinstance(model, Pipeline):
+        features = {name: Vectors() for name in model.modalities_}
+        for name, featurizer in features.items():
+            featurizer.n_features_ = model.n_features_[name]
+        model = Pipeline(features, model)
+    for featurizer in model.features.values():
+        featurizer.verbose = verbose
+    return model
+
+
+def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
+    """Open a collection."""
+    from dlfh.collection import Collection
+
+    collection = Collection.open(path, writable=writable)
+    for featurizer in collection.pipeline.features.values():
+        featurizer.verbose = verbose
+    return collection

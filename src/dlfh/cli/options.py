@@ -1,0 +1,250 @@
+"""Options that several commands share, and what they are turned into."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from dlfh.datasets import Items
+    from dlfh.methods import CrossModalHasher
+
+__all__ = [
+    "AsJson",
+    "ItemOptions",
+    "ModelOptions",
+    "ProblemFile",
+    "Quiet",
+    "check_parent",
+    "parse_pairs",
+    "shows_progress",
+    "with_options",
+]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
+ProblemFile = Annotated[
+    Path | None, typer.Option("--problems", help="File to write all that was left out to, one JSON object a line.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
+
+_DATA = "What to read"
+_MODEL = "What to learn"
+
+
+@dataclass(frozen=True)
+class ItemOptions:
+    """Where items come from."""
+
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder of images, a table (.csv, .tsv, .parquet) or a file of arrays (.npz, .npy, .mat).",
+            show_default=False,
+        ),
+    ] = None
+    table: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table of items; image paths are relative to SOURCE, or to the table.", rich_help_panel=_DATA
+        ),
+    ] = None
+    id: Annotated[
+        str | None,
+        typer.Option(help="Column of ids. Default: the image's path, or the row.", rich_help_panel=_DATA),
+    ] = None
+    image: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of image paths. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
+    ] = None
+    text: Annotated[
+        list[str] | None,
+        typer.Option(help="Column of texts. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
+    ] = None
+    vectors: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Ready vectors as NAME=VARIABLE of SOURCE, NAME=FILE, NAME=FILE:VARIABLE or NAME=COLUMN; repeated.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Column or variable of labels.", rich_help_panel=_DATA),
+    ] = None
+    separator: Annotated[
+        str | None,
+        typer.Option(help="What stands between labels in a cell. Default: ; or | or ,", rich_help_panel=_DATA),
+    ] = None
+    encoding: Annotated[str, typer.Option(help="How the table is encoded.", rich_help_panel=_DATA)] = "utf-8"
+
+    def read(self, known: Sequence[str] | None = None) -> Items:
+        """Read the items.
+
+        Where modalities are a guess (the words of a folder's file names), only those that are ``known`` are kept.
+        """
+        from dlfh.datasets import read_items
+
+        items = read_items(
+            self.source,
+            table=self.table,
+            id=self.id,
+            image=_columns(self.image, "image"),
+            text=_columns(self.text, "text"),
+            vectors=parse_pairs(self.vectors, "--vectors"),
+            labels=self.labels,
+            separator=self.separator,
+            encoding=self.encoding,
+        )
+        if known is not None and self.table is None and self.source is not None and self.source.is_dir():
+            items = _only_known(items, known)
+        return items
+
+
+def _only_known(items: Items, known: Sequence[str]) -> Items:
+    from dlfh.errors import InputError
+
+    unknown = {name for name in items.modalities if name not in known}
+    if unknown == {*items.modalities}:
+        raise InputError(f"a folder of images gives image and text, and this model knows {', '.join(known)}")
+    return replace(
+        items,
+        modalities={name: values for name, values in items.modalities.items() if name not in unknown},
+        metadata=[{name: value for name, value in card.items() if name not in unknown} for card in items.metadata],
+    )
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What is to be learned from items."""
+
+    method: Annotated[str, typer.Option(help="A method of `dlfh methods`.", rich_help_panel=_MODEL)] = "DLFH"
+    bits: Annotated[int, typer.Option("--bits", "-b", help="Length of the codes.", rich_help_panel=_MODEL)] = 64
+    set: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            help="A parameter of the method, as NAME=VALUE (such as hash_function=kernel).",
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
+    image_features: Annotated[
+        str, typer.Option(help="gist, hog, thumbnail, combined (these three), or clip:FOLDER.", rich_help_panel=_MODEL)
+    ] = "gist"
+    text_features: Annotated[
+        str, typer.Option(help="tfidf, count, binary, or clip:FOLDER.", rich_help_panel=_MODEL)
+    ] = "tfidf"
+    seed: Annotated[int, typer.Option(help="Seed of all that is random.", rich_help_panel=_MODEL)] = 0
+    hold_out: Annotated[
+        int,
+        typer.Option(
+            help="Keep so many labelled items out of training, and measure with them.", rich_help_panel=_MODEL
+        ),
+    ] = 0
+
+    def hasher(self, verbose: bool) -> CrossModalHasher:
+        """Return the method, with its parameters."""
+        from dlfh.errors import InputError
+        from dlfh.methods import METHODS
+
+        by_name = {name.lower(): method for name, method in METHODS.items()}
+        chosen = by_name.get(self.method.lower().replace("-", ""))
+        if chosen is None:
+            raise InputError(f"unknown method {self.method!r}: choose one of {', '.join(METHODS)}")
+        parameters = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        known = chosen._get_param_names()
+        for name in parameters:
+            if name not in known or name in ("n_bits", "random_state", "verbose"):
+                raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")
+        common = {"n_bits": self.bits, "random_state": self.seed, "verbose": verbose}
+        return chosen(**{name: value for name, value in common.items() if name in known}, **parameters)
+
+
+def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command take groups of options: a parameter that is named here gets an object of the group.
+
+    Typer reads a function's signature; the fields of the groups take the place of these parameters in it.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name not in groups:
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+                continue
+            group = groups[parameter.name]
+            types = get_type_hints(group, include_extras=True)
+            parameters += [
+                inspect.Parameter(
+                    field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=types[field.name]
+                )
+                for field in fields(group)
+            ]
+        # Arguments first, then options: a signature has its required parameters first.
+        parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+
+        @functools.wraps(command)
+        def run(**given: Any) -> Any:
+            for name, group in groups.items():
+                given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+            return command(**given)
+
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return run
+
+    return decorate
+
+
+def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
+    """Return NAME=VALUE pairs as a dict."""
+    from dlfh.errors import InputError
+
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        name, equals, value = pair.partition("=")
+        if not equals or not name or not value:
+            raise InputError(f"{option} takes NAME=VALUE, got {pair!r}")
+        if name in found:
+            raise InputError(f"{option} names {name!r} twice")
+        found[name] = value
+    return found
+
+
+def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return {name: given[0]}
+    return parse_pairs(given, f"--{name}")
+
+
+def _value(text: str) -> Any:
+    """Return what was written as a number, true, false or null, or else as the string it is."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def check_parent(path: Path | None) -> None:
+    """Say so, before any work, if a file cannot be written because its folder is not there."""
+    from dlfh.errors import InputError
+
+    if path is not None and not path.absolute().parent.is_dir():
+        raise InputError(f"cannot write {path}: there is no folder {path.absolute().parent}")
+    if path is not None and path.is_dir():
+        raise InputError(f"cannot write {path}: it is a folder")
+
+
+def shows_progress(quiet: bool, as_json: bool) -> bool:
+    """Return whether somebody is there to see progress bars."""
+    return not quiet and not as_json and sys.stderr.isatty()

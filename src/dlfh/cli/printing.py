@@ -1,0 +1,99 @@
+"""What commands print: tables for people, JSON for programs, and what was left out."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dlfh.datasets import Problem
+    from dlfh.quality import Quality
+
+__all__ = ["print_json", "print_problems", "print_qualities", "print_table", "report"]
+
+#: How many problems are listed one by one.
+_SHOWN = 20
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON."""
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Print a table on standard output."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title) if title else None, title_justify="left")
+    for column in columns:
+        table.add_column(column)
+    for row in rows:
+        table.add_row(*(Text(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def print_qualities(qualities: Sequence[Quality], title: str) -> None:
+    """Print how well each direction of search works."""
+    print_table(
+        title,
+        ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "specific"),
+        [
+            (
+                f"{quality.asked} → {quality.found}",
+                f"{quality.n_queries:,} / {quality.n_items:,}",
+                quality.codes,
+                *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.specific)),
+            )
+            for quality in qualities
+        ],
+    )
+
+
+def report(
+    sentence: str,
+    summary: Mapping[str, Any],
+    problems: Sequence[Problem],
+    *,
+    as_json: bool,
+    problem_file: Path | None,
+) -> None:
+    """Say what a command did and what it left out: a sentence for people, or the summary as JSON."""
+    if problem_file is not None:
+        _write_problems(problems, problem_file)
+    if as_json:
+        print_json({**summary, "problems": [asdict(problem) for problem in problems]})
+        return
+    print_problems(problems)
+    print(sentence)
+
+
+def print_problems(problems: Sequence[Problem]) -> None:
+    """Say on standard error what was left out and why: the first twenty, and how many more."""
+    if not problems:
+        return
+    lost = Counter(problem.lost for problem in problems)
+    counted = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in lost.items())
+    print(f"left out: {counted}", file=sys.stderr)
+    for problem in sorted(problems, key=lambda problem: _by_number(problem.where))[:_SHOWN]:
+        print(f"  {problem.where} ({problem.lost}): {problem.reason}", file=sys.stderr)
+    if len(problems) > _SHOWN:
+        print(f"  ... and {len(problems) - _SHOWN} more (--problems FILE writes them all)", file=sys.stderr)
+
+
+def _by_number(place: str) -> list[tuple[int, str]]:
+    """Return a key that sorts line 9 before line 10."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", place)]
+
+
+def _write_problems(problems: Sequence[Problem], path: Path) -> None:
+    from dlfh.files import replace_file
+
+    replace_file(path, [(json.dumps(asdict(problem), ensure_ascii=False) + "\n").encode() for problem in problems])

@@ -1,0 +1,409 @@
+"""The command line: what each command does, what it prints, and what it says of wrong input."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dlfh import load
+from dlfh.cli import main
+from dlfh.datasets import make_paired, read_arrays, write_arrays
+
+COMMANDS = (
+    ["build"],
+    ["encode"],
+    ["evaluate"],
+    ["fit"],
+    ["index"],
+    ["index", "add"],
+    ["index", "build"],
+    ["index", "info"],
+    ["index", "remove"],
+    ["info"],
+    ["methods"],
+    ["search"],
+)
+
+COLUMNS = ["--image", "file", "--text", "caption", "--labels", "tags"]
+
+
+@pytest.fixture(scope="module")
+def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("cli") / "shop"
+    assert main(["build", str(photos / "items.csv"), *COLUMNS, "-o", str(folder), "-b", "16", "-q"]) == 0
+    return folder
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    """Run a command that must succeed; return the JSON that it prints."""
+    code = main([*map(str, arguments), "--json"])
+    captured = capsys.readouterr()
+    assert code == 0, captured.err
+    return json.loads(captured.out)
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """Run a command that must fail; return its one sentence."""
+    assert main([*map(str, arguments)]) == 2
+    captured = capsys.readouterr()
+    lines = [line for line in captured.err.splitlines() if "compiling the kernels" not in line]
+    assert len(lines) == 1, captured.err
+    assert lines[0].startswith("dlfh: ")
+    assert captured.out == ""
+    return lines[0]
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+# ---------------------------------------------------------------------------------------------- success
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_examples(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "Usage: " in shown
+    if command != ["index"]:
+        assert f"$ dlfh {' '.join(command)}" in shown
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = "import sys; from dlfh.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
+    modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
+    for heavy in ("numpy", "scipy", "sklearn", "numba", "faiss", "PIL", "torch"):
+        assert f"'{heavy}'" not in modules
+
+
+def test_the_program_is_installed_and_says_its_version() -> None:
+    program = Path(sys.executable).parent / "dlfh"
+    for command in ([str(program)], [sys.executable, "-m", "dlfh"]):
+        result = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True)
+        assert result.stdout.startswith("dlfh ")
+
+
+def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Path) -> None:
+    def dlfh(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "dlfh", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+            env=os.environ | {"COLUMNS": "150", "PYTHONIOENCODING": "utf-8"},
+        )
+
+    built = dlfh("build", photos, "--table", photos / "items.csv", *COLUMNS, "-o", "shop/", "--hold-out", 6, "-b", 16)
+    assert "shop: 40 items to search, 32 of them learned from" in built.stdout
+    assert "image → text" in built.stdout
+    assert "items.csv, line 6 (image): " in built.stderr
+    assert "4.png is not an image" in built.stderr
+    found = dlfh("search", "shop", "--text", "level stripes", "-k", 3, "--picture", "found.png")
+    assert found.stdout.count("level") >= 3
+    assert "upright" not in found.stdout
+    with Image.open(tmp_path / "found.png") as picture:
+        assert picture.width > 100
+    measured = dlfh("evaluate", "shop", photos / "items.csv", *COLUMNS, "--id", "caption")
+    assert "text → image" in measured.stdout
+
+
+def test_a_model_of_vectors_is_fitted_encodes_and_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train, test = make_paired(n_points=600, n_labels=8, random_state=0).split(test_size=60)
+    for name, part in (("train", train), ("test", test)):
+        write_arrays(
+            tmp_path / f"{name}.npz", {"X": part.modalities["image"], "Y": part.modalities["text"], "L": part.labels}
+        )
+    vectors = ["--vectors", "image=X", "--vectors", "text=Y"]
+    fitted = run(
+        capsys,
+        "fit",
+        tmp_path / "train.npz",
+        *vectors,
+        "--labels",
+        "L",
+        "-b",
+        12,
+        "-o",
+        tmp_path / "model",
+        "--hold-out",
+        40,
+    )
+    assert fitted["trained"] == 500
+    assert {quality["asked"] for quality in fitted["quality"]} == {"image", "text"}
+    coded = run(capsys, "encode", tmp_path / "model", tmp_path / "test.npz", *vectors, "-o", tmp_path / "codes.npz")
+    assert coded["codes"] == {"image": 60, "text": 60}
+    model = load(tmp_path / "model")
+    codes = read_arrays(tmp_path / "codes.npz")
+    np.testing.assert_array_equal(codes["text"], model.encode("text", test.modalities["text"]))
+    assert codes["text_ids"].tolist() == [str(row) for row in range(60)]
+    run(
+        capsys,
+        "encode",
+        tmp_path / "model",
+        tmp_path / "test.npz",
+        "--vectors",
+        "text=Y",
+        "--real",
+        "-o",
+        tmp_path / "z.npy",
+    )
+    np.testing.assert_array_equal(np.load(tmp_path / "z.npy"), model.project("text", test.modalities["text"]))
+    measured = run(
+        capsys, "evaluate", tmp_path / "model", tmp_path / "test.npz", *vectors, "--labels", "L", "--queries", 20
+    )
+    assert [quality["n_queries"] for quality in measured["quality"]] == [20, 20]
+    for quality in measured["quality"]:
+        assert quality["codes"] == "hashed"
+        assert quality["hamming"] > quality["chance"] + 0.05
+    # Rows have no ids of their own, so that those of another file are other items.
+    built = ["build", tmp_path / "train.npz", *vectors, "--labels", "L", "-b", 12, "-o", tmp_path / "shop"]
+    assert run(capsys, *built)["items"] == 540
+    assert run(capsys, "index", "add", tmp_path / "shop", tmp_path / "test.npz", *vectors)["new"] == 60
+    asked = run(capsys, "evaluate", tmp_path / "shop", tmp_path / "test.npz", *vectors, "--labels", "L")
+    assert [quality["n_queries"] for quality in asked["quality"]] == [60, 60]
+
+
+@pytest.mark.parametrize("method", ["kdlfh", "cca-itq", "SCM"])
+def test_other_methods_are_chosen_by_name(
+    method: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "--method", method, "-b", 4, "-o", tmp_path / "model")
+    assert fitted["method"].lower() == method.replace("-", "").lower()
+
+
+def test_parameters_are_set_by_name(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    settings = ["--set", "scale=4", "--set", "solver=full", "--set", "hash_function=kernel-ridge", "--seed", 3]
+    run(capsys, "fit", photos / "items.csv", *COLUMNS, *settings, "-o", tmp_path / "model")
+    model = load(tmp_path / "model").model
+    assert (model.scale, model.solver, model.random_state) == (4, "full", 3)
+    shown = run(capsys, "info", tmp_path / "model")
+    assert shown["modalities"]["image"]["n_features"] == 512
+
+
+def test_items_are_added_and_removed(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(capsys, "fit", photos / "items.csv", *COLUMNS, "-b", 16, "-o", tmp_path / "model")
+    made = run(capsys, "index", "build", tmp_path / "model", photos / "items.csv", *COLUMNS, "-o", tmp_path / "shop")
+    assert made["items"] == 40
+    for name in ("a", "b"):
+        Image.new("L", (70, 50), 30).save(tmp_path / f"{name}.png")
+    table = tmp_path / "new.csv"
+    table.write_text("file,caption\na.png,level new\nb.png,\nc.png,upright new\n")
+    added = run(capsys, "index", "add", tmp_path / "shop", table, "--image", "file", "--text", "caption")
+    assert (added["items"], added["new"]) == (43, 3)
+    assert [problem["lost"] for problem in added["problems"]] == ["image", "text"]
+    again = run(capsys, "index", "add", tmp_path / "shop", table, "--image", "file", "--text", "caption")
+    assert (again["new"], len(again["problems"])) == (0, 5)
+    updated = run(capsys, "index", "add", tmp_path / "shop", table, "--image", "file", "--text", "caption", "--update")
+    assert (updated["items"], updated["replaced"], len(updated["problems"])) == (43, 3, 2)
+    assert run(capsys, "index", "remove", tmp_path / "shop", "a.png", "b.png")["items"] == 41
+    shown = run(capsys, "index", "info", tmp_path / "shop", "--verify")
+    assert shown["codes"] == {"image": {"learned": 0, "hashed": 38}, "text": {"learned": 0, "hashed": 40}}
+    assert run(capsys, "info", tmp_path / "shop") == shown
+
+
+def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, "search", shop, "--image", photos / "8.png", "--in", "text", "-k", 2)
+    assert [item["rank"] for item in found] == [1, 2]
+    assert all("upright" in item["metadata"]["text"] for item in found)
+    near = run(capsys, "search", shop, "--ask", "text=level", "--radius", 16, "--ranking", "hamming")
+    assert len(near) == 38
+    assert run(capsys, "search", shop, "--id", "8.png", "--only", "10.png", "--only", "8.png")[0]["id"] == "10.png"
+
+
+def test_what_was_left_out_is_written_in_full(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written = ["--problems", tmp_path / "left.jsonl"]
+    fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "-o", tmp_path / "model", *written)
+    lines = (tmp_path / "left.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line) for line in lines] == fitted["problems"]
+    assert len(lines) == 3
+
+
+def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "info", photos / "items.csv")["filled"] == {"file": 40, "caption": 39, "tags": 39}
+    write_arrays(tmp_path / "data.mat", {"X": np.zeros((3, 2))})
+    assert run(capsys, "info", tmp_path / "data.mat")["arrays"]["X"]["shape"] == [3, 2]
+    assert "DLFH" in run(capsys, "methods")
+    for command in (["info", tmp_path / "data.mat"], ["info", photos / "items.csv"], ["methods"]):
+        assert main([*map(str, command)]) == 0
+    assert "Jiang" in capsys.readouterr().out
+
+
+# ------------------------------------------------------------------------------------------ wrong input
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["fit"], "Missing option '--output' / '-o'"),
+        (["frobnicate"], "No such command 'frobnicate'"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--colour", "red"], "No such option: --colour"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "-b", "many"], "Invalid value for '--bits' / '-b'"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "-b", "0"], "n_bits must be a whole number"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--seed", "-1"], "random_state must be"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--method", "magic"], "unknown method 'magic'"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--set", "scale"], "--set takes NAME=VALUE"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--set", "colour=1"], "has no parameter 'colour'"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--set", "scale=-1"], "scale must be"),
+        (
+            ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--image-features", "magic"],
+            "the features of 'image' must be gist, .* or clip:FOLDER, got 'magic'",
+        ),
+        (
+            ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--text-features", "gist"],
+            "the features of 'text' must be tfidf, count, binary or clip:FOLDER, got 'gist'",
+        ),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--hold-out", "39"], "cannot hold out 39"),
+        (
+            ["fit", "{photos}/items.csv", "--text", "caption", "-o", "{out}"],
+            "DLFH takes at least 2 modalities, and the items have 1: text",
+        ),
+        (["fit", "{photos}/items.csv", "--text", "nothing", "-o", "{out}"], "has no column 'nothing'"),
+        (["fit", "{photos}/gone.csv", *COLUMNS, "-o", "{out}"], "there is nothing at"),
+        (["fit", "-o", "{out}"], "there is nothing to read"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "cannot save a model in"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{photos}/items.csv"], "it is a file, not a folder"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--encoding", "klingon"], "unknown encoding"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--vectors", "x=gone.npy"], "cannot read gone.npy"),
+        (["build", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "there is something there already"),
+        (["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--codes", "best"], "--codes must be one of"),
+        (["build", "{photos}", "-o", "{out}"], "DLFH learns from labels and the items have none"),
+        (["build", "{photos}/items.csv", "--image", "file", "--text", "caption", "-o", "{out}"], "learns from labels"),
+        (["encode", "{photos}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.npz"], "is not a model"),
+        (["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.txt"], "should end in"),
+        (["encode", "{shop}", "{photos}/items.csv", *COLUMNS, "-o", "{out}.npy"], "a .npy file holds one modality"),
+        (["encode", "{shop}", "{photos}/items.csv", "--text", "x=caption", "-o", "{out}.npz"], "unknown modality 'x'"),
+        (
+            ["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}/no/x.npz"],
+            "there is no folder",
+        ),
+        (
+            ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
+            "there is no folder",
+        ),
+        (
+            ["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
+            "there is no folder",
+        ),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "the separator of labels is empty"),
+        (["fit", "{photos}/items.csv", "--text", "k=caption", "-o", "{out}"], "a modality cannot be called 'k'"),
+        (["search", "{shop}", "--text", "level", "--picture", "{out}/no/x.png"], "there is no folder"),
+        (["search", "{shop}"], "ask one question"),
+        (["search", "{shop}", "--text", "level", "--id", "b"], "ask one question"),
+        (["search", "{photos}", "--text", "a"], "is not a collection"),
+        (["search", "{out}", "--text", "a"], "there is no collection at"),
+        (["search", "{shop}", "--text", "level", "-k", "0"], "k must be a whole number"),
+        (["search", "{shop}", "--text", "level", "--radius", "-1"], "radius must be a whole number"),
+        (["search", "{shop}", "--text", "level", "--in", "sound"], "unknown modality 'sound'"),
+        (["search", "{shop}", "--text", "level", "--ranking", "best"], "ranking must be one of"),
+        (["search", "{shop}", "--image", "{photos}/items.csv"], "not an image"),
+        (["search", "{shop}", "--image", "{out}"], "does not exist"),
+        (["search", "{shop}", "--id", "nobody"], "'nobody' is not in the index"),
+        (["search", "{shop}", "--ask", "text"], "--ask takes NAME=VALUE"),
+        (["search", "{shop}", "--text", "level", "--picture", "{out}.doc"], "should end in .png"),
+        (["search", "{shop}", "--text", "level", "--only", "nobody"], "'nobody' is not in the index"),
+        (
+            ["index", "build", "{shop}", "{photos}/items.csv", *COLUMNS, "-o", "{shop}"],
+            "there is something there already",
+        ),
+        (["index", "build", "{out}", "{photos}/items.csv", *COLUMNS, "-o", "{out}2"], "there is no model at"),
+        (["index", "add", "{shop}", "{photos}/items.csv", "--text", "nothing"], "has no column 'nothing'"),
+        (["index", "add", "{photos}", "{photos}/items.csv", "--text", "caption"], "is not a collection"),
+        (["index", "remove", "{shop}", "8.png", "nobody"], "'nobody' is not in the index"),
+        (["index", "remove", "{shop}"], "Missing argument"),
+        (["index", "info", "{photos}"], "is not a collection"),
+        (["evaluate", "{shop}", "{photos}/items.csv", *COLUMNS], "every query is in the collection itself"),
+        (["evaluate", "{shop}", "{photos}/items.csv", *COLUMNS, "--queries", "3"], "--queries is for models"),
+        (["evaluate", "{shop}/model", "{photos}/items.csv", *COLUMNS], "say with --queries"),
+        (
+            ["evaluate", "{shop}/model", "{photos}/items.csv", "--text", "caption", "--queries", "3"],
+            "cannot hold out 3",
+        ),
+        (["info", "{out}"], "there is nothing at"),
+        (["info", "{photos}"], "is not a model"),
+        (["info", "{photos}/8.png"], "cannot read"),
+    ],
+)
+def test_wrong_input_gets_one_sentence_and_changes_nothing(
+    arguments: list[str],
+    sentence: str,
+    photos: Path,
+    shop: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import re
+
+    before = files_in(photos) | files_in(shop)
+    written = [part.format(photos=photos, shop=shop, out=tmp_path / "out") for part in arguments]
+    assert re.search(sentence, refused(capsys, *written))
+    assert files_in(photos) | files_in(shop) == before
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_second_writer_is_told_to_wait(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dlfh import Collection
+
+    with Collection.open(shop, writable=True):
+        assert "one writer at a time" in refused(capsys, "index", "remove", shop, "8.png")
+
+
+def test_a_reader_that_leaves_early_is_no_error(shop: Path) -> None:
+    command = f"{sys.executable} -m dlfh methods | head -n 1"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert "Traceback" not in result.stderr
+
+
+def test_other_names_of_modalities_serve_as_well(
+    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns = ["--image", "photo=file", "--text", "words=caption", "--labels", "tags"]
+    built = run(capsys, "build", photos / "items.csv", *columns, "-b", 16, "-o", tmp_path / "shop")
+    assert built["items"] == 40
+    found = run(capsys, "search", tmp_path / "shop", "--ask", "words=level", "-k", 2, "--picture", tmp_path / "x.png")
+    assert all("photo" in item["metadata"] for item in found)
+    assert (tmp_path / "x.png").exists()
+    assert "a folder of images gives image and text" in refused(capsys, "index", "add", tmp_path / "shop", photos)
+
+
+def test_paths_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "[b]we["
+    folder.mkdir()
+    (folder / "items.csv").write_text("caption\ncafé\n", encoding="latin-1")
+    assert main(["info", str(folder / "items.csv"), "--encoding", "latin-1"]) == 0
+    assert "[b]we[" in capsys.readouterr().out.replace("\n", "")
+
+
+def test_a_terminal_without_letters_is_no_error(shop: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-m", "dlfh", "search", str(shop), "--text", "level", "-k", "1", "--json"],
+        env=os.environ | {"PYTHONIOENCODING": "ascii"},
+        capture_output=True,
+        check=True,
+    )
+    assert json.loads(result.stdout)[0]["rank"] == 1
+
+
+def test_a_command_that_is_terminated_leaves_nothing(photos: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "dlfh", "build", str(photos / "items.csv"), *COLUMNS, "-o", str(tmp_path / "shop")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not os.listdir(tmp_path):
+        time.sleep(0.001)
+    process.terminate()
+    _, said = process.communicate(timeout=60)
+    if process.returncode == 0:  # it was done already
+        assert os.listdir(tmp_path) == ["shop"]
+    else:
+        assert process.returncode == 130, said
+        assert os.listdir(tmp_path) in ([], ["shop"])
