@@ -5,7 +5,7 @@ RUN := $(VENV)/bin/python
 READY := $(VENV)/.ready
 TORCH ?= torch
 
-.PHONY: help demo test test-data lint format bench study study-hash study-methods study-holes deep clean
+.PHONY: help demo test test-data test-kill lint format bench study study-hash study-methods study-holes study-icons deep clip clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,11 +19,15 @@ $(READY): pyproject.toml
 demo: $(READY)  ## Learn codes, search across modalities, measure it
 	$(RUN) examples/demo.py
 
+# Each process with one BLAS thread: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests
-	$(RUN) -m pytest
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
 test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
+
+test-kill: $(READY)  ## Kill a thousand writers of an index, and look at what is left
+	$(RUN) -m pytest -m kill
 
 lint: $(READY)  ## Check style and types
 	$(VENV)/bin/ruff check .
@@ -36,6 +40,7 @@ format: $(READY)  ## Put the code in the project's format
 
 bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.md
 	$(RUN) benchmarks/run.py all --write docs/performance.md
+	$(RUN) benchmarks/index.py all --write docs/performance.md
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --write docs/defaults.md
@@ -46,12 +51,19 @@ study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path
 study-methods: $(READY)  ## Compare all methods: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference wiki iapr time --write docs/methods.md
 
+study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
+	$(RUN) benchmarks/icons_study.py --write docs/icons.md --picture docs/images/icons.png
+
 study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/holes_study.py --write docs/holes.md
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"
 	$(RUN) -m pytest tests/test_deep.py
+
+clip: $(READY)  ## Install PyTorch and transformers, and test CLIP features
+	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)" transformers
+	$(RUN) -m pytest tests/test_clip.py
 
 clean:  ## Remove what was built and installed
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
