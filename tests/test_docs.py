@@ -6,6 +6,7 @@ import importlib
 import inspect
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,37 +14,61 @@ from pathlib import Path
 import pytest
 
 import dlfh
+from dlfh.cli import main
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MODULES = (
     "",
+    ".bench",
     ".boosting",
+    ".build",
     ".codes",
+    ".collection",
     ".correlation",
     ".datasets",
+    ".errors",
     ".factorization",
+    ".features",
+    ".files",
     ".hashing",
     ".holes",
+    ".index",
     ".methods",
     ".metrics",
     ".observed",
     ".persistence",
+    ".pictures",
+    ".pipeline",
+    ".quality",
     ".rotation",
     ".supervision",
 )
 
 
+def blocks(document: Path) -> list[tuple[str, str]]:
+    """Return what a document shows to run: Python, and commands after a prompt."""
+    text = document.read_text(encoding="utf-8")
+    return re.findall(r"^```(python|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
 def snippets(document: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", document.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [text for kind, text in blocks(document) if kind == "python"]
 
 
-@pytest.mark.parametrize("document", [d for d in DOCUMENTS if snippets(d)], ids=lambda d: d.name)
-def test_snippets_run(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("document", [d for d in DOCUMENTS if blocks(d)], ids=lambda d: d.name)
+def test_snippets_run(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for snippet in snippets(document):
-        exec(compile(snippet, str(document), "exec"), namespace)
+    for kind, text in blocks(document):
+        if kind == "python":
+            exec(compile(text, str(document), "exec"), namespace)
+            continue
+        for line in text.splitlines():
+            assert line.startswith("$ dlfh "), f"{document.name} shows {line!r}"
+            assert main(shlex.split(line)[2:]) == 0, f"{line}\n{capfd.readouterr().err}"
 
 
 def test_the_readme_and_the_guide_have_snippets() -> None:
@@ -119,17 +144,20 @@ def test_the_version_is_in_the_changelog() -> None:
     assert f"## {dlfh.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
 
-def test_the_demo_runs() -> None:
+def test_the_demo_runs_and_beats_the_classic(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, ROOT / "examples" / "demo.py"],
+        [sys.executable, ROOT / "examples" / "demo.py", "--every", "4", "--output", tmp_path],
         check=True,
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONIOENCODING": "utf-8"},
     )
-    assert "MAP over 2,000 unseen queries" in result.stdout
-    for value in re.findall(r"0\.\d\d\d", result.stdout)[1:]:
-        assert float(value) > 0.8
+    rows = re.findall(r"(image → text|text → image)\D+([\d.]+)\D+([\d.]+)\D+([\d.]+)\D+([\d.]+)", result.stdout)
+    assert len(rows) == 2
+    for _, chance, classic, hamming, asymmetric in rows:
+        assert float(chance) + 0.05 < float(hamming)
+        assert float(classic) + 0.02 < min(float(hamming), float(asymmetric))
+    assert (tmp_path / "answers.png").exists()
 
 
 def test_importing_the_library_does_not_load_heavy_things() -> None:
