@@ -72,6 +72,7 @@ def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path,
         assert [item.rank for item in like] == list(range(1, len(like) + 1))
         assert len(collection.search(id="8.png", radius=0)) < len(like) == 37  # two images are broken
         assert [item.id for item in collection.search(id="3.png", k=1, among="image")]  # by its text's code
+        assert collection.search(text="level", radius=0, only=["0.png"]) == []
         only = collection.search(text="level", only=["1.png", "2.png"])
         assert [item.id for item in only] == ["1.png", "2.png"]
 

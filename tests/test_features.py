@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 import threading
 import warnings
 from pathlib import Path
@@ -456,12 +455,6 @@ def test_reading_in_several_threads_leaves_the_warning_filters_as_they_were() ->
     for thread in threads:
         thread.join()
     assert warnings.filters == before
-
-
-def test_a_missing_pillow_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "PIL.Image", None)
-    with pytest.raises(InputError, match=r'needs Pillow, which is not installed: pip install "dlfh\[images\]"'):
-        Hog().fit([]).transform([PICTURES[0]])
 
 
 # Descriptors (GIST has a file of its own)

@@ -306,6 +306,29 @@ TestAnySequenceOfChanges = IndexMachine.TestCase
 TestAnySequenceOfChanges.settings = settings(max_examples=30, stateful_step_count=30)
 
 
+@given(seed=seeds, n=st.integers(0, 80))
+def test_many_items_are_the_single_ones(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    index = Index(20, MODALITIES)
+    for start in range(0, n, 17):
+        ids = [str(i) for i in range(start, min(start + 17, n))]
+        index.add(**as_arguments(random_items(rng, ids, 20), 20))
+    index.remove(index.ids()[::5])
+    positions = rng.integers(0, len(index), 50).tolist() if len(index) else []
+    for wanted in (None, positions, []):
+        ids = index.ids() if wanted is None else [index.ids()[place] for place in wanted]
+        for item, name in zip(index.items(wanted), ids, strict=True):
+            single = index.get(name)
+            assert (item.id, item.metadata, item.states) == (name, single.metadata, single.states)
+            assert {m: code.tolist() for m, code in item.codes.items()} == {
+                m: code.tolist() for m, code in single.codes.items()
+            }
+    asked = [*index.ids(), "nobody"]
+    assert index.contains(asked).tolist() == [name in index for name in asked]
+    with pytest.raises(InputError, match="positions must be from 0 to"):
+        list(index.items([len(index)]))
+
+
 def test_adding_one_at_a_time_keeps_few_segments() -> None:
     index = Index(8, ["image"])
     for i in range(1000):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -113,7 +114,7 @@ class Snapshot:
         """Yield segments and rows of positions, consecutive ones of a segment together."""
         parts = np.searchsorted(self.starts, positions, side="right") - 1
         breaks = np.flatnonzero(np.diff(parts, prepend=-1))
-        for start, stop in zip(breaks, [*breaks[1:], len(positions)], strict=True):
+        for start, stop in itertools.pairwise([*breaks.tolist(), len(positions)]):
             part = self.parts[parts[start]]
             rows = positions[start:stop] - self.starts[parts[start]]
             yield part.segment, (rows if part.live is None else part.live[rows]).tolist()
