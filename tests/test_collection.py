@@ -168,7 +168,9 @@ def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> Non
 
 def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Path) -> None:
     numbered = replace(items, ids=[str(row) for row in range(len(items))], named=False)
-    with build_collection(tmp_path / "shop", numbered, pipeline()).collection as collection:
+    with build_collection(tmp_path / "shop", numbered, pipeline(), hold_out=5).collection as collection:
+        for row in (0, 17, 39):  # a number is still that of the row
+            assert collection.index.get(str(row)).metadata["text"] == items.modalities["text"][row]
         qualities, _ = collection.evaluate(numbered)
         assert qualities[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:
@@ -181,12 +183,14 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
 def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Path) -> None:
     for name, age in ((".shop-deadbeef", 3600), (".shop-justnow1", 0), (".shop-building", 3600)):
         (tmp_path / name / "whole").mkdir(parents=True)
-        os.utime(tmp_path / name, (time.time() - age, time.time() - age))
+        (tmp_path / name / ".building").touch()
+        os.utime(tmp_path / name / ".building", (time.time() - age, time.time() - age))
+    (tmp_path / ".shop-settings").mkdir()  # somebody else's
+    os.utime(tmp_path / ".shop-settings", (0, 0))
     lock = try_lock(tmp_path / ".shop-building" / ".building")
     assert lock is not None
-    os.utime(tmp_path / ".shop-building", (time.time() - 3600,) * 2)
     build_collection(tmp_path / "shop", items, pipeline()).collection.close()
-    assert sorted(os.listdir(tmp_path)) == [".shop-building", ".shop-justnow1", "shop"]
+    assert sorted(os.listdir(tmp_path)) == [".shop-building", ".shop-justnow1", ".shop-settings", "shop"]
     lock.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
 import tempfile
@@ -24,7 +25,7 @@ from dlfh.validation import check_integer
 
 __all__ = ["Built", "build_collection", "hashed_databases", "hold_items_out", "index_items"]
 
-#: Held while a collection is built; and for how many seconds a folder may be without a holder and still be in use.
+#: Held while a collection is built; and for how many seconds its file may be without a holder and still be in use.
 _LOCK, _YOUNG = ".building", 60.0
 
 
@@ -126,11 +127,15 @@ def _made_whole(folder: str | os.PathLike[str], pipeline: Pipeline) -> Iterator[
 
 
 def _sweep(path: Path) -> None:
-    """Remove what builds of the same collection left when they were killed: folders that nobody holds the lock of."""
-    for left in path.parent.glob(f".{path.name}-????????"):
-        if time.time() - left.stat().st_mtime < _YOUNG:
-            continue  # it may be about to take its lock
-        lock = try_lock(left / _LOCK)
+    """Remove what builds of the same collection left when they were killed: folders whose lock nobody holds.
+
+    A folder without the lock's file is somebody else's, whatever its name.
+    """
+    for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
+        mark = left / _LOCK
+        if not mark.is_file() or time.time() - mark.stat().st_mtime < _YOUNG:
+            continue  # a lock so young may be about to be taken
+        lock = try_lock(mark)
         if lock is not None:
             shutil.rmtree(left, ignore_errors=True)
             lock.close()

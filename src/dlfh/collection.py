@@ -138,7 +138,8 @@ class Collection:
     ) -> list[Problem]:
         """Add items, all of them or, on an error, none.
 
-        Items without ids of their own (`Items.named`) get numbers that are free.
+        Items without ids of their own (`Items.named`) keep their row numbers if none of these is taken, and get other
+        numbers if one is.
 
         Parameters
         ----------
@@ -161,7 +162,8 @@ class Collection:
         if not described.features:
             raise InputError("the items have none of the modalities of this collection")
         coded = self.pipeline.code(described, trained)
-        ids = items.ids if items.named else self._free_numbers(len(items))
+        clash = not items.named and self.index.contains(items.ids).any()
+        ids = self._free_numbers(len(items)) if clash else items.ids
         has_code = np.logical_or.reduce(list(coded.present.values()))
         known = self.index.contains(ids)
         keep = has_code if update else has_code & ~known
