@@ -43,8 +43,13 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take every so many-th icon only, to be quick")
     arguments = parser.parse_args()
     output = arguments.output
-    for made in ("collection", "icons"):  # by an earlier demo
-        shutil.rmtree(output / made, ignore_errors=True)
+    mark = output / ".dlfh-demo"
+    if mark.exists():  # what an earlier demo made, and nothing of anybody else's
+        shutil.rmtree(output)
+    elif output.exists() and any(output.iterdir()):
+        parser.error(f"{output} is not empty, and no earlier demo made it: choose another folder with --output")
+    output.mkdir(parents=True, exist_ok=True)
+    mark.touch()
     console, began = Console(), time.perf_counter()
     console.rule("dlfh: cross-modal search")
 
