@@ -79,9 +79,19 @@ def in_latex(table: Table) -> list[tuple[str, str, bool]]:
     return found
 
 
+def in_markdown(table: Table) -> list[tuple[str, str, bool]]:
+    found = []
+    for line in table.to_markdown().splitlines()[2 : 2 + len(table.rows)]:
+        for cell in line.strip("| ").split(" | ")[1:]:
+            part = re.fullmatch(r"(\*\*)?([\d.–]+)(?:\*\*)?(?: ±([\d.]+))?", re.sub(r"<sup>\d+</sup>", "", cell))
+            assert part
+            found.append((part[2], part[3] or "", bool(part[1])))
+    return found
+
+
 @given(tables)
-def test_csv_html_and_latex_hold_the_same_numbers(table: Table) -> None:
-    assert in_csv(table) == in_html(table) == in_latex(table)
+def test_csv_html_latex_and_markdown_hold_the_same_numbers(table: Table) -> None:
+    assert in_csv(table) == in_html(table) == in_latex(table) == in_markdown(table)
     assert len(in_csv(table)) == 2 * len(table.rows)
 
 
@@ -92,6 +102,20 @@ def test_every_footnote_is_there_in_every_form(table: Table) -> None:
         assert note in table.to_csv()
         assert note in table.to_text()
         assert note in table.to_latex().replace("\\", "")
+        assert note in table.to_markdown().replace("\\", "")
+
+
+def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> None:
+    rows = TableRow("A|B*<i>", (Entry(0.25),)), TableRow("A", (Entry(0.5),), published=True)
+    table = Table("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
+    assert table.to_markdown().splitlines() == [
+        r"| method | a\_b |",
+        "| --- | ---: |",
+        r"| A\|B\*\<i\> | 0.25 |",
+        "| *published* | *0.50* |",
+        "",
+        "<sub>Published: elsewhere.</sub>",
+    ]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
@@ -219,7 +243,8 @@ def faked(plan: Plan, experiment: str) -> Results:
 def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["DLFH paper", "DLFH", "CCAITQ", "ACQ"], "bits": [16, 128], "seeds": 1})
     real = replace(source, name="NUS-WIDE", like="nus-wide")
-    table = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))[0].blocks[0]
+    sections = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))
+    table = next(section for section in sections if section.key == "map-learned").blocks[0]
     assert isinstance(table, Table)
     published = {row.label: [entry.mean for entry in row.entries] for row in table.rows if row.published}
     assert published == {"DLFH paper": [0.635, None, 0.769, None], "CCAITQ": [0.396, None, 0.39, None]}
@@ -231,6 +256,45 @@ def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(sourc
     assert published_seconds(imitated, settings, "CCAITQ", 2000) is None
     assert published_seconds(imitated, settings, "MLBE", 5000) is None
     assert published_seconds(source, settings, "CCAITQ", 1000) is None
+
+
+def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source: Source) -> None:
+    plan = Plan(source, Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16, 32], "seeds": 1}))
+    results = faked(plan, "map")
+    for cell, result in results.items():
+        if cell.method == "SCM":
+            scores = {name: dict(result.values["protocols"]["learned"]) for name in plan.settings.protocols}
+            for name, value in {"learned": 0.7, "hashed": 0.3, "unseen": 0.1}.items():
+                scores[name] = {way: {**score, "map": value} for way, score in scores[name].items()}
+            results._found[cell] = replace(result, values={"protocols": scores})
+    overview = EXPERIMENTS["map"].sections(plan, results)[0]
+    assert overview.paragraphs == (
+        "From learned to hashed, the methods' mean MAP goes from 0.600 to 0.400.",
+        "From hashed to unseen, the methods' mean MAP goes from 0.400 to 0.300.",
+    )
+    table = overview.blocks[0]
+    assert isinstance(table, Table)
+    assert {row.label: [entry.is_best for entry in row.entries] for row in table.rows} == {
+        "DLFH": [False, True, True] * 2,
+        "SCM": [True, False, False] * 2,
+    }
+
+
+def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
+    chosen = {"rows": ["DLFH"], "scales": [0.1, 1.0, 2.0, 4.0, 8.0], "samples": [2, 4]}
+    plain = {"methods": ["DLFH"], "seeds": 1, "protocols": ["learned"], "sensitivity": chosen}
+    plan = Plan(source, Settings.from_plain(plain))
+    results = faked(plan, "sensitivity")
+    maps = {0.1: 0.79, 1.0: 0.1, 2.0: 0.77, 4.0: 0.8, 8.0: 0.75}  # 0.1 is good as well, but not next to the others
+    for cell, result in results.items():
+        value = maps[cell.values["scale"]] if "scale" in cell.values else 0.1 * cell.values["sample_size"]
+        scores = {way: {**score, "map": value} for way, score in result.values["protocols"]["learned"].items()}
+        results._found[cell] = replace(result, values={"protocols": {"learned": scores}})
+    (section,) = EXPERIMENTS["sensitivity"].sections(plan, results)
+    assert section.paragraphs[-1] == (
+        "DLFH, learned database: MAP, mean over directions, is highest at λ = 4 (0.800) and at least 95% of that from "
+        "2 to 4 and is highest at m = 4 (0.400) and at least 95% of that from 4 to 4."
+    )
 
 
 def test_a_run_on_split_data_repeats_only_what_is_random(source: Source) -> None:
@@ -294,6 +358,7 @@ def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
         ("bench map generated:wiki --settings broken.toml", "the settings broken.toml are not valid TOML"),
         ("bench map generated:wiki --settings wrong.toml", "settings wrong.toml: unknown setting 'bit'"),
         ("bench map generated:wiki --points 60 --out broken.toml", "broken.toml is a file; a run needs a folder"),
+        ("bench map generated:wiki --points 60 --out x --report own.npz", "own.npz is a file; a run needs a folder"),
         ("bench map generated:wiki --points 60 --threads 9999", "threads is 9999 but there are only"),
         ("bench map own.npz --queries 999", "own has 40 points: 999 queries leave none to learn from"),
         ("tune DLFH generated:wiki", "there is nothing to choose from"),
@@ -330,6 +395,15 @@ def test_wrong_input_is_one_sentence(
         "wrong.toml",
         "own.npz",
     }  # nothing is left behind
+
+
+def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
+    command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
+    shown = tmp_path / "docs" / "wiki"
+    assert main([*command.split(), "--out", str(tmp_path / "run"), "--report", str(shown)]) == 0
+    assert {path.name for path in shown.iterdir()} == {"map.html", "map.md", "map.toml", "tables"}
+    assert len(list((tmp_path / "run" / "cells").iterdir())) == 1
+    assert not list((tmp_path / "run").glob("map.*"))
 
 
 def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

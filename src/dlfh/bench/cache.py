@@ -13,14 +13,14 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.files import replace_file
+from dlfh.files import TEMPORARY_PREFIX, replace_file
 
 try:
     import fcntl
 except ImportError:  # Windows: one run in a folder at a time is the user's to see to
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Cache", "Result"]
+__all__ = ["Cache", "Result", "check_folder", "make_folder"]
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,22 @@ class Result:
         return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
 
 
+def check_folder(path: Path) -> None:
+    """Raise InputError if there is something else than a folder."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file; a run needs a folder")
+
+
+def make_folder(path: Path) -> Path:
+    """Make a folder if it is not there, and return it."""
+    check_folder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot make the folder {path}: {error.strerror}") from None
+    return path
+
+
 class Cache:
     """The results in a run's folder, and a log of every computation.
 
@@ -62,14 +78,8 @@ class Cache:
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        if self.folder.exists() and not self.folder.is_dir():
-            raise InputError(f"{self.folder} is a file; a run needs a folder")
-        self.cells = self.folder / "cells"
-        try:
-            self.cells.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot make the folder {self.cells}: {error.strerror}") from None
+        self.folder = make_folder(Path(folder))
+        self.cells = make_folder(self.folder / "cells")
         self.log_file = self.folder / "log.jsonl"
 
     def get(self, cell: Cell) -> Result | None:
@@ -106,6 +116,6 @@ class Cache:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except OSError:
                     raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out") from None
-            for stale in self.cells.glob(".saving-*"):
+            for stale in self.cells.glob(f"{TEMPORARY_PREFIX}*"):
                 stale.unlink(missing_ok=True)
             yield  # closing the file releases the lock

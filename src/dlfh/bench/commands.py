@@ -34,6 +34,10 @@ Data = Annotated[
 ]
 File = Annotated[Path | None, typer.Option("--data", help="The file of a data set that is given by name.")]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Folder of the run.", show_default="bench-DATA")]
+Report = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the report, tables and figures, without the results.", show_default="as --out"),
+]
 SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file; flags win over it.")]
 Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.", show_default="all methods")]
 Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
@@ -57,7 +61,7 @@ _HELP = {
     "convergence": "Objective and MAP by iteration, full and stochastic: the paper's first figure.",
     "sensitivity": "MAP against λ and against m: the paper's second figure.",
     "curves": "Precision-recall and top-N precision curves.",
-    "paper": "All of these in one self-contained HTML report, with CSV, LaTeX, SVG and PNG files.",
+    "paper": "All of these in one self-contained HTML report, with Markdown, CSV, LaTeX, SVG and PNG files.",
 }
 _EXAMPLES = {
     "map": "dlfh bench map icons --methods DLFH,CCAITQ,SCM --bits 16,32",
@@ -74,6 +78,7 @@ def _experiment(name: str) -> Callable[..., None]:
         data: Data,
         file: File = None,
         out: Out = None,
+        report: Report = None,
         settings: SettingsFile = None,
         methods: Methods = None,
         bits: Bits = None,
@@ -109,7 +114,8 @@ def _experiment(name: str) -> Callable[..., None]:
             if print_settings:
                 typer.echo(chosen.to_toml(), nl=False)
                 return
-            _run(name, _load(data, file, points), chosen, out or _folder(data), retry_failed, quiet)
+            folder = out or _folder(data)
+            _run(name, _load(data, file, points), chosen, folder, report or folder, retry_failed, quiet)
 
     return run
 
@@ -195,17 +201,17 @@ def tune(
         typer.echo(f"settings for dlfh bench --settings: {target}")
 
 
-def _run(name: str, source: Source, settings: Settings, folder: Path, retry: bool, quiet: bool) -> None:
+def _run(name: str, source: Source, settings: Settings, folder: Path, report: Path, retry: bool, quiet: bool) -> None:
     from dlfh.bench.run import run_experiment
     from dlfh.bench.tables import Table
 
-    sections = run_experiment(name, source, settings, folder, show=not quiet, retry=retry)
+    sections = run_experiment(name, source, settings, folder, report=report, show=not quiet, retry=retry)
     if not quiet:
         for section in sections:
             tables = [block for block in section.blocks if isinstance(block, Table)]
             if tables and section.key != "seconds":
                 typer.echo(tables[0].to_text())
-    typer.echo(f"report: {folder / name}.html")
+    typer.echo(f"report: {report / name}.html")
 
 
 def _settings(data: str, file: Path | None, flags: dict[str, Any]) -> Settings:

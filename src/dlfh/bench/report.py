@@ -1,12 +1,14 @@
-"""What a run leaves behind: one HTML report, CSV, LaTeX, SVG and PNG files."""
+"""What a run leaves behind: one report as HTML and as Markdown, CSV, LaTeX, SVG and PNG files."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from pathlib import Path
 
+from dlfh.bench.cache import make_folder
 from dlfh.bench.figures import Figure
 from dlfh.bench.machine import describe_machine
+from dlfh.bench.markdown import to_markdown
 from dlfh.bench.page import to_page
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
@@ -20,16 +22,15 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
     """Write everything that an experiment's results say into a folder; return its sections."""
     sections = [*experiment.sections(plan, results), seconds_section(plan, results)]
     settings = plan.settings.to_toml()
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
     for section in sections:
         for block in section.blocks:
             for path, content in _files(block).items():
+                make_folder((folder / path).parent)
                 replace_file(folder / path, [content])
     title = f"Cross-modal hashing on {plan.source.name}"
-    page = to_page(title, _lead(experiment, plan), sections, _facts(), settings)
-    replace_file(folder / f"{experiment.name}.toml", [settings.encode()])
-    replace_file(folder / f"{experiment.name}.html", [page.encode()])
+    told = title, _lead(experiment, plan), sections, _facts(), settings
+    for suffix, text in (("toml", settings), ("md", to_markdown(*told)), ("html", to_page(*told))):
+        replace_file(folder / f"{experiment.name}.{suffix}", [text.encode()])
     return sections
 
 
@@ -49,7 +50,8 @@ def _lead(experiment: Experiment, plan: Plan) -> list[str]:
     n_labels = parts.train.labels.shape[1]
     shape = (
         f"{plan.source.name}: {len(parts.train):,} training points, {len(parts.queries):,} queries; features: "
-        f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it."
+        f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it. They are "
+        "ranked by Hamming distance, ties in the order of the database."
     )
     return [f"{experiment.title}, by dlfh.", shape, *plan.source.notes]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlfh.bench.cache import Cache
+from dlfh.bench.cache import Cache, check_folder, make_folder
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.figures import check_can_draw
@@ -18,9 +18,16 @@ __all__ = ["limits_of", "run_experiment"]
 
 
 def run_experiment(
-    name: str, source: Source, settings: Settings, folder: Path, *, show: bool = False, retry: bool = False
+    name: str,
+    source: Source,
+    settings: Settings,
+    folder: Path,
+    *,
+    report: Path | None = None,
+    show: bool = False,
+    retry: bool = False,
 ) -> list[Section]:
-    """Compute an experiment and write its report into a folder.
+    """Compute an experiment and write its report.
 
     Parameters
     ----------
@@ -28,7 +35,9 @@ def run_experiment(
     source : Source
     settings : Settings
     folder : path
-        Results that are there already are not computed again.
+        Of the results. Those that are there already are not computed again.
+    report : path, optional
+        Folder of the report, if it is to be another.
     show : bool
         Whether to show progress.
     retry : bool
@@ -47,8 +56,12 @@ def run_experiment(
     limits.n_workers()  # what is wrong is said before there is a folder
     if experiment.draws:
         check_can_draw()
-    results = Runner(Cache(folder), limits, show=show, retry=retry).run(source, cells)
-    return write_report(folder, experiment, plan, results)
+    shown_in = report or folder
+    check_folder(folder)
+    make_folder(shown_in)
+    cache = Cache(folder)
+    results = Runner(cache, limits, show=show, retry=retry).run(source, cells)
+    return write_report(shown_in, experiment, plan, results)
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -1,4 +1,4 @@
-"""Tables of means: one content, written as text, CSV, LaTeX and HTML with the same digits."""
+"""Tables of means: one content, written as text, Markdown, CSV, LaTeX and HTML with the same digits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
-__all__ = ["Entry", "Table", "TableRow", "mark_best", "summarize"]
+__all__ = ["Entry", "Table", "TableRow", "mark_best", "markdown_text", "summarize"]
 
 DASH = "–"
 
@@ -133,6 +133,30 @@ class Table:
             mean + (f"±{std}" if std else "") + ("*" if entry.is_best else "") + _reference(entry.note, notes, "[{}]")
         )
 
+    def to_markdown(self) -> str:
+        """Return a table for GitHub and the like, without its title: the best in bold, published rows in italics."""
+        notes = self.notes()
+        heads = [
+            markdown_text(self.head),
+            *("<br>".join(map(markdown_text, filter(None, each))) for each in self.columns),
+        ]
+        lines = [_markdown_row(heads)]
+        lines.append(_markdown_row(["---", *("---:" for _ in self.columns)]))
+        for row in self.rows:
+            label = "*published*" if row.published else markdown_text(row.label)
+            cells = [label + _reference(row.note, notes, "<sup>{}</sup>")]
+            lines.append(_markdown_row(cells + [self._markdown_entry(entry, row, notes) for entry in row.entries]))
+        below = [f"<sup>{i}</sup> {markdown_text(note)}" for i, note in enumerate(notes, 1)]
+        below += map(markdown_text, self.remarks)
+        if below:
+            lines += ["", "<sub>" + "<br>\n".join(below) + "</sub>"]
+        return "\n".join(lines) + "\n"
+
+    def _markdown_entry(self, entry: Entry, row: TableRow, notes: list[str]) -> str:
+        mean, std = entry.numbers(self.digits)
+        number = f"**{mean}**" if entry.is_best else f"*{mean}*" if row.published and mean != DASH else mean
+        return number + (f" ±{std}" if std else "") + _reference(entry.note, notes, "<sup>{}</sup>")
+
     def to_latex(self) -> str:
         """Return a booktabs table: the best of a column in bold, footnotes below."""
         notes = self.notes()
@@ -253,6 +277,15 @@ def mark_best(rows: Sequence[TableRow], digits: int = 3) -> tuple[TableRow, ...]
 
 def _reference(note: str, notes: list[str], form: str) -> str:
     return form.format(notes.index(note) + 1) if note else ""
+
+
+def markdown_text(text: str) -> str:
+    """Return text that Markdown shows as it is."""
+    return "".join("\\" + letter if letter in "\\|*_`[]<>" else letter for letter in text)
+
+
+def _markdown_row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _class(name: str | bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Figure, Line, Panel
@@ -57,6 +58,7 @@ def _cells(plan: Plan) -> list[Cell]:
 def _sections(plan: Plan, results: Results) -> list[Section]:
     panels = []
     drops = []
+    ends: list[str] = []
     for bits in plan.settings.convergence.bits:
         objective, accuracy = [], []
         for i, solver in enumerate(SOLVERS):
@@ -66,6 +68,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             )
             drops += [solver == "full" and after < before for before, after in itertools.pairwise(trace)]
             accuracy += _map_lines(plan, results, solver, bits)
+        ends += _end(bits, objective, accuracy)
         panels += [
             Panel(f"Objective, {bits} bits", "iteration", "log-likelihood", tuple(objective)),
             Panel(f"MAP, {bits} bits", "iteration", "MAP, learned", tuple(accuracy)),
@@ -79,9 +82,18 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             else "The full solver's objective never falls."
         ),
         "The full solver stops when nothing changes any more; its lines go on level from there.",
+        *ends,
     )
     figure = Figure("convergence", "Objective and MAP by iteration, full and stochastic", tuple(panels))
     return [Section("convergence", "Convergence", words, (figure,))]
+
+
+def _end(bits: int, objective: list[Line], accuracy: list[Line]) -> Iterator[str]:
+    """Say where the lines end."""
+    if all(line.y for line in (*objective, *accuracy)):
+        said = (f"{line.label} {line.y[-1]:.3g}" for line in objective)
+        maps = (f"{line.label} {line.y[-1]:.3f}" for line in accuracy)
+        yield f"With {bits} bits the log-likelihood ends at: {', '.join(said)}; MAP at: {', '.join(maps)}."
 
 
 def _objective(plan: Plan, results: Results, solver: str, bits: int) -> list[float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlfh.bench.cells import Cell
-from dlfh.bench.experiments.map import scores
+from dlfh.bench.experiments.map import mean_maps
 from dlfh.bench.figures import Figure, Line, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
@@ -30,7 +30,8 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
 
 
 def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
-    rows = _best(plan, results, protocol)
+    best = list(mean_maps(plan, results, _bits(plan), protocol))[: plan.settings.curves.methods]
+    rows = [plan.settings.row(label) for label in best]
     panels = []
     for direction in plan.directions:
         curves = {row.label: _curve(plan, results, row, protocol, direction) for row in rows}
@@ -52,17 +53,6 @@ def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
         f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database",
         tuple(panels),
     )
-
-
-def _best(plan: Plan, results: Results, protocol: str) -> list[Row]:
-    """Return the rows of the highest MAP, mean over directions."""
-    totals = []
-    for row in plan.settings.rows():
-        found = [scores(plan, results, row, _bits(plan), protocol, each, "map")[0] for each in plan.directions]
-        values = [value for each in found for value in each if value is not None]
-        if values:
-            totals.append((sum(values) / len(values), row))
-    return [row for _, row in sorted(totals, key=lambda pair: -pair[0])][: plan.settings.curves.methods]
 
 
 def _curve(plan: Plan, results: Results, row: Row, protocol: str, direction: str) -> dict[str, tuple[float, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from dlfh.bench.beside import published_map
@@ -13,7 +14,7 @@ from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
 from dlfh.methods import METHODS
 
-__all__ = ["MAP", "PROTOCOL_WORDS", "scores"]
+__all__ = ["MAP", "PROTOCOL_WORDS", "mean_maps", "scores"]
 
 PROTOCOL_WORDS = {
     "learned": "The database is the training set with the codes that training gave it: the paper's protocol.",
@@ -50,7 +51,7 @@ def scores(
 def _sections(plan: Plan, results: Results) -> list[Section]:
     at = plan.settings.at
     measures = {"map": "MAP", "map_at": f"MAP@{at}", "precision_at": f"Precision@{at}"}
-    sections = []
+    sections = [_overview(plan, results)] if len(plan.settings.protocols) > 1 else []
     for protocol in plan.settings.protocols:
         tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
         paragraphs = [PROTOCOL_WORDS[protocol]]
@@ -81,18 +82,51 @@ def _chance(plan: Plan, results: Results, protocol: str) -> float | None:
     return None
 
 
-def _leaders(plan: Plan, results: Results, protocol: str) -> Iterator[str]:
-    """Say which methods are best with the longest codes."""
-    bits = max(plan.settings.bits)
+def mean_maps(plan: Plan, results: Results, bits: int, protocol: str) -> dict[str, float]:
+    """Return the MAP of each row, mean over directions, the highest first; without rows that have none."""
     means = {}
     for row in plan.settings.rows():
         each = [summarize(*scores(plan, results, row, bits, protocol, way, "map")).mean for way in plan.directions]
-        if None not in each:
-            means[row.label] = sum(filter(None, each)) / len(each)
-    best = sorted(means, key=lambda label: -means[label])[:3]
-    if len(means) > len(best):
-        named = ", ".join(f"{label} ({means[label]:.3f})" for label in best)
+        found = [mean for mean in each if mean is not None]
+        if len(found) == len(each):
+            means[row.label] = sum(found) / len(found)
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _leaders(plan: Plan, results: Results, protocol: str) -> Iterator[str]:
+    """Say which methods are best with the longest codes."""
+    bits = max(plan.settings.bits)
+    means = mean_maps(plan, results, bits, protocol)
+    if len(means) > 3:
+        named = ", ".join(f"{label} ({mean:.3f})" for label, mean in list(means.items())[:3])
         yield f"With {bits} bits the highest MAP, mean over directions, is that of {named}."
+
+
+def _overview(plan: Plan, results: Results) -> Section:
+    """Return what becomes of each method's accuracy from one protocol to the next, with the longest codes."""
+    bits, protocols = max(plan.settings.bits), plan.settings.protocols
+    means = {protocol: mean_maps(plan, results, bits, protocol) for protocol in protocols}
+    words = []
+    for before, after in itertools.pairwise(protocols):
+        both = [label for label in means[before] if label in means[after]]
+        if both:
+            sums = [sum(means[each][label] for label in both) / len(both) for each in (before, after)]
+            words.append(f"From {before} to {after}, the methods' mean MAP goes from {sums[0]:.3f} to {sums[1]:.3f}.")
+    rows = [
+        TableRow(
+            row.label,
+            tuple(
+                summarize(*scores(plan, results, row, bits, protocol, direction, "map"))
+                for direction in plan.directions
+                for protocol in protocols
+            ),
+            row.footnote(plan.n_train()),
+        )
+        for row in plan.settings.rows()
+    ]
+    columns = tuple((direction, protocol) for direction in plan.directions for protocol in protocols)
+    table = Table("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
+    return Section("map-overview", "Accuracy at a glance", tuple(words), (table,))
 
 
 def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> Table:

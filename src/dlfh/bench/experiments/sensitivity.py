@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Figure, Line, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
@@ -9,6 +11,9 @@ from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 
 __all__ = ["SENSITIVITY"]
+
+#: Up to this share below the best counts as nearly as good.
+_NEARLY = 0.05
 
 
 def _sweeps(plan: Plan) -> dict[str, tuple[float, ...]]:
@@ -62,9 +67,36 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
                 tuple(panels),
             )
         )
-    notes = tuple(f"{row.label}: {note}." for row in _rows(plan) if (note := row.footnote(plan.n_train())))
-    words = (f"Means over {plan.settings.seeds} runs; everything else as in the tables above.", *notes)
+    notes = (f"{row.label}: {note}." for row in _rows(plan) if (note := row.footnote(plan.n_train())))
+    ranges = (
+        f"{row.label}, {protocol} database: MAP, mean over directions, {' and '.join(said)}."
+        for protocol in plan.settings.protocols
+        for row in _rows(plan)
+        if (said := [*_good_ranges(plan, results, row, protocol)])
+    )
+    words = (f"Means over {plan.settings.seeds} runs; everything else as in the tables above.", *notes, *ranges)
     return [Section("sensitivity", "Sensitivity", words, tuple(figures))]
+
+
+def _good_ranges(plan: Plan, results: Results, row: Row, protocol: str) -> Iterator[str]:
+    """Say where each parameter is best, and how far around that nearly as good."""
+    for parameter, name in (("scale", "λ"), ("sample_size", "m")):
+        lines = [_points(plan, results, row, parameter, direction, protocol) for direction in plan.directions]
+        if not lines[0]:
+            continue
+        means = {value: sum(line[value] for line in lines) / len(lines) for value in lines[0]}
+        values = list(means)
+        best = max(values, key=lambda value: means[value])
+        good = {value for value in values if means[value] >= (1 - _NEARLY) * means[best]}
+        low = high = values.index(best)
+        while low and values[low - 1] in good:
+            low -= 1
+        while high + 1 < len(values) and values[high + 1] in good:
+            high += 1
+        yield (
+            f"is highest at {name} = {best:g} ({means[best]:.3f}) and at least {1 - _NEARLY:.0%} of that from "
+            f"{values[low]:g} to {values[high]:g}"
+        )
 
 
 def _line(
@@ -77,7 +109,15 @@ def _line(
     colour: int,
     protocol: str,
 ) -> Line:
-    points = []
+    points = _points(plan, results, row, parameter, direction, protocol)
+    return Line(f"{row.label}, {direction}", tuple(points), tuple(points.values()), colour, "--" if style else "-")
+
+
+def _points(
+    plan: Plan, results: Results, row: Row, parameter: str, direction: str, protocol: str
+) -> dict[float, float]:
+    """Return MAP by value of a parameter, mean over seeds."""
+    points = {}
     for value in _sweeps(plan)[parameter]:
         found = [
             result.values["protocols"][protocol][direction]["map"]
@@ -85,9 +125,8 @@ def _line(
             if protocol in (result := results[_cell(plan, row, parameter, value, seed)]).values.get("protocols", {})
         ]
         if found:
-            points.append((value, sum(found) / len(found)))
-    x, y = zip(*points, strict=True) if points else ((), ())
-    return Line(f"{row.label}, {direction}", x, y, colour, "--" if style else "-")
+            points[value] = sum(found) / len(found)
+    return points
 
 
 SENSITIVITY = Experiment("sensitivity", "MAP against λ and against m", _cells, _sections)
