@@ -165,6 +165,18 @@ def test_one_fit_measures_what_the_metrics_do(source: Source, held_out: float) -
         assert scores["recall"] == pytest.approx(recall_at(*arguments, k=scores["ranks"]), abs=1e-12)
 
 
+def test_a_unified_database_is_encoded_from_all_modalities_by_methods_that_can(source: Source) -> None:
+    asked = cell(method="CMFH")
+    parts = source.deal(asked.deal)
+    found, _ = retrieval(asked, parts)
+    model = build(asked, 1).fit(parts.train.modalities, parts.train.labels)
+    queries = model.encode("text", parts.queries.modalities["text"])
+    unified = model.encode_unified(parts.train.modalities)
+    expected = mean_average_precision(queries, unified, parts.queries.labels, parts.train.labels)
+    assert found["protocols"]["unified"]["text → image"]["map"] == pytest.approx(expected, abs=1e-12)
+    assert "unified" not in retrieval(cell(), parts)[0]["protocols"]
+
+
 def test_without_held_out_points_every_query_is_asked_once_and_never_of_itself(source: Source) -> None:
     asked = cell()
     parts = source.deal(asked.deal)

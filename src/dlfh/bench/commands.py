@@ -42,7 +42,7 @@ SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file
 Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.", show_default="all methods")]
 Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
 Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.", show_default="5; for icons 2")]
-Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed and unseen, comma-separated.")]
+Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed, unseen and unified, comma-separated.")]
 At = Annotated[int | None, typer.Option(help="The k of MAP@k and precision@k.", show_default="50")]
 Queries = Annotated[int | None, typer.Option(help="Number of queries, for data that has none of its own.")]
 HeldOut = Annotated[float | None, typer.Option(help="Share of the training points to hold out as unseen database.")]
@@ -136,7 +136,9 @@ def tune(
     settings: SettingsFile = None,
     bits: Annotated[int, typer.Option(help="Code length.")] = 32,
     seeds: Annotated[int | None, typer.Option(help="Runs of each candidate, each on its own validation points.")] = 3,
-    protocol: Annotated[str, typer.Option(help="By whose MAP to choose: learned, hashed or unseen.")] = "hashed",
+    protocol: Annotated[
+        str, typer.Option(help="By whose MAP to choose: learned, hashed, unseen or unified.")
+    ] = "hashed",
     validation: Annotated[float, typer.Option(help="Share of the training points to validate on.")] = 0.2,
     halving: Annotated[
         str | None, typer.Option(help="Successive halving by max_iter, size or seeds; a plain grid by default.")
@@ -165,11 +167,14 @@ def tune(
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
         from dlfh.files import replace_file
+        from dlfh.methods import METHODS
         from dlfh.validation import check_choice
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
         check_choice(protocol, "--protocol", PROTOCOLS)
+        if protocol == "unified" and method in METHODS and protocol not in METHODS[method].info.protocols:
+            _fail(f"{method} has no rule for one code from several modalities: choose another --protocol")
         flags = {
             "methods": (method,),
             "bits": (bits,),

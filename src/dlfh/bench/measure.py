@@ -121,6 +121,9 @@ def _databases(
         "learned": [(queries, labels, learned, train_labels)],
         "hashed": [(queries, labels, hashed, train_labels)],
     }
+    if "unified" in model.info.protocols:
+        unified = dict.fromkeys(model.modalities_, model.encode_unified(parts.train.modalities))
+        found["unified"] = [(queries, labels, unified, train_labels)]
     if parts.unseen is not None:
         unseen: Paired = parts.unseen
         codes = {name: model.encode(name, unseen.modalities[name]) for name in model.modalities_}

@@ -22,7 +22,7 @@ __all__ = [
     "TimeSettings",
 ]
 
-PROTOCOLS = ("learned", "hashed", "unseen")
+PROTOCOLS = ("learned", "hashed", "unseen", "unified")
 
 #: Parameters that differ from the methods' own defaults, by row of a table; footnotes say so.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
@@ -127,7 +127,7 @@ class Settings:
     seeds : int
         Runs of each cell that has anything random in it.
     protocols : tuple of str
-        Of "learned", "hashed", "unseen".
+        Of "learned", "hashed", "unseen" and, for the methods that have it, "unified".
     at : int
         The k of MAP@k and precision@k.
     queries : int or None
@@ -154,7 +154,7 @@ class Settings:
     methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in METHODS if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
     seeds: int = 5
-    protocols: tuple[str, ...] = PROTOCOLS
+    protocols: tuple[str, ...] = ("learned", "hashed", "unseen")
     at: int = 50
     queries: int | None = None
     resplit: bool = True

@@ -1,4 +1,4 @@
-"""The paper's first table: accuracy of methods by code length and direction, in three protocols."""
+"""The paper's first table: accuracy of methods by code length and direction, by protocol."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ PROTOCOL_WORDS = {
     "hashed": "The database is the training set, encoded by the hash functions.",
     "unseen": "The database holds points that training never saw, encoded by the hash functions: what a user's new "
     "items get.",
+    "unified": "The database is the training set, each point encoded from all its modalities together, by the methods "
+    "that have a rule for it.",
 }
 _HASHED_ALONE = "has no codes but those of its hash functions"
+_NOT_UNIFIED = "has no rule for one code from several modalities"
 
 
 def _cells(plan: Plan) -> list[Cell]:
@@ -107,7 +110,7 @@ def _overview(plan: Plan, results: Results) -> Section:
     bits, protocols = max(plan.settings.bits), plan.settings.protocols
     means = {protocol: mean_maps(plan, results, bits, protocol) for protocol in protocols}
     words = []
-    for before, after in itertools.pairwise(protocols):
+    for before, after in itertools.pairwise(each for each in protocols if each != "unified"):
         both = [label for label in means[before] if label in means[after]]
         if both:
             sums = [sum(means[each][label] for label in both) / len(both) for each in (before, after)]
@@ -155,6 +158,8 @@ def _note(row: Row, protocol: str, n_train: int) -> str:
     notes = [row.footnote(n_train)]
     if protocol == "learned" and "learned" not in METHODS[row.method].info.protocols:
         notes.append(_HASHED_ALONE)
+    if protocol == "unified" and "unified" not in METHODS[row.method].info.protocols:
+        notes.append(_NOT_UNIFIED)
     return "; ".join(filter(None, notes))
 
 

@@ -60,6 +60,8 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             )
             for parameter in _sweeps(plan)
         ]
+        if not any(line.x for panel in panels for line in panel.lines):
+            continue  # a protocol that no row has
         figures.append(
             Figure(
                 f"sensitivity-{protocol}",
