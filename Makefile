@@ -2,10 +2,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
+DLFH := $(VENV)/bin/dlfh
 READY := $(VENV)/.ready
 TORCH ?= torch
 
-.PHONY: help demo test test-data test-kill lint format bench study study-hash study-methods study-holes study-icons deep clip clean
+.PHONY: help demo test test-data test-kill lint format bench study study-hash study-methods study-holes study-icons results deep clip clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -48,14 +49,21 @@ study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/hash_functions_study.py --write docs/hash-functions.md
 
-study-methods: $(READY)  ## Compare all methods: make study-methods DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference wiki iapr time --write docs/methods.md
+study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference --write docs/methods.md
 
 study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
 	$(RUN) benchmarks/icons_study.py --write docs/icons.md --picture docs/images/icons.png
 
 study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/holes_study.py --write docs/holes.md
+
+# A run that was stopped goes on where it was, in runs/.
+results: $(READY)  ## Run the paper's experiments into docs/results: make results DLFH_DATA=/path/to/folder
+	$(DLFH) bench paper icons --out runs/icons --report docs/results/icons
+	$(DLFH) bench paper wiki --data "$(DLFH_DATA)/wiki.mat" --out runs/wiki --report docs/results/wiki
+	$(DLFH) bench paper iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --out runs/iapr-tc12 --report docs/results/iapr-tc12
+	$(DLFH) bench time generated:nus-wide --out runs/nus-wide --report docs/results/nus-wide-time
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

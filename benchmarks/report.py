@@ -20,12 +20,6 @@ def fill(document: Path, tables: dict[str, str]) -> None:
     document.write_text(text, encoding="utf-8")
 
 
-def table_in(document: Path, name: str) -> str:
-    """Return what stands between a table's markers in the document."""
-    found = re.search(f"<!-- {name} -->\n(.*?)\n?<!-- /{name} -->", document.read_text(encoding="utf-8"), re.DOTALL)
-    return found[1] if found else ""
-
-
 def machine() -> str:
     """Describe the machine: processor, cores, system, versions."""
     import numba

@@ -292,8 +292,8 @@ def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
         results._found[cell] = replace(result, values={"protocols": {"learned": scores}})
     (section,) = EXPERIMENTS["sensitivity"].sections(plan, results)
     assert section.paragraphs[-1] == (
-        "DLFH, learned database: MAP, mean over directions, is highest at λ = 4 (0.800) and at least 95% of that from "
-        "2 to 4 and is highest at m = 4 (0.400) and at least 95% of that from 4 to 4."
+        "Database learned, mean over directions: DLFH is best at λ = 4 (MAP 0.800; within 5% of it from 2 to 4) and "
+        "at m = 4 (MAP 0.400; within 5% of it nowhere else)."
     )
 
 

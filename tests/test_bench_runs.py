@@ -233,5 +233,5 @@ def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_pa
         assert all((folder / f"{block.key}.{form}").stat().st_size > 100 for form in forms)
     text = (tmp_path / "paper.md").read_text(encoding="utf-8")
     drawn = [block.key for section in sections.values() for block in section.blocks if not hasattr(block, "to_latex")]
-    assert re.findall(r"\]\(([^)]+)\)", text) == [f"figures/{key}.png" for key in drawn]
+    assert re.findall(r"\]\(([^)]+)\)", text) == [f"figures/{key}.svg" for key in drawn]
     assert all(f"\n## {section.title}\n" in text for section in sections.values())

@@ -28,7 +28,7 @@ def _section(section: Section) -> str:
     for block in section.blocks:
         title = markdown_text(block.title)
         if isinstance(block, Figure):
-            parts += [f"![{title}](figures/{block.key}.png)", f"*{title}*", *map(markdown_text, block.remarks)]
+            parts += [f"![{title}](figures/{block.key}.svg)", f"*{title}*", *map(markdown_text, block.remarks)]
         elif block is tables[0]:
             parts += [f"*{title}*", block.to_markdown()]
         else:

@@ -24,15 +24,12 @@ __all__ = [
 
 PROTOCOLS = ("learned", "hashed", "unseen", "unified")
 
+_PAPER = {"init": "random", "max_iter": 30, "alpha": 1e-6, "fit_intercept": False}
+
 #: Parameters that differ from the methods' own defaults, by row of a table; footnotes say so.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
-    "DLFH paper": {
-        "init": "random",
-        "max_iter": 30,
-        "sample_size": "n_bits",
-        "alpha": 1e-6,
-        "fit_intercept": False,
-    },
+    "DLFH paper": {**_PAPER, "sample_size": "n_bits"},
+    "DLFH full": {**_PAPER, "solver": "full"},
     "CRH": {"n_pairs": 5000, "n_restarts": 1, "max_iter": 5},
     "MLBE": {"train_points": 1000},
     "SePH": {"train_points": 5000},
@@ -99,9 +96,9 @@ class ConvergenceSettings:
 
 @dataclass(frozen=True)
 class SensitivitySettings:
-    """MAP against the scale and against the sample size, for some rows of the table of MAP."""
+    """MAP against the scale and the sample size, for some rows; full solvers learn from ``convergence.size`` points."""
 
-    rows: tuple[str, ...] = ("DLFH", "DLFH paper")
+    rows: tuple[str, ...] = ("DLFH", "DLFH paper", "DLFH full")
     bits: int = 16
     scales: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     samples: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128, 256)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Literal
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Figure, Line, Panel
@@ -12,19 +12,31 @@ from dlfh.bench.settings import Row
 
 __all__ = ["SENSITIVITY"]
 
+_NAMES = {"scale": "λ", "sample_size": "m"}
+
+_STYLES: tuple[Literal["-", "--", ":"], ...] = ("-", "--", ":")
+
 #: Up to this share below the best counts as nearly as good.
 _NEARLY = 0.05
 
 
-def _sweeps(plan: Plan) -> dict[str, tuple[float, ...]]:
+def _is_full(row: Row) -> bool:
+    """Return whether a row's solver sees all pairs: it samples nothing, and cannot learn from many points."""
+    return row.parameters.get("solver") == "full"
+
+
+def _sweep(plan: Plan, row: Row, parameter: str) -> tuple[float, ...]:
+    """Return the values of a parameter that a row is tried with."""
     chosen = plan.settings.sensitivity
-    fits = tuple(float(each) for each in chosen.samples if each <= plan.n_train())
-    return {"scale": chosen.scales, "sample_size": fits}
+    if parameter == "scale":
+        return chosen.scales
+    return () if _is_full(row) else tuple(float(each) for each in chosen.samples if each <= plan.n_train())
 
 
 def _cell(plan: Plan, row: Row, parameter: str, value: float, seed: int) -> Cell:
     given = int(value) if parameter == "sample_size" else value
-    return plan.cell(row, plan.settings.sensitivity.bits, seed, changed={parameter: given})
+    size = plan.settings.convergence.size if _is_full(row) else None
+    return plan.cell(row, plan.settings.sensitivity.bits, seed, size=size, changed={parameter: given})
 
 
 def _rows(plan: Plan) -> list[Row]:
@@ -35,21 +47,20 @@ def _cells(plan: Plan) -> list[Cell]:
     return [
         _cell(plan, row, parameter, value, seed)
         for row in _rows(plan)
-        for parameter, values in _sweeps(plan).items()
-        for value in values
+        for parameter in _NAMES
+        for value in _sweep(plan, row, parameter)
         for seed in plan.seeds(row)
     ]
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
-    names = {"scale": "λ (scale)", "sample_size": "m (sample_size)"}
     bits = plan.settings.sensitivity.bits
     figures = []
     for protocol in plan.settings.protocols:
         panels = [
             Panel(
-                f"MAP against {names[parameter]}",
-                names[parameter],
+                f"MAP against {name}",
+                f"{name} ({parameter})",
                 f"MAP, {protocol}",
                 tuple(
                     _line(plan, results, row, i, parameter, direction, j, protocol)
@@ -58,7 +69,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
                 ),
                 log_x=True,
             )
-            for parameter in _sweeps(plan)
+            for parameter, name in _NAMES.items()
         ]
         if not any(line.x for panel in panels for line in panel.lines):
             continue  # a protocol that no row has
@@ -69,36 +80,39 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
                 tuple(panels),
             )
         )
-    notes = (f"{row.label}: {note}." for row in _rows(plan) if (note := row.footnote(plan.n_train())))
-    ranges = (
-        f"{row.label}, {protocol} database: MAP, mean over directions, {' and '.join(said)}."
-        for protocol in plan.settings.protocols
+    size = min(plan.settings.convergence.size, plan.n_train())
+    notes = (
+        f"{row.label}{f', on {size:,} training points' if _is_full(row) else ''}: {note}."
         for row in _rows(plan)
-        if (said := [*_good_ranges(plan, results, row, protocol)])
+        if (note := row.footnote(plan.n_train()))
+    )
+    ranges = (
+        f"Database {protocol}, mean over directions: {'; '.join(said)}."
+        for protocol in plan.settings.protocols
+        if (said := [each for row in _rows(plan) if (each := _good_ranges(plan, results, row, protocol))])
     )
     words = (f"Means over {plan.settings.seeds} runs; everything else as in the tables above.", *notes, *ranges)
     return [Section("sensitivity", "Sensitivity", words, tuple(figures))]
 
 
-def _good_ranges(plan: Plan, results: Results, row: Row, protocol: str) -> Iterator[str]:
-    """Say where each parameter is best, and how far around that nearly as good."""
-    for parameter, name in (("scale", "λ"), ("sample_size", "m")):
+def _good_ranges(plan: Plan, results: Results, row: Row, protocol: str) -> str:
+    """Say where each parameter is best, and how far around that it is nearly as good."""
+    said = []
+    for parameter, name in _NAMES.items():
         lines = [_points(plan, results, row, parameter, direction, protocol) for direction in plan.directions]
-        if not lines[0]:
-            continue
         means = {value: sum(line[value] for line in lines) / len(lines) for value in lines[0]}
-        values = list(means)
-        best = max(values, key=lambda value: means[value])
-        good = {value for value in values if means[value] >= (1 - _NEARLY) * means[best]}
+        if not means:
+            continue
+        values, best = list(means), max(means, key=lambda value: means[value])
+        good = [means[value] >= (1 - _NEARLY) * means[best] for value in values]
         low = high = values.index(best)
-        while low and values[low - 1] in good:
+        while low and good[low - 1]:
             low -= 1
-        while high + 1 < len(values) and values[high + 1] in good:
+        while high + 1 < len(values) and good[high + 1]:
             high += 1
-        yield (
-            f"is highest at {name} = {best:g} ({means[best]:.3f}) and at least {1 - _NEARLY:.0%} of that from "
-            f"{values[low]:g} to {values[high]:g}"
-        )
+        around = f"from {values[low]:g} to {values[high]:g}" if low < high else "nowhere else"
+        said.append(f"{name} = {best:g} (MAP {means[best]:.3f}; within {_NEARLY:.0%} of it {around})")
+    return f"{row.label} is best at {' and at '.join(said)}" if said else ""
 
 
 def _line(
@@ -112,7 +126,9 @@ def _line(
     protocol: str,
 ) -> Line:
     points = _points(plan, results, row, parameter, direction, protocol)
-    return Line(f"{row.label}, {direction}", tuple(points), tuple(points.values()), colour, "--" if style else "-")
+    return Line(
+        f"{row.label}, {direction}", tuple(points), tuple(points.values()), colour, _STYLES[style % len(_STYLES)]
+    )
 
 
 def _points(
@@ -120,7 +136,7 @@ def _points(
 ) -> dict[float, float]:
     """Return MAP by value of a parameter, mean over seeds."""
     points = {}
-    for value in _sweeps(plan)[parameter]:
+    for value in _sweep(plan, row, parameter):
         found = [
             result.values["protocols"][protocol][direction]["map"]
             for seed in plan.seeds(row)
