@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
     for form in ("csv", "tex"):
         assert TOO_LARGE in (killed / "tables" / f"map-hashed.{form}").read_text().replace(r"\_", "_")
     assert re.search(
-        r"DLFH too-large,image → text,8 bits,–,,0,,.*" + TOO_LARGE, (killed / "tables/map-hashed.csv").read_text()
+        r"DLFH too-large,image → text,8 bits,,,0,,.*" + TOO_LARGE, (killed / "tables/map-hashed.csv").read_text()
     )
     assert TOO_LARGE in (killed / "map.html").read_text()
 
@@ -186,8 +187,76 @@ def test_a_worker_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
     who, answer = messages.get(timeout=60)
     assert who is process
     assert answer is None
-    assert process.describe_end() == "its process ended with status 1"
+    assert not process.is_ready
+    assert process.describe_end() == "ended with status 1"
     process.end()
+
+
+class Killed(Process):
+    """A worker that something else kills: before its first answers, so many times."""
+
+    kills = 0
+
+    def send(self, request: dict[str, Any]) -> None:
+        while not self.is_ready:
+            time.sleep(0.01)
+        if Killed.kills:
+            Killed.kills -= 1
+            os.kill(self._process.pid, signal.SIGKILL)
+        super().send(request)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX systems")
+def test_a_worker_that_is_killed_costs_one_more_try_and_no_result(
+    source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlfh.bench.runner.Process", Killed)
+    cell = a_cell(source)
+    expected = compute(cell.plain(), source, threads=1, memory=10**10)["values"]
+    Killed.kills = 1
+    assert Runner(Cache(tmp_path / "once")).run(source, [cell])[cell].values == expected
+    Killed.kills = 2
+    failed = Runner(Cache(tmp_path / "twice")).run(source, [cell])[cell]
+    assert failed.failure == "its process ended by signal SIGKILL"
+    assert not results(tmp_path / "twice")  # the next run tries again
+    assert Runner(Cache(tmp_path / "twice")).run(source, [cell])[cell].values == expected
+
+
+def test_half_an_answer_is_the_end_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "worker"))
+    (tmp_path / "worker").write_text("#!/bin/sh\nprintf 'ready\\n{\"values\": {'\n")
+    (tmp_path / "worker").chmod(0o755)
+    messages: queue.Queue[Message] = queue.Queue()
+    process = Process(tmp_path / "data", 1, 10**9, messages, tmp_path)
+    assert messages.get(timeout=60) == (process, None)
+    assert process.is_ready
+    process.end()
+
+
+def test_damaged_data_in_a_runs_folder_is_written_again(source: Source, tmp_path: Path) -> None:
+    data = source.save(tmp_path)
+    whole = data.read_bytes()
+    for damage in (whole[:1000], whole[:-8] + b"\2" * 8, b""):
+        data.write_bytes(damage)
+        assert source.save(tmp_path) == data
+        assert Source.open(data).fingerprint == source.fingerprint
+    kept = data.stat().st_mtime_ns
+    assert source.save(tmp_path).stat().st_mtime_ns == kept
+
+
+def test_damaged_results_are_computed_again(source: Source, tmp_path: Path) -> None:
+    cell, other = a_cell(source), replace(a_cell(source), bits=9)
+    cache = Cache(tmp_path)
+    for each in (cell, other):
+        cache.put(each, Result({"bits": each.bits}, {}))
+        assert cache.get(each) == Result({"bits": each.bits}, {})
+    path = cache.cells / f"{cell.key}.json"
+    whole = json.loads(path.read_text())
+    lacking = json.dumps(whole | {"values": None}).encode()
+    for damage in (b"\xff", b"[]", b"{}", lacking, (cache.cells / f"{other.key}.json").read_bytes()):
+        path.write_bytes(damage)
+        assert cache.get(cell) is None
+    assert Runner(cache).run(source, [cell])[cell].values.keys() >= {"protocols"}
 
 
 def test_more_threads_than_cores_are_refused(source: Source, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,28 @@ def test_a_database_of_its_own_and_features_of_a_network_are_found(tmp_path: Pat
     assert "modality 'image' has 7 features, and Wiki as published 128" in split.notes
 
 
+def test_features_of_a_network_can_be_all_that_a_file_has_of_the_images(tmp_path: Path) -> None:
+    expected = original()
+    data = variables(expected)
+    for part in ("Test", "Database"):
+        data[f"V{part}"] = data.pop(f"X{part}")
+    scipy.io.savemat(tmp_path / "wiki.mat", data)
+    split = load_wiki(tmp_path / "wiki.mat", modalities={"image": "cnn", "text": "text"})
+    same_points(split.train, expected.train)
+    same_points(split.queries, expected.queries)
+
+
+@pytest.mark.parametrize("form", LABELS)
+def test_a_single_query_keeps_its_labels(tmp_path: Path, form: str) -> None:
+    expected = original()
+    one = replace(expected, queries=expected.queries.take(np.array([2])))
+    scipy.io.savemat(tmp_path / "wiki.mat", variables(one, form=form))
+    found = load_wiki(tmp_path / "wiki.mat")
+    np.testing.assert_array_equal(
+        np.ravel(dense(found.queries.labels)), np.ravel(dense(found.train.labels[np.array([2])]))
+    )
+
+
 def swap(a: str, b: str) -> Callable[[Variables], None]:
     def change(data: Variables) -> None:
         data[a], data[b] = data[b], data[a]
@@ -209,6 +232,35 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         "databaseL has class ids 1 to 4 and testL 0 to 3: one counts from 0 and the other from 1",
     ),
     "text for features": (put("XTest", lambda X: "none"), "XTest must be a matrix of numbers with a row per point"),
+    "complex": (put("XTest", lambda X: X + 1j), "XTest must be a matrix of numbers .* type complex128"),
+    "features in a row": (
+        both(put("YTest", lambda Y: np.ones((1, N_QUERIES))), put("YDatabase", lambda Y: np.ones((1, N_DATABASE)))),
+        f"YDatabase has shape 1 x {N_DATABASE} where there are {N_DATABASE} points: transpose it",
+    ),
+    "sparse labels in a row": (
+        put("testL", lambda L: sp.csr_array(np.ones((1, N_QUERIES)))),
+        f"testL has shape 1 x {N_QUERIES} where there are {N_QUERIES} points: transpose it",
+    ),
+    "labels without columns": (
+        put("testL", lambda L: L[:, :0]),
+        "testL must be a matrix with a row per point or a vector of class ids, got shape 6 x 0",
+    ),
+    "labels in space": (
+        put("testL", lambda L: np.ones((N_QUERIES, 2, 2))),
+        "testL must be a matrix with a row per point or a vector of class ids, got shape 6 x 2 x 2",
+    ),
+    "names and ids": (
+        both(put("testL", lambda L: np.full(len(L), "sea", object)), put("databaseL", lambda L: L.argmax(1))),
+        "databaseL and testL are not in the same form of labels",
+    ),
+    "features of a network for the queries alone": (
+        lambda data: data.update(VTest=data.pop("XTest")),
+        "the variable 'XTest' is missing; it holds 'VTest', ",
+    ),
+    "features of a network alone": (
+        lambda data: data.update(VTest=data.pop("XTest"), VDatabase=data.pop("XDatabase")),
+        "there is no modality 'image', but 'text', 'cnn'",
+    ),
     "empty": (put("XTest", lambda X: np.zeros((0, 0))), "XTest must be a matrix of numbers with a row per point"),
     "another language": (
         lambda data: [data.pop(name) for name in list(data)] and data.update(A=np.eye(3)),
@@ -238,10 +290,29 @@ def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         load_dataset("coco", path)
     with pytest.raises(InputError, match="on_leak must be one of 'warn', 'error', 'drop', got 'ignore'"):
         load_dataset("wiki", path, on_leak="ignore")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="there is no modality 'cnn', but 'image', 'text'"):
-        load_dataset("wiki", path, modalities={"image": "cnn", "text": "text"})
-    with pytest.raises(InputError, match="n_queries is 36 but there are only 36 points"):
-        load_dataset("wiki", path, n_queries=36)
+
+
+ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
+    "no such modality": (
+        {"modalities": {"image": "cnn", "text": "text"}},
+        r"modalities does not fit .*wiki\.mat: there is no modality 'cnn', but 'image', 'text'",
+    ),
+    "one modality": ({"modalities": {"image": "image"}}, "modalities must name two or more, got {'image': 'image'}"),
+    "names alone": ({"modalities": ["image", "text"]}, "modalities must say what to call which modality of the file"),
+    "numbers": ({"modalities": {"image": 0, "text": 1}}, "modalities must say what to call which modality of the file"),
+    "all points": ({"n_queries": 36}, "n_queries is 36 but there are only 36 points"),
+    "no queries": ({"n_queries": 0}, "n_queries must be a whole number at least 1, got 0"),
+    "half a query": ({"n_queries": 0.5}, "n_queries must be a whole number at least 1, got 0.5"),
+    "a seed in words": ({"random_state": "one"}, "random_state must be None, a whole number .*, got 'one'"),
+}
+
+
+@pytest.mark.parametrize("wrong", ARGUMENTS)
+def test_wrong_arguments_are_not_blamed_on_the_file(tmp_path: Path, wrong: str) -> None:
+    options, message = ARGUMENTS[wrong]
+    scipy.io.savemat(tmp_path / "wiki.mat", variables(original()))
+    with pytest.raises(InputError, match=f"^{message}"):
+        load_dataset("wiki", tmp_path / "wiki.mat", **options)
 
 
 def test_points_without_labels_are_counted(tmp_path: Path) -> None:
@@ -278,6 +349,26 @@ def test_queries_in_the_database_can_be_dropped_from_it(leaking: Path) -> None:
     assert split.database is split.train
     assert len(split.queries) == N_QUERIES
     assert any(note.endswith("; left out") for note in split.notes)
+
+
+@pytest.mark.parametrize("part", ["train", "database"])
+def test_dropping_what_leaks_leaves_something_or_is_refused(tmp_path: Path, part: str) -> None:
+    train, queries = original().train.take(np.arange(N_QUERIES)), original().queries
+    parts = {"train": train, "database": train, part: queries}
+    write_split(tmp_path / "wiki.npz", Split("Wiki", parts["train"], queries, parts["database"]))
+    with pytest.raises(InputError, match=f'every point of the {part} set is a query as well, so on_leak="drop" leaves'):
+        load_wiki(tmp_path / "wiki.npz", on_leak="drop")
+
+
+def test_notes_of_a_file_follow_what_is_done_with_its_leaks(leaking: Path) -> None:
+    with pytest.warns(DataWarning, match="2 queries are in the train set"):
+        split = load_wiki(leaking)
+    converted = leaking.with_suffix(".npz")
+    write_split(converted, split)
+    with pytest.warns(DataWarning, match="2 queries are in the train set"):
+        assert load_wiki(converted).notes == split.notes
+    notes = load_wiki(converted, on_leak="drop").notes
+    assert notes == (*split.notes[:-1], f"{split.notes[-1]}; left out")
 
 
 def test_leaks_into_a_database_of_its_own_are_found_apart(tmp_path: Path) -> None:
@@ -419,6 +510,46 @@ def test_converting_a_matlab_file_changes_nothing(tmp_path: Path, suffix: str) -
     assert again.notes == split.notes
 
 
+def wiki_of(n_train: int, n_queries: int, widths: tuple[int, int] = (128, 10), name: str = "Wiki") -> Split:
+    rng = np.random.default_rng(0)
+    parts = [
+        Paired({"image": rng.random((n, widths[0])), "text": rng.random((n, widths[1]))}, np.arange(n) % 10)
+        for n in (n_train, n_queries)
+    ]
+    return Split(name, parts[0], parts[1], parts[0])
+
+
+AS_PUBLISHED: dict[str, tuple[Split, dict[str, Any], bool]] = {
+    "all as it should be": (wiki_of(2173, 693), {}, True),
+    "without a name": (wiki_of(2173, 693, name=""), {}, True),
+    "queries drawn anew": (wiki_of(2173, 693), {"n_queries": 500}, True),
+    "another name": (wiki_of(2173, 693, name="Wiki-shaped (generated)"), {}, False),
+    "a point too few": (wiki_of(2172, 693), {}, False),
+    "an image feature too many": (wiki_of(2173, 693, (129, 10)), {}, False),
+    "a text feature too few": (wiki_of(2173, 693, (128, 9)), {}, False),
+    "text for the image": (wiki_of(2173, 693), {"modalities": {"image": "text", "text": "text"}}, False),
+    "modalities under other names": (wiki_of(2173, 693), {"modalities": {"a": "image", "text": "text"}}, False),
+}
+
+
+@pytest.mark.parametrize("case", AS_PUBLISHED)
+def test_data_are_as_published_if_name_and_numbers_are(tmp_path: Path, case: str) -> None:
+    split, options, expected = AS_PUBLISHED[case]
+    write_split(tmp_path / "wiki.npz", split)
+    found = load_wiki(tmp_path / "wiki.npz", **options)
+    assert found.name == (split.name or "Wiki")
+    assert found.as_published is expected
+
+
+def test_data_stay_as_published_when_their_leaks_are_left_out(tmp_path: Path) -> None:
+    split = wiki_of(2173, 693)
+    for name, matrix in split.queries.modalities.items():
+        matrix[0] = split.train.modalities[name][5]
+    write_split(tmp_path / "wiki.npz", split)
+    found = load_wiki(tmp_path / "wiki.npz", on_leak="drop")
+    assert (len(found.train), found.as_published) == (2172, True)
+
+
 def test_files_that_are_no_data_sets_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3))
     with pytest.raises(InputError, match=r"a\.npz: it has no modalities with 'labels', but 'x'"):
@@ -456,7 +587,11 @@ def test_generated_data_have_the_shape_of_the_original_and_say_that_they_are_gen
     again = make_like(name, n_points)
     np.testing.assert_array_equal(again.queries.modalities["image"], split.queries.modalities["image"])
     write_split(tmp_path / "like.npz", split)
-    assert len(load_dataset(name, tmp_path / "like.npz").train) == len(split.train)
+    loaded = load_dataset(name, tmp_path / "like.npz")
+    assert len(loaded.train) == len(split.train)
+    assert (loaded.name, loaded.notes[:1], loaded.as_published) == (split.name, split.notes, False)
+    write_split(tmp_path / "again.npz", loaded)
+    assert load_dataset(name, tmp_path / "again.npz").notes == loaded.notes
 
 
 def test_generated_data_at_full_size_have_as_many_label_sets_as_the_original() -> None:

@@ -168,7 +168,7 @@ class Pipeline(BaseEstimator):
     def _check_learnable(self, items: Items) -> None:
         """Say what is wrong before anything is read that takes long."""
         method, info = type(self.model).__name__, self.model.info
-        self.model._check_parameters()
+        self.model.check_parameters()
         least, most = info.n_modalities
         n = len(self.features)
         if n < least or n > (most or n):

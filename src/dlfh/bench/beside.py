@@ -17,7 +17,7 @@ def published_map(
 ) -> tuple[float, float] | None:
     """Return the paper's MAP and its standard deviation for a row, or None where it has none."""
     wanted = (_method(settings, label), source.like, _DIRECTIONS.get(direction), bits)
-    if source.is_generated:
+    if not source.as_published:
         return None
     return next(((cell.mean, cell.std) for cell in published().map if cell[:4] == wanted), None)
 

@@ -13,12 +13,7 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.files import TEMPORARY_PREFIX, replace_file
-
-try:
-    import fcntl
-except ImportError:  # Windows: one run in a folder at a time is the user's to see to
-    fcntl = None  # type: ignore[assignment]
+from dlfh.files import TEMPORARY_PREFIX, replace_file, try_lock
 
 __all__ = ["Cache", "Result", "check_folder", "make_folder"]
 
@@ -85,14 +80,18 @@ class Cache:
     def get(self, cell: Cell) -> Result | None:
         """Return the result of a cell, or None if it has not been computed."""
         try:
-            text = (self.cells / f"{cell.key}.json").read_text(encoding="utf-8")
+            text = (self.cells / f"{cell.key}.json").read_bytes()
         except FileNotFoundError:
             return None
         try:
             document = json.loads(text)
-            return Result(**{name: document[name] for name in Result.__dataclass_fields__})
-        except (json.JSONDecodeError, KeyError, TypeError):
-            return None  # not written by a run; computing it again replaces it
+            result = Result(**{name: document[name] for name in Result.__dataclass_fields__})
+            is_sound = Cell.from_plain(document["cell"]).key == cell.key and isinstance(
+                result.values | result.times, dict
+            )
+        except (ValueError, KeyError, TypeError):
+            is_sound = False
+        return result if is_sound else None  # what no run wrote is computed again, and replaced
 
     def put(self, cell: Cell, result: Result) -> None:
         """Keep the result of a cell."""
@@ -110,12 +109,11 @@ class Cache:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Let one run at a time compute in this folder."""
-        with open(self.folder / ".running", "a") as file:
-            if fcntl is not None:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
-                    raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out") from None
-            for stale in self.cells.glob(f"{TEMPORARY_PREFIX}*"):
-                stale.unlink(missing_ok=True)
-            yield  # closing the file releases the lock
+        lock = try_lock(self.folder / ".running")
+        if lock is None:
+            raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out")
+        with lock:
+            for place in (self.folder, self.cells):
+                for stale in place.glob(f"{TEMPORARY_PREFIX}*"):
+                    stale.unlink(missing_ok=True)
+            yield

@@ -134,8 +134,11 @@ def tune(
     file: File = None,
     out: Out = None,
     settings: SettingsFile = None,
-    bits: Annotated[int, typer.Option(help="Code length.")] = 32,
-    seeds: Annotated[int | None, typer.Option(help="Runs of each candidate, each on its own validation points.")] = 3,
+    bits: Annotated[int | None, typer.Option(help="Code length.", show_default="32")] = None,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Runs of each candidate, each on its own validation points.", show_default="3"),
+    ] = None,
     protocol: Annotated[
         str, typer.Option(help="By whose MAP to choose: learned, hashed, unseen or unified.")
     ] = "hashed",
@@ -167,18 +170,15 @@ def tune(
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
         from dlfh.files import replace_file
-        from dlfh.methods import METHODS
         from dlfh.validation import check_choice
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
         check_choice(protocol, "--protocol", PROTOCOLS)
-        if protocol == "unified" and method in METHODS and protocol not in METHODS[method].info.protocols:
-            _fail(f"{method} has no rule for one code from several modalities: choose another --protocol")
         flags = {
             "methods": (method,),
-            "bits": (bits,),
-            "seeds": seeds,
+            "bits": (bits,) if bits is not None else (32,) if settings is None else None,
+            "seeds": 3 if seeds is None and settings is None else seeds,
             "resplit": False,
             "queries": queries,
             "jobs": jobs,
@@ -190,13 +190,14 @@ def tune(
         values = parse_grid(grid or [])
         if not values:
             _fail("there is nothing to choose from: give at least one --grid NAME=VALUE,VALUE")
-        chosen.with_parameters(method, {name: each[0] for name, each in values.items()})
         source = _load(data, file, points)
         folder = out or _folder(data)
         target = write or folder / f"tuned-{method.replace(' ', '-')}.toml"
+        if target.is_dir():
+            _fail(f"cannot write {target}: it is a folder")
         if not target.parent.is_dir() and write is not None:
             _fail(f"cannot write {target}: there is no folder {target.parent}")
-        search = Search(Plan(source, chosen), method, values, bits, protocol, validation, halving)  # type: ignore[arg-type]
+        search = Search(Plan(source, chosen), method, values, chosen.bits[0], protocol, validation, halving)  # type: ignore[arg-type]
         trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
         best = search.to_toml(trials[0])
         replace_file(target, [best.encode()])

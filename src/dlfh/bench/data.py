@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +43,8 @@ class Source:
         What a reader of the results should know of the data.
     like : str
         The key in `dlfh.datasets.DATA_SETS` of the data set that it is, or imitates.
-    is_generated : bool
+    as_published : bool
+        Whether points and features are as many as those of the data set that it is.
 
     Examples
     --------
@@ -58,11 +59,14 @@ class Source:
     parts: dict[str, Paired]
     notes: tuple[str, ...] = ()
     like: str = ""
-    is_generated: bool = False
+    as_published: bool = False
 
     @classmethod
     def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = (), **others: Any) -> Source:
         """Bring parts of a data set into the form of a source."""
+        names = list(next(iter(parts.values())).modalities)
+        if len(names) < 2:
+            raise InputError(f"{name} has the modality {names[0]!r} alone, and two or more are needed")
         labels = _indicators([part.labels for part in parts.values()])
         plain = {
             role: Paired({key: _plain(matrix) for key, matrix in part.modalities.items()}, indicator)
@@ -95,6 +99,17 @@ class Source:
             n_points -= round(share * n_points)
         return min(n_points, deal.size or n_points)
 
+    def check(self, deal: Deal) -> None:
+        """Raise InputError if a split leaves nothing to ask with, or fewer than two points to learn from."""
+        n_points = self.n_train(replace(deal, size=None, validation=0.0, held_out=0.0))
+        for name, share in (("validation", deal.validation), ("held_out", deal.held_out)):
+            taken = max(1, round(share * n_points)) if share else 0
+            if n_points - taken < 2:
+                raise InputError(
+                    f"{name} is {share:g}, which leaves {n_points - taken} of {n_points} points to learn from"
+                )
+            n_points -= taken
+
     def deal(self, deal: Deal) -> Parts:
         """Return the parts that a split describes."""
         if self.is_split:
@@ -119,11 +134,11 @@ class Source:
         return chosen
 
     def save(self, folder: Path) -> Path:
-        """Write the data as one file into a folder, unless it is there already."""
+        """Write the data as one file into a folder, unless it is there already, and whole."""
         import safetensors.numpy
 
         target = folder / f"data-{self.fingerprint}.safetensors"
-        if not target.exists():
+        if not self._is_in(target):
             roles = ",".join(self.parts)
             arrays = {name: np.ascontiguousarray(array) for name, array in self._arrays().items()}
             payload = safetensors.numpy.save(
@@ -131,6 +146,14 @@ class Source:
             )
             replace_file(target, [payload])
         return target
+
+    def _is_in(self, path: Path) -> bool:
+        from safetensors import SafetensorError
+
+        try:
+            return path.exists() and Source.open(path).fingerprint == self.fingerprint
+        except (SafetensorError, KeyError, ValueError):
+            return False
 
     @classmethod
     def open(cls, path: Path) -> Source:
@@ -170,7 +193,10 @@ def _plain(matrix: Any) -> Any:
 def _indicators(labels: list[Any]) -> list[sp.csr_array]:
     """Return labels of any form as indicator matrices with the same columns."""
     if all(getattr(each, "ndim", 1) == 2 and 1 not in each.shape[1:] for each in labels):
-        return [sp.csr_array(each, dtype=np.int8) for each in labels]
+        matrices = [sp.csr_array(each) for each in labels]
+        if any(not np.isin(matrix.data, (0, 1)).all() for matrix in matrices):
+            raise InputError("labels must be indicators of 0 and 1")
+        return [sp.csr_array(matrix, dtype=np.int8) for matrix in matrices]
     flat = [np.asarray(each).ravel() if hasattr(each, "shape") else each for each in labels]
     together = LabelSets.from_labels([label for each in flat for label in each])
     lengths = np.diff(together.starts)

@@ -70,6 +70,10 @@ class Display:
         """Say that a cell is at work."""
         self._running.append(cell)
 
+    def drop(self, cell: Cell) -> None:
+        """Say that a cell is at work no more, but not done."""
+        self._running.remove(cell)
+
     def skip(self, cell: Cell) -> None:
         """Say that a cell will not be computed."""
         del self._left[cell]

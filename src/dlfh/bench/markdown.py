@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 
 from dlfh.bench.figures import Figure
 from dlfh.bench.plan import Section
@@ -32,5 +33,5 @@ def _section(section: Section) -> str:
         elif block is tables[0]:
             parts += [f"*{title}*", block.to_markdown()]
         else:
-            parts.append(f"<details><summary>{title}</summary>\n\n{block.to_markdown()}\n</details>")
+            parts.append(f"<details><summary>{escape(block.title)}</summary>\n\n{block.to_markdown()}\n</details>")
     return "\n\n".join(part.rstrip("\n") for part in parts)

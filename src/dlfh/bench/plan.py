@@ -13,6 +13,7 @@ from dlfh.bench.measure import directions
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import Table
+from dlfh.errors import InputError
 from dlfh.methods import METHODS
 
 __all__ = ["Experiment", "Plan", "Section"]
@@ -24,6 +25,10 @@ class Plan:
 
     source: Source
     settings: Settings
+
+    def __post_init__(self) -> None:
+        if self.source.is_split and self.settings.queries is not None:
+            raise InputError(f"{self.source.name} comes with queries of its own: leave out queries")
 
     @property
     def directions(self) -> list[str]:
@@ -58,19 +63,27 @@ class Plan:
         deal = self.deal(seed)
         if size is not None and size < self.n_train():
             deal = replace(deal, size=size)
+        method: Any = METHODS[row.method]
+        usual = method().get_params(deep=False)
         points = None if kind == "time" else row.train_points
         return Cell.make(
             self.source.name,
             self.source.fingerprint,
             row.method,
-            row.at(bits, **(changed or {})),
+            # What is as it is by default anyway makes no other cell.
+            {name: value for name, value in row.at(bits, **(changed or {})).items() if not _same(value, usual[name])},
             bits=bits,
             seed=0 if METHODS[row.method].info.is_deterministic else seed,
             deal=deal,
             kind=kind,
-            at=self.settings.at,
+            at=Cell.at if kind == "time" else self.settings.at,
             train_points=None if points is None or points >= self.source.n_train(deal) else points,
         )
+
+
+def _same(value: Any, other: Any) -> bool:
+    """Return whether two parameters are the same; 1 and true are not."""
+    return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from dlfh.bench.worker import READY
+
 __all__ = ["Message", "Process"]
 
 #: Who answers, and the answer; None when a process has ended.
@@ -39,7 +41,8 @@ class Process:
 
     def __init__(self, data: Path, threads: int, memory: int, messages: queue.Queue[Message], folder: Path) -> None:
         command = [sys.executable, "-m", "dlfh.bench.worker", str(data.resolve()), str(threads), str(memory)]
-        with open(folder / "workers.log", "ab") as log:
+        self.log = folder / "workers.log"
+        with open(self.log, "ab") as log:
             self._process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -50,13 +53,18 @@ class Process:
                 encoding="utf-8",
             )
         self.began = time.monotonic()
+        self.is_ready = False
         self._reader = threading.Thread(target=self._read, args=(messages,), daemon=True)
         self._reader.start()
 
     def _read(self, messages: queue.Queue[Message]) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            messages.put((self, json.loads(line)))
+            if line.strip() == READY:
+                self.is_ready = True
+                continue
+            with contextlib.suppress(json.JSONDecodeError):  # half a line: the process ended in the middle of it
+                messages.put((self, json.loads(line)))
         messages.put((self, None))
 
     def send(self, request: dict[str, Any]) -> None:
@@ -82,10 +90,14 @@ class Process:
             return 0
 
     def describe_end(self) -> str:
-        """Say how the process ended, which it did by itself."""
-        status = self._process.wait()
+        """Say how the process ended, which it did by itself; it may have closed its output a moment before."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=5)
+        status = self._process.poll()
+        if status is None:
+            return "closed its output"
         how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        return f"its process ended {how}"
+        return f"ended {how}"
 
     def end(self) -> None:
         """Stop the process, whatever it does."""

@@ -71,8 +71,9 @@ def seconds_section(plan: Plan, results: Results) -> Section:
     rows = []
     for name, times in sorted(spent.items(), key=lambda item: -sum(total for total, _ in item[1])):
         totals, used = zip(*times, strict=True)
-        numbers = (float(len(times)), sum(totals), max(totals), sum(used))
-        rows.append(TableRow(name, tuple(Entry(number, runs=1) for number in numbers)))
+        numbers = (sum(totals), max(totals), sum(used))
+        cells = Entry(len(times), runs=1, digits=0)
+        rows.append(TableRow(name, (cells, *(Entry(number, runs=1) for number in numbers))))
     total = sum(each for times in spent.values() for each, _ in times)
     table = Table(
         "seconds",

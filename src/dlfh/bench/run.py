@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from dlfh.bench.cache import Cache, check_folder, make_folder
+from dlfh.bench.cells import Cell
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.figures import check_can_draw
+from dlfh.bench.measure import build
 from dlfh.bench.plan import Plan, Section
 from dlfh.bench.report import write_report
 from dlfh.bench.runner import Limits, Runner
 from dlfh.bench.settings import Settings
 from dlfh.errors import InputError
 
-__all__ = ["limits_of", "run_experiment"]
+__all__ = ["check_cells", "limits_of", "run_experiment"]
 
 
 def run_experiment(
@@ -54,6 +57,7 @@ def run_experiment(
     plan = Plan(source, settings)
     limits, cells = limits_of(settings), experiment.cells(plan)
     limits.n_workers()  # what is wrong is said before there is a folder
+    check_cells(source, cells)
     if experiment.draws:
         check_can_draw()
     shown_in = report or folder
@@ -61,7 +65,22 @@ def run_experiment(
     make_folder(shown_in)
     cache = Cache(folder)
     results = Runner(cache, limits, show=show, retry=retry).run(source, cells)
-    return write_report(shown_in, experiment, plan, results)
+    sections = write_report(shown_in, experiment, plan, results)
+    failures = [result.failure for _, result in results.items()]
+    if failures and all(failures):
+        raise InputError(f"nothing could be measured: {failures[0]}")
+    return sections
+
+
+def check_cells(source: Source, cells: Iterable[Cell]) -> None:
+    """Raise InputError for parameters that a method refuses, or splits that leave too few points."""
+    for deal in {cell.deal: None for cell in cells}:
+        source.check(deal)
+    for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in cells}.values():
+        try:
+            build(cell, 1).check_parameters()
+        except InputError as error:
+            raise InputError(f"{cell.method}: {error}") from None
 
 
 def limits_of(settings: Settings) -> Limits:

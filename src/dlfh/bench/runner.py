@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import time
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from dlfh.bench.data import Source
 from dlfh.bench.display import Display
 from dlfh.bench.machine import describe_machine
 from dlfh.bench.process import Message, Process
-from dlfh.errors import InputError
+from dlfh.errors import DLFHError, InputError
 
 __all__ = ["Limits", "Results", "Runner"]
 
@@ -64,6 +65,11 @@ class Results:
     def __getitem__(self, cell: Cell) -> Result:
         return self._found[cell]
 
+    def scores(self, cell: Cell, protocol: str, direction: str) -> dict[str, Any] | None:
+        """Return what a cell measured in a protocol and a direction, None if it did not."""
+        found: dict[str, Any] | None = self[cell].values.get("protocols", {}).get(protocol, {}).get(direction)
+        return found
+
     def items(self) -> Iterable[tuple[Cell, Result]]:
         return self._found.items()
 
@@ -90,11 +96,14 @@ class Runner:
     def __init__(self, cache: Cache, limits: Limits | None = None, *, show: bool = False, retry: bool = False) -> None:
         self.cache, self.limits, self.show, self.retry = cache, limits or Limits(), show, retry
         self._machine = describe_machine()
+        self._lost: dict[Cell, Result] = {}
+        self._looked = 0.0
         self._budget = {"minutes": self.limits.minutes, "gigabytes": self.limits.gigabytes}
 
     def run(self, source: Source, cells: Iterable[Cell]) -> Results:
         """Return the results of all cells; compute those that are missing."""
         wanted = list(dict.fromkeys(cells))
+        self._lost = {}
         n_workers = self.limits.n_workers()
         with self.cache.alone():
             missing = [cell for cell in wanted if self._is_missing(cell)]
@@ -121,7 +130,7 @@ class Runner:
         return result.failure is not None and (self.retry or result.may_succeed_with(self._budget))
 
     def _result(self, cell: Cell) -> Result:
-        result = self.cache.get(cell)
+        result = self._lost.get(cell) or self.cache.get(cell)
         if result is None:
             raise InputError(f"the result of a cell went missing from {self.cache.cells}: run the same command again")
         return result
@@ -147,6 +156,11 @@ class Runner:
                     process.send(cell.plain())
                 for process, answer in self._answers(messages, busy):
                     cell = busy.pop(process)
+                    if answer is None:
+                        ended = process.describe_end()
+                        process.end()
+                        self._lose(cell, process, ended, waiting, display)
+                        continue
                     if process.is_alive:
                         idle.append(process)
                     else:
@@ -162,6 +176,7 @@ class Runner:
         values, times = answer.get("values", {}), answer.get("times", {})
         result = Result(values, times, answer.get("failure"), answer.get("limit"), self._machine)
         self.cache.put(cell, result)
+        self._lost.pop(cell, None)
         display.finish(cell)
         for larger in _hopeless(cell, result, waiting):
             waiting.remove(larger)
@@ -169,19 +184,29 @@ class Runner:
             self.cache.put(larger, replace(result, failure=sentence))
             display.skip(larger)
 
-    def _answers(
-        self, messages: queue.Queue[Message], busy: dict[Process, Cell]
-    ) -> list[tuple[Process, dict[str, Any]]]:
-        """Wait for an answer, or for a worker that is over its limits or gone."""
-        try:
-            process, answer = messages.get(timeout=_TICK)
-        except queue.Empty:
-            return [(process, over) for process in list(busy) if (over := self._over_limit(process)) is not None]
-        if process not in busy:  # the end of a worker that was stopped
-            return []
-        if answer is None:
-            return [(process, {"failure": process.describe_end()})]
-        return [(process, answer)]
+    def _lose(self, cell: Cell, process: Process, ended: str, waiting: list[Cell], display: Display) -> None:
+        """Try a cell once more whose process ended; the second time is its failure, in this run and in no other."""
+        if not process.is_ready:
+            raise DLFHError(f"a worker {ended} before its first cell: see {process.log}")
+        display.drop(cell)
+        if cell not in self._lost:
+            waiting.append(cell)
+        else:
+            display.skip(cell)
+        self._lost[cell] = Result({}, {}, f"its process {ended}", None, self._machine)
+
+    def _answers(self, messages: queue.Queue[Message], busy: dict[Process, Cell]) -> list[Message]:
+        """Wait for an answer, None from a worker that is gone, or find workers that are over their limits."""
+        answers: list[Message] = []
+        with contextlib.suppress(queue.Empty):
+            answers.append(messages.get(timeout=_TICK))
+        answers = [message for message in answers if message[0] in busy]  # not the end of one that was stopped
+        if time.monotonic() - self._looked > _TICK:
+            self._looked = time.monotonic()
+            done = {process for process, _ in answers}
+            over = ((process, self._over_limit(process)) for process in busy if process not in done)
+            answers += [(process, answer) for process, answer in over if answer is not None]
+        return answers
 
     def _over_limit(self, process: Process) -> dict[str, Any] | None:
         """End a worker that uses more than it may, and say so."""

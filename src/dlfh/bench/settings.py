@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from dlfh.bench.sources import canonical_name
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods import METHODS
@@ -135,7 +137,7 @@ class Settings:
         Share of the training points that are held out as the *unseen* database. With 0, queries are dealt into
         two halves, each of which is the other's unseen database.
     jobs, threads, memory_gb, cell_minutes
-        See `dlfh.bench.runner.Limits`. They change no result.
+        See `dlfh.bench.runner.Limits`. They change no result but, by ``threads``, its last digits.
     time, convergence, sensitivity, curves
         Of single experiments.
     parameters : dict of str to dict
@@ -169,7 +171,7 @@ class Settings:
     @classmethod
     def usual(cls, data: str) -> Settings:
         """Return the settings that a data set has without a file."""
-        return cls.from_plain(USUAL.get(data.removeprefix("generated:"), {}))
+        return cls.from_plain(USUAL.get(canonical_name(data).removeprefix("generated:"), {}))
 
     @classmethod
     def read(cls, path: Path, usual: Settings | None = None) -> Settings:
@@ -220,23 +222,13 @@ class Settings:
         """Return the settings, or raise InputError for what is wrong with them."""
         for label in (*self.methods, *self.sensitivity.rows, *self.parameters):
             _check_row(label, self.parameters.get(label, {}))
-        for name, values in (("bits", self.bits), ("convergence.bits", self.convergence.bits)):
-            if not values or any(not 1 <= each <= 512 for each in values):
-                raise InputError(f"{name} must be code lengths from 1 to 512, got {list(values)}")
-        for name, value in (("time.bits", self.time.bits), ("sensitivity.bits", self.sensitivity.bits)):
-            if not 1 <= value <= 512:
-                raise InputError(f"{name} must be a code length from 1 to 512, got {value}")
-        positive = ("seeds", "at", "queries", "jobs", "threads", "memory_gb", "cell_minutes")
-        for name in positive:
-            value = getattr(self, name)
-            if value is not None and value <= 0:
-                raise InputError(f"{name} must be positive, got {value}")
+        for label in self.sensitivity.rows:
+            if self.row(label).method not in ("DLFH", "KDLFH"):
+                raise InputError(f"sensitivity.rows must be rows of DLFH or KDLFH, which have λ and m, got {label!r}")
+        _check_numbers(self)
+        _check_lists(self)
         if not 0 <= self.held_out < 1:
             raise InputError(f"held_out must be at least 0 and less than 1, got {self.held_out}")
-        if not self.methods or not self.protocols:
-            raise InputError("there must be at least one method and one protocol")
-        if len({*self.methods}) < len(self.methods):
-            raise InputError(f"methods has a row twice: {', '.join(self.methods)}")
         unknown = set(self.protocols) - set(PROTOCOLS)
         if unknown:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}: there are {', '.join(PROTOCOLS)}")
@@ -245,15 +237,61 @@ class Settings:
         return self
 
 
+#: Numbers of which only those above 0 make sense.
+_POSITIVE = (
+    *("seeds", "at", "queries", "jobs", "threads", "memory_gb", "cell_minutes", "time.sizes", "convergence.size"),
+    *("convergence.iterations", "sensitivity.scales", "sensitivity.samples", "curves.methods"),
+)
+_CODE_LENGTHS = ("bits", "time.bits", "convergence.bits", "sensitivity.bits")
+_NEVER_EMPTY = ("methods", "bits", "protocols", "convergence.bits", "sensitivity.rows")
+
+
+def _listed(settings: Settings, name: str) -> tuple[Any, ...]:
+    """Return the values of a setting by its name, such as "time.sizes"."""
+    value: Any = settings
+    for part in name.split("."):
+        value = getattr(value, part)
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def _check_numbers(settings: Settings) -> None:
+    for name in _POSITIVE:
+        for value in _listed(settings, name):
+            if value <= 0:
+                raise InputError(f"{name} must be positive, got {value}")
+    for name in _CODE_LENGTHS:
+        for value in _listed(settings, name):
+            if not 1 <= value <= 512:
+                raise InputError(f"{name} must be code lengths from 1 to 512, got {value}")
+
+
+def _check_lists(settings: Settings) -> None:
+    for name in _NEVER_EMPTY:
+        if not _listed(settings, name):
+            raise InputError(f"{name} must not be empty")
+    for name in (*_NEVER_EMPTY, "time.sizes", "sensitivity.scales", "sensitivity.samples"):
+        values = _listed(settings, name)
+        twice = [value for i, value in enumerate(values) if value in values[:i]]
+        if twice:
+            raise InputError(f"{name} has {twice[0]} twice")
+
+
 def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
     name = label.split()[0] if label.split() else label
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}: there are {', '.join(METHODS)}")
     method: Any = METHODS[name]
     known = {*method().get_params(deep=False), "train_points"} - {"n_bits", "random_state", "n_jobs", "verbose"}
-    for parameter in parameters:
+    for parameter, value in parameters.items():
         if parameter not in known:
             raise InputError(f"{name} has no parameter {parameter!r}: it has {', '.join(sorted(known))}")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(f"{parameter} of {label} must be finite, got {value}")
+        if not isinstance(value, (str, bool, int, float)):
+            raise InputError(f"{parameter} of {label} must be a number, a string, true or false, got {value!r}")
+    points = parameters.get("train_points", 1)
+    if not isinstance(points, int) or isinstance(points, bool) or points < 1:
+        raise InputError(f"train_points of {label} must be a whole number of at least 1, got {points!r}")
 
 
 def _fill(settings: Any, given: Mapping[str, Any], place: str) -> Any:
@@ -289,4 +327,6 @@ def _scalar(value: Any, kind: type, name: str) -> Any:
     if isinstance(value, bool) != (kind is bool) or not isinstance(value, accepted):
         words = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[kind]
         raise InputError(f"{name} must be {words}, got {value!r}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name} must be finite, got {value}")
     return kind(value)

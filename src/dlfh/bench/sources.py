@@ -7,23 +7,31 @@ from pathlib import Path
 import numpy as np
 
 from dlfh.bench.data import Source
-from dlfh.datasets import (
-    DATA_SETS,
-    Paired,
-    Split,
-    load_dataset,
-    load_icons,
-    make_like,
-    read_paired,
-    read_split,
-    shared_points,
-)
+from dlfh.datasets import DATA_SETS, Paired, Split, load_dataset, load_icons, load_own, make_like, shared_points
 from dlfh.datasets.descriptions import describe
 from dlfh.errors import InputError
 
-__all__ = ["load_source"]
+__all__ = ["canonical_name", "load_source"]
 
 _GENERATED = "generated:"
+
+
+def canonical_name(name: str) -> str:
+    """Return the one name of a data set that has several; what is no data set's name stays as it is.
+
+    Examples
+    --------
+    >>> canonical_name("IAPR"), canonical_name("generated:NUS-WIDE"), canonical_name("own/wiki.npz")
+    ('iapr-tc12', 'generated:nus-wide', 'own/wiki.npz')
+    """
+    if name.startswith(_GENERATED):
+        return _GENERATED + describe(name.removeprefix(_GENERATED)).key
+    if Path(name).name != name or Path(name).suffix:
+        return name
+    try:
+        return describe(name).key
+    except InputError:
+        return name
 
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
@@ -33,7 +41,7 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     ----------
     name : str
         "icons"; a data set of `dlfh.datasets.DATA_SETS`, with its ``file``; "generated:" and the name of one that
-        is to be imitated; or the path of a file that `dlfh.datasets.write_paired` or `write_split` wrote.
+        is to be imitated; or the path of a file that `dlfh.datasets.load_own` loads.
     file : path, optional
     n_points : int, optional
         How many points to generate.
@@ -43,45 +51,63 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     >>> load_source("generated:wiki", n_points=100).name
     'Wiki-shaped (generated)'
     """
-    if n_points is not None and not name.startswith(_GENERATED):
-        raise InputError(f"only generated data can have any number of points: {_GENERATED}wiki, for example")
+    name = canonical_name(name)
     if name.startswith(_GENERATED):
-        description = describe(name.removeprefix(_GENERATED))
-        return _of_split(make_like(description.key, n_points), like=description.key, is_generated=True)
-    if file is not None:
-        description = describe(name)
-        return _of_split(load_dataset(description.key, file), like=description.key)
+        return _generated(name.removeprefix(_GENERATED), file, n_points)
+    if n_points is not None:
+        raise InputError(f"only generated data can have any number of points: {_GENERATED}wiki, for example")
     if name == "icons":
-        return _icons()
+        return _icons(file)
+    if file is not None:
+        return _of_split(load_dataset(name, file), like=describe(name).key)
     if name in DATA_SETS:
         raise InputError(f"{name} does not come with dlfh: name its file with --data, or try {_GENERATED}{name}")
     return _own(Path(name))
+
+
+def _generated(key: str, file: Path | None, n_points: int | None) -> Source:
+    if file is not None:
+        raise InputError(f"{_GENERATED}{key} comes from no file: leave out --data, or load the file as {key}")
+    return _of_split(make_like(key, n_points), like=key)
 
 
 def _own(path: Path) -> Source:
     if not path.exists():
         known = ", ".join(("icons", *DATA_SETS, f"{_GENERATED}wiki"))
         raise InputError(f"there is no data set and no file {str(path)!r}: data is {known}, or a file")
-    try:
-        return _of_split(read_split(path))
-    except InputError:
-        return Source.of(path.stem, {"all": read_paired(path)})
+    own = load_own(path)
+    return Source.of(own.name, _with_unseen(own.parts), own.notes)
 
 
-def _of_split(split: Split, like: str = "", is_generated: bool = False) -> Source:
+def _of_split(split: Split, like: str) -> Source:
     parts = {"train": split.train, "queries": split.queries}
     if split.database is not split.train:
-        # A training set is usually drawn from the database: what it shares with it is not unseen.
-        seen, _ = shared_points(split.database.modalities, split.train.modalities)
-        rows = np.setdiff1d(np.arange(len(split.database)), seen)
-        if len(rows):
-            parts["unseen"] = split.database.take(rows)
-    return Source.of(split.name, parts, split.notes, like=like, is_generated=is_generated)
+        parts["database"] = split.database
+    return Source.of(
+        split.name,
+        _with_unseen(parts),
+        split.notes,
+        like=like,
+        as_published=split.as_published,
+    )
 
 
-def _icons() -> Source:
+def _with_unseen(parts: dict[str, Paired]) -> dict[str, Paired]:
+    """Return the parts with what training never saw of the database, if there is any, in the database's place."""
+    if "database" not in parts:
+        return parts
+    # A training set is usually drawn from the database: what it shares with it is not unseen.
+    seen, _ = shared_points(parts["database"].modalities, parts["train"].modalities)
+    rows = np.setdiff1d(np.arange(len(parts["database"])), seen)
+    unseen = {"unseen": parts["database"].take(rows)} if len(rows) else {}
+    return {"train": parts["train"], "queries": parts["queries"], **unseen}
+
+
+def _icons(file: Path | None) -> Source:
     from dlfh.features import BagOfWords, Gist
 
+    if file is not None:
+        raise InputError('the icons come with the extra "icons" and not from a file: leave out --data')
     icons = load_icons().labelled()
     words = BagOfWords(min_df=3)
     modalities = {

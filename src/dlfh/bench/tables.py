@@ -26,6 +26,8 @@ class Entry:
     is_best : bool
     note : str
         A footnote.
+    digits : int or None
+        After the point, where they are not those of the table.
     """
 
     mean: float | None = None
@@ -33,9 +35,11 @@ class Entry:
     runs: int = 0
     is_best: bool = False
     note: str = ""
+    digits: int | None = None
 
     def numbers(self, digits: int) -> tuple[str, str]:
         """Return mean and standard deviation as every form of the table shows them."""
+        digits = digits if self.digits is None else self.digits
         mean = DASH if self.mean is None else f"{self.mean:.{digits}f}"
         return mean, "" if self.std is None or self.mean is None else f"{self.std:.{digits}f}"
 
@@ -72,7 +76,7 @@ class Table:
     >>> print(table.to_csv(), end="")
     row,group,column,mean,std,runs,best,note
     DLFH,image → text,16,0.500,0.010,3,yes,
-    DLFH,image → text,32,–,,0,,needs more than 8 GB of memory
+    DLFH,image → text,32,,,0,,needs more than 8 GB of memory
     """
 
     key: str
@@ -108,7 +112,8 @@ class Table:
             for (group, column), entry in zip(self.columns, row.entries, strict=True):
                 note = "; ".join(filter(None, (row.note, entry.note)))
                 best = "yes" if entry.is_best else ""
-                writer.writerow([label, group, column, *entry.numbers(self.digits), entry.runs, best, note])
+                mean, std = entry.numbers(self.digits)
+                writer.writerow([label, group, column, "" if mean == DASH else mean, std, entry.runs, best, note])
         return out.getvalue()
 
     def to_text(self) -> str:
@@ -295,7 +300,7 @@ def _class(name: str | bool) -> str:
 _LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
     "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "→": r"$\to$", "–": "--", "×": r"$\times$",
-    "λ": r"$\lambda$",
+    "λ": r"$\lambda$", "±": r"$\pm$", "|": r"\textbar{}", "<": r"\textless{}", ">": r"\textgreater{}",
 }  # fmt: skip
 
 

@@ -11,10 +11,12 @@ from typing import Any, Literal
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
+from dlfh.bench.run import check_cells
 from dlfh.bench.runner import Runner
 from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
+from dlfh.methods import METHODS
 
 __all__ = ["Search", "Trial", "parse_grid"]
 
@@ -98,6 +100,12 @@ class Search:
     def __post_init__(self) -> None:
         if not 0 < self.validation < 1:
             raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
+        method = self.plan.settings.row(self.method).method
+        if self.protocol == "unified" and "unified" not in METHODS[method].info.protocols:
+            raise InputError(f"{method} has no rule for one code from several modalities: choose by another protocol")
+        for parameters in self.candidates():
+            self.plan.settings.with_parameters(self.method, parameters)
+            check_cells(self.plan.source, self._cells(parameters, None))
         self._resources(len(self.candidates()))
 
     def candidates(self) -> list[dict[str, Any]]:
@@ -117,8 +125,7 @@ class Search:
                 found = [results[cell] for cell in cells[j]]
                 scores = [self._score(each.values) for each in found]
                 trials.append(Trial(parameters, summarize(scores, [each.failure or "" for each in found]), resource))
-            trials.sort(key=lambda trial: -math.inf if trial.score.mean is None else -trial.score.mean)
-            trials.sort(key=lambda trial: trial.score.mean is None)
+            trials.sort(key=lambda trial: (trial.score.mean is None, -(trial.score.mean or 0.0)))
             if i == len(rungs) - 1:
                 return [*trials, *behind]
             n_kept = -(-len(trials) // _KEEP_ONE_IN)
@@ -136,8 +143,6 @@ class Search:
         return list(dict.fromkeys(parts))
 
     def _full(self) -> int:
-        from dlfh.methods import METHODS
-
         row = self.plan.settings.row(self.method)
         if self.halving == "seeds":
             return self.plan.settings.seeds
@@ -152,6 +157,7 @@ class Search:
     def _cells(self, parameters: dict[str, Any], resource: int | None) -> list[Cell]:
         row = self.plan.settings.row(self.method)
         changed = dict(parameters)
+        train_points = changed.pop("train_points", row.train_points)
         n_seeds, size = self.plan.settings.seeds, None
         if resource is not None and self.halving == "max_iter":
             changed["max_iter"] = resource
@@ -164,7 +170,7 @@ class Search:
             cell = self.plan.cell(row, self.bits, seed, changed=changed)
             # The queries are those of seed 0 throughout, so that none of them is ever among the validation points.
             deal = replace(cell.deal, seed=0, size=size, validation=self.validation, validation_seed=seed)
-            cells.append(replace(cell, deal=deal, train_points=row.train_points))
+            cells.append(replace(cell, deal=deal, train_points=train_points))
         return cells
 
     def _score(self, values: dict[str, Any]) -> float | None:
@@ -197,6 +203,8 @@ class Search:
                 "methods": [row.label],
                 "bits": [self.bits],
                 "resplit": False,
+                "queries": self.plan.settings.queries,
+                "held_out": self.plan.settings.held_out,
                 "parameters": {row.label: parameters},
             }
         )

@@ -2,8 +2,8 @@
 
     python -m dlfh.bench.worker DATA THREADS BYTES
 
-It ends at once when its standard input closes, also in the middle of a cell: a run that is killed leaves
-nothing running behind.
+Its first line says that it is ready. It ends at once when its standard input closes, also in the middle of a
+cell: a run that is killed leaves nothing running behind.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["compute", "main"]
+__all__ = ["READY", "compute", "main"]
+
+#: The line that says that the data is read, and cells can come.
+READY = "ready"
 
 
 def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> dict[str, Any]:
@@ -57,6 +60,7 @@ def main() -> None:
     from dlfh.bench.data import Source
 
     source = Source.open(data)
+    answers.write(READY + "\n")
     while True:
         answer = compute(json.loads(requests.get()), source, threads, memory)
         answers.write(json.dumps(answer) + "\n")

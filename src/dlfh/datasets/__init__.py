@@ -7,7 +7,15 @@ from dlfh.datasets.icons import Icons, load_icons
 from dlfh.datasets.items import Items, read_items
 from dlfh.datasets.layout import read_paired, read_split, write_paired, write_split
 from dlfh.datasets.leakage import shared_points
-from dlfh.datasets.loaders import load_dataset, load_iapr, load_mirflickr, load_nuswide, load_wiki
+from dlfh.datasets.loaders import (
+    OwnData,
+    load_dataset,
+    load_iapr,
+    load_mirflickr,
+    load_nuswide,
+    load_own,
+    load_wiki,
+)
 from dlfh.datasets.paired import Paired
 from dlfh.datasets.shapes import make_like
 from dlfh.datasets.split import Split
@@ -18,6 +26,7 @@ __all__ = [
     "Description",
     "Icons",
     "Items",
+    "OwnData",
     "Paired",
     "Problem",
     "Split",
@@ -28,6 +37,7 @@ __all__ = [
     "load_icons",
     "load_mirflickr",
     "load_nuswide",
+    "load_own",
     "load_wiki",
     "make_like",
     "make_paired",

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dlfh.datasets.layout import is_layout, read_layout
+from dlfh.datasets.layout import Layout, is_layout, read_layout
 from dlfh.errors import InputError
 
-__all__ = ["Part", "Variable", "parts_of"]
+__all__ = ["Contents", "Part", "Variable", "contents_of"]
 
 
 class Variable(NamedTuple):
@@ -31,6 +31,26 @@ class Part:
     features: dict[str, Variable]
     labels: Variable
     label_names: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a file holds: parts of the data, and what it says of them.
+
+    Attributes
+    ----------
+    parts : dict of str to Part
+        With the same modalities in each.
+    name : str, optional
+    notes : tuple of str
+    left_out : tuple of str
+        Arrays that could have been modalities, if they were matrices.
+    """
+
+    parts: dict[str, Part]
+    name: str | None = None
+    notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 class _Names(NamedTuple):
@@ -50,10 +70,12 @@ _DIALECTS: tuple[dict[str, _Names], ...] = (
     },
 )
 _OPTIONAL_PARTS = ("database",)
+# Files with features of a network may do without others of the images.
+_STAND_INS = {"image": "cnn"}
 
 
-def parts_of(arrays: Mapping[str, Any]) -> dict[str, Part]:
-    """Return the parts that a file holds: train and queries, perhaps a database; or all points together.
+def contents_of(arrays: Mapping[str, Any]) -> Contents:
+    """Return what a file holds: train and queries, perhaps a database; or all points together.
 
     Raises
     ------
@@ -61,23 +83,37 @@ def parts_of(arrays: Mapping[str, Any]) -> dict[str, Part]:
         If the file speaks no known dialect, or leaves out a word.
     """
     dialect = max(_DIALECTS, key=lambda names: len(_words(names) & arrays.keys()))
-    if len(_words(dialect) & arrays.keys()) < 2:
-        if is_layout(arrays):
-            return _parts_of_layout(arrays)
-        raise InputError(
-            "it has neither the variables XTest, YTest, XDatabase, YDatabase, testL, databaseL nor I_tr, T_tr, L_tr, "
-            f"I_te, T_te, L_te, nor modalities with 'labels'; it holds {_listed(arrays)}"
-        )
-    parts = {}
-    for part, names in dialect.items():
-        if part in _OPTIONAL_PARTS and not {*names.features.values(), names.labels} & arrays.keys():
-            continue
-        extra = {modality: name for modality, name in names.optional.items() if name in arrays}
-        parts[part] = Part(
-            {modality: _variable(arrays, name) for modality, name in {**names.features, **extra}.items()},
+    if len(_words(dialect) & arrays.keys()) >= 2:
+        return Contents(_parts_in_dialect(arrays, dialect))
+    if is_layout(arrays):
+        return _contents_of_layout(read_layout(arrays))
+    raise InputError(
+        "it has neither the variables XTest, YTest, XDatabase, YDatabase, testL, databaseL nor I_tr, T_tr, L_tr, "
+        f"I_te, T_te, L_te, nor modalities with 'labels'; it holds {_listed(arrays)}"
+    )
+
+
+def _parts_in_dialect(arrays: Mapping[str, Any], dialect: dict[str, _Names]) -> dict[str, Part]:
+    present = {
+        part: names
+        for part, names in dialect.items()
+        if part not in _OPTIONAL_PARTS or {*names.features.values(), names.labels} & arrays.keys()
+    }
+    words = {part: names.features | names.optional for part, names in present.items()}
+
+    def has(modality: str) -> list[bool]:
+        return [own.get(modality) in arrays for own in words.values()]
+
+    # All parts have the same modalities: what only some of them have is missing, or can be left out.
+    left_out = {modality for names in present.values() for modality in names.optional if not all(has(modality))}
+    left_out |= {modality for modality, other in _STAND_INS.items() if not any(has(modality)) and all(has(other))}
+    return {
+        part: Part(
+            {modality: _variable(arrays, word) for modality, word in words[part].items() if modality not in left_out},
             _variable(arrays, names.labels),
         )
-    return parts
+        for part, names in present.items()
+    }
 
 
 def _words(dialect: dict[str, _Names]) -> set[str]:
@@ -94,12 +130,18 @@ def _listed(arrays: Mapping[str, Any]) -> str:
     return ", ".join(repr(name) for name in sorted(arrays)) or "nothing"
 
 
-def _parts_of_layout(arrays: Mapping[str, Any]) -> dict[str, Part]:
-    return {
+def _contents_of_layout(layout: Layout) -> Contents:
+    divided = layout.parts.keys() != {"all"}
+    parts = {
         part: Part(
-            {name: Variable(name, matrix) for name, matrix in points.modalities.items()},
+            {
+                name: Variable(f"{name} of {part}" if divided else name, matrix)
+                for name, matrix in points.modalities.items()
+            },
+            # Not by part: the labels of all parts are one array.
             Variable("labels", points.labels),
             points.label_names,
         )
-        for part, points in read_layout(arrays).parts.items()
+        for part, points in layout.parts.items()
     }
+    return Contents(parts, layout.name, layout.notes, layout.left_out)

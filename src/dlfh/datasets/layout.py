@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +29,15 @@ _RESERVED = ("labels", "label_names", "is_test", "part", "about")
 
 
 class Layout(NamedTuple):
-    """What a file holds: points by part ("all" if they are not divided), the data's name and notes."""
+    """What a file holds: points by part ("all" if they are not divided), the data's name if it has one, and notes.
+
+    Arrays that are no matrices are left out, unless the file says that they are modalities.
+    """
 
     parts: dict[str, Paired]
-    name: str
+    name: str | None
     notes: tuple[str, ...]
+    left_out: tuple[str, ...]
 
 
 def write_paired(path: str | os.PathLike[str], data: Paired) -> None:
@@ -87,13 +92,14 @@ def write_split(path: str | os.PathLike[str], split: Split) -> None:
 
 
 def read_split(path: str | os.PathLike[str]) -> Split:
-    """Read a split data set, as `write_split` wrote it."""
+    """Read a split data set, as `write_split` wrote it; one without a name is called as its file."""
     layout = _read(path)
     missing = [part for part in ("train", "queries") if part not in layout.parts]
     if missing:
         raise InputError(f"{path} is not split: it has no points of part {missing[0]!r}; use read_paired")
     train = layout.parts["train"]
-    return Split(layout.name, train, layout.parts["queries"], layout.parts.get("database", train), layout.notes)
+    name = Path(path).stem if layout.name is None else layout.name
+    return Split(name, train, layout.parts["queries"], layout.parts.get("database", train), layout.notes)
 
 
 def _read(path: str | os.PathLike[str]) -> Layout:
@@ -114,10 +120,16 @@ def is_layout(arrays: Mapping[str, Any]) -> bool:
 def read_layout(arrays: Mapping[str, Any]) -> Layout:
     """Return what the arrays of a file hold."""
     about = _about(arrays["about"]) if "about" in arrays else {}
-    names = about.get("modalities", [name for name in arrays if name not in _RESERVED and arrays[name].ndim == 2])
+    others = [name for name in arrays if name not in _RESERVED]
+    names = about.get("modalities", [name for name in others if arrays[name].ndim == 2])
     for name in names:
+        if name in _RESERVED:
+            raise InputError(f"'about' is damaged: a modality cannot be called {name!r}")
         if name not in arrays:
             raise InputError(f"modality {name!r} is missing")
+    for name in (*names, "labels"):
+        if arrays[name].ndim == 0:
+            raise InputError(f"{name!r} must have a row per point, got a single value")
     rows = {name: arrays[name].shape[0] for name in (*names, "labels")}
     if len(set(rows.values())) != 1:
         raise InputError("rows differ: " + ", ".join(f"{name!r} has {count}" for name, count in rows.items()))
@@ -125,37 +137,58 @@ def read_layout(arrays: Mapping[str, Any]) -> Layout:
     data = Paired(
         {name: arrays[name] for name in names},
         _labels(arrays["labels"]),
-        None if label_names is None else tuple(str(name) for name in np.ravel(label_names)),
+        None if label_names is None else tuple(str(name) for name in _vector(label_names)),
     )
-    return Layout(_by_part(data, arrays), about.get("name", "data"), tuple(about.get("notes", ())))
+    left_out = tuple(name for name in others if name not in names and arrays[name].ndim != 2)
+    return Layout(_by_part(data, arrays), about.get("name"), tuple(about.get("notes", ())), left_out)
 
 
 def _about(stored: Any) -> dict[str, Any]:
     try:
-        return dict(json.loads(str(np.asarray(stored).item())))
-    except (TypeError, ValueError):
-        raise InputError("'about' is damaged: it is not a JSON object") from None
+        about = json.loads(str(np.asarray(stored).item()))
+    except (RecursionError, TypeError, ValueError):
+        about = None
+    if not isinstance(about, dict):
+        raise InputError("'about' is damaged: it is not a JSON object")
+    about = {field: value for field, value in about.items() if value is not None}
+    if not isinstance(about.get("name", ""), str):
+        raise InputError(f"'about' is damaged: its 'name' must be a text, got {about['name']!r}")
+    for field, kinds in (("notes", str), ("modalities", str), ("label_names", str | int | float)):
+        values = about.get(field, [])
+        if not isinstance(values, list) or not all(isinstance(value, kinds) for value in values):
+            raise InputError(f"'about' is damaged: its {field!r} must be a list of texts, got {values!r}")
+    return about
 
 
 def _labels(labels: Any) -> Any:
     """Return class ids as a vector, whether or not the format has vectors."""
-    return labels.ravel() if not sp.issparse(labels) and 1 in labels.shape[1:] else labels
+    return labels.ravel() if not sp.issparse(labels) and labels.shape[1:] == (1,) else labels
+
+
+def _vector(array: Any) -> Any:
+    return np.ravel(array.toarray() if sp.issparse(array) else array)
 
 
 def _by_part(data: Paired, arrays: Mapping[str, Any]) -> dict[str, Paired]:
     if "part" in arrays:
-        parts = np.ravel(arrays["part"])
+        parts = _vector(arrays["part"])
     elif "is_test" in arrays:
-        parts = np.where(np.ravel(arrays["is_test"]).astype(bool), "queries", "train")
+        parts = _parts_by_test(_vector(arrays["is_test"]))
     else:
         return {"all": data}
     if len(parts) != len(data):
         raise InputError(f"there are {len(data)} points, and the parts of {len(parts)}")
-    found = set(parts.tolist())
-    if not found <= {"train", "queries", "database", "all"}:
-        raise InputError(f"'part' must hold 'train', 'queries' and 'database', got {sorted(map(str, found))}")
+    found = set(map(str, parts.tolist()))
     order = ("train", "queries", "database", "all")
+    if not found <= set(order):
+        raise InputError(f"'part' must hold 'train', 'queries' and 'database', got {sorted(found)}")
     return {part: data.take(np.flatnonzero(parts == part)) for part in order if part in found}
+
+
+def _parts_by_test(is_test: Any) -> Any:
+    if is_test.dtype.kind not in "biuf" or not np.isin(is_test, (0, 1)).all():
+        raise InputError("'is_test' must hold 1 for queries and 0 for the others")
+    return np.where(is_test == 1, "queries", "train")
 
 
 def _arrays(parts: Mapping[str, Paired], about: dict[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,9 @@ class Split:
     train, queries, database : Paired
     notes : tuple of str
         In what the data differ from what their name promises, a sentence each.
+    as_published : bool
+        Whether numbers of points and features are those of the data set as published; `load_dataset` finds out. Points
+        that it leaves out on request do not count against it.
 
     Examples
     --------
@@ -45,6 +48,7 @@ class Split:
     queries: Paired
     database: Paired
     notes: tuple[str, ...] = ()
+    as_published: bool = False
 
     @classmethod
     def by_protocol(

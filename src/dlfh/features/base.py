@@ -79,7 +79,7 @@ class Featurizer(BaseEstimator, ABC):
         -------
         self
         """
-        self._check_parameters()
+        self.check_parameters()
         self.n_features_ = self._fit(self._collect(items), strict=True)
         return self
 
@@ -114,7 +114,7 @@ class Featurizer(BaseEstimator, ABC):
 
     def fit_transform(self, items: Any, y: Any = None) -> Features:
         """Return the vectors of the items that it is fitted to."""
-        self._check_parameters()
+        self.check_parameters()
         return self._fit_transform(self._collect(items), strict=True).features
 
     def fit_transform_readable(self, items: Any) -> Readable:
@@ -128,7 +128,7 @@ class Featurizer(BaseEstimator, ABC):
         -------
         Readable
         """
-        self._check_parameters()
+        self.check_parameters()
         return self._fit_transform(self._collect(items), strict=False)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -153,7 +153,7 @@ class Featurizer(BaseEstimator, ABC):
             if config["kind"] != cls.kind:
                 raise ModelError(f"a featuriser of kind {config['kind']!r} is not a {cls.__name__}")
             featurizer = cls(**{name: _from_plain(value) for name, value in config["parameters"].items()})
-            featurizer._check_parameters()
+            featurizer.check_parameters()
             n_features = config["n_features"]
             if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
                 raise ValueError(f"its number of features is {n_features!r}")
@@ -174,7 +174,7 @@ class Featurizer(BaseEstimator, ABC):
             )
         return items if isinstance(items, (list, tuple, np.ndarray)) else list(items)
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
         check_flag(self.verbose, "verbose")
 

@@ -88,8 +88,8 @@ class Clip(Featurizer):
         self.device = device
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if not isinstance(self.name_or_folder, (str, os.PathLike)) or not str(self.name_or_folder):
             raise InputError(f"name_or_folder must name a CLIP model, got {self.name_or_folder!r}")
         check_choice(self.tower, "tower", ("image", "text"))

@@ -61,8 +61,8 @@ class CombinedImage(ImageFeaturizer):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         names = list(self.parts) if isinstance(self.parts, (list, tuple)) else []
         known = all(isinstance(name, str) and name in _PARTS for name in names)
         if not names or not known or len(set(names)) < len(names):

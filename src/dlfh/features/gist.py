@@ -68,8 +68,8 @@ class Gist(ImageFeaturizer):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_integer(self.size, "size", 64, 1024)
         if self.size % 64:
             raise InputError(f"size must be a multiple of 64, got {self.size}")

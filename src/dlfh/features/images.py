@@ -220,8 +220,8 @@ class ImageFeaturizer(Featurizer):
 
     n_jobs: int | None
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         resolve_n_jobs(self.n_jobs)
 
     @abstractmethod

@@ -111,8 +111,8 @@ class BagOfWords(Featurizer):
         self.strip_accents = strip_accents
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.weighting, "weighting", ("tfidf", "count", "binary"))
         check_choice(self.analyzer, "analyzer", ("word", "char", "word+char"))
         for name in ("ngrams", "char_ngrams"):

@@ -39,8 +39,8 @@ class Thumbnail(ImageFeaturizer):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_integer(self.size, "size", 1, 256)
 
     def _width(self) -> int:

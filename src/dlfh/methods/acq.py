@@ -96,8 +96,8 @@ class ACQ(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         if check_positive(self.coupling, "coupling", allow_zero=True) > 1:
             raise InputError(f"coupling must be a number from 0 to 1, got {self.coupling!r}")
         check_positive(self.ridge, "ridge", allow_zero=True)

@@ -39,7 +39,7 @@ class CrossModalHasher(BaseEstimator, ABC):
     """Learns binary codes for paired modalities, and hash functions for unseen points.
 
     Subclasses say what they are in ``info``, set their parameters in ``__init__`` without looking at them,
-    check them in `_check_parameters`, and learn in `_fit`.
+    check them in `check_parameters`, and learn in `_fit`.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class CrossModalHasher(BaseEstimator, ABC):
         -------
         self
         """
-        self._check_parameters()
+        self.check_parameters()
         resolve_n_jobs(self.n_jobs)
         features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         holes = Holes(present, labelled, similarity)
@@ -118,7 +118,7 @@ class CrossModalHasher(BaseEstimator, ABC):
         self.fit_seconds_ = time.perf_counter() - began
         return self
 
-    def _check_parameters(self) -> None:
+    def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
         check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
         check_random_state(getattr(self, "random_state", None))
@@ -228,7 +228,7 @@ class CrossModalHasher(BaseEstimator, ABC):
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the fitted model as what a file holds: configuration and arrays."""
         self._check_fitted()
-        self._check_parameters()
+        self.check_parameters()
         self._check_consistency()
         parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         config = {
@@ -315,6 +315,6 @@ def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
     if not isinstance(method, str) or method not in METHODS:
         raise ModelError(f"it was made by a method that this dlfh does not have: {method!r}")
     model = METHODS[method](**_from_plain(config["parameters"]))
-    model._check_parameters()
+    model.check_parameters()
     model._restore(config, arrays)
     return model

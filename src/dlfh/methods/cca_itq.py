@@ -92,8 +92,8 @@ class CCAITQ(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.rotation, "rotation", ("both", "first"))
         check_positive(self.ridge, "ridge", allow_zero=True)
         check_integer(self.max_iter, "max_iter", 0)

@@ -114,8 +114,8 @@ class CMFH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_fraction(self.balance, "balance")
         check_positive(self.mu, "mu")
         check_positive(self.gamma, "gamma")

@@ -107,8 +107,8 @@ class CMSSH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_integer(self.n_pairs, "n_pairs", 2)
         check_choice(self.step, "step", ("adaptive", "unit"))
         check_fraction(self.variance, "variance", allow_one=True)

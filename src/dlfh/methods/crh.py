@@ -136,8 +136,8 @@ class CRH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         for name in ("gamma", "ridge", "margin"):
             check_positive(getattr(self, name), name)
         if check_positive(self.shape, "shape") <= 1:

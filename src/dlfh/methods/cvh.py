@@ -86,8 +86,8 @@ class CVH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.similarity, "similarity", ("labels", "pairs"))
         check_positive(self.ridge, "ridge", allow_zero=True)
 

@@ -166,8 +166,8 @@ class DLFH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_positive(self.scale, "scale")
         check_integer(self.max_iter, "max_iter", 0)
         if self.sample_size is not None:

@@ -142,8 +142,8 @@ class LFH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_positive(self.beta, "beta")
         LinearRidge(self.alpha, fit_intercept=self.fit_intercept).check_parameters()
         check_integer(self.max_iter, "max_iter", 0)

@@ -130,8 +130,8 @@ class MLBE(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_fraction(self.bit_prior, "bit_prior")
         if check_positive(self.shape, "shape") < 1:
             raise InputError(f"shape must be at least 1, got {self.shape!r}")

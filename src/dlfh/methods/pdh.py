@@ -124,8 +124,8 @@ class PDH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_positive(self.C, "C")
         check_flag(self.fit_intercept, "fit_intercept")
         check_flag(self.decorrelate, "decorrelate")

@@ -80,8 +80,8 @@ class SCM(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_choice(self.variant, "variant", ("sequential", "orthogonal"))
         check_positive(self.ridge, "ridge", allow_zero=True)
 

@@ -126,8 +126,8 @@ class SePH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_positive(self.alpha, "alpha", allow_zero=True)
         check_integer(self.max_iter, "max_iter", 0)
         if self.learning_rate != "auto":

@@ -140,8 +140,8 @@ class SMFH(CrossModalHasher):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def check_parameters(self) -> None:
+        super().check_parameters()
         check_fraction(self.balance, "balance")
         for name in ("mu", "gamma"):
             check_positive(getattr(self, name), name)

@@ -66,7 +66,8 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             objective.append(
                 Line(solver, tuple(map(float, range(len(trace)))), tuple(trace), 3 if i else 2, markers=False)
             )
-            drops += [solver == "full" and after < before for before, after in itertools.pairwise(trace)]
+            if solver == "full":
+                drops += [after < before for before, after in itertools.pairwise(trace)]
             accuracy += _map_lines(plan, results, solver, bits)
         ends += _end(bits, objective, accuracy)
         panels += [
@@ -75,17 +76,19 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         ]
     deal_size = min(plan.settings.convergence.size, plan.n_train())
     words = (
-        f"DLFH in the paper's setting on {deal_size:,} training points of {plan.source.name}. "
-        + (
-            "The objective of the full solver falls somewhere."
-            if any(drops)
-            else "The full solver's objective never falls."
-        ),
+        f"DLFH in the paper's setting on {deal_size:,} training points of {plan.source.name}. " + _verdict(drops),
         "The full solver stops when nothing changes any more; its lines go on level from there.",
         *ends,
     )
     figure = Figure("convergence", "Objective and MAP by iteration, full and stochastic", tuple(panels))
     return [Section("convergence", "Convergence", words, (figure,))]
+
+
+def _verdict(drops: list[bool]) -> str:
+    """Say whether the full solver's objective fell from any iteration to the next."""
+    if not drops:
+        return "The full solver's objective was not measured."
+    return "The full solver's objective falls somewhere." if any(drops) else "The full solver's objective never falls."
 
 
 def _end(bits: int, objective: list[Line], accuracy: list[Line]) -> Iterator[str]:
@@ -107,9 +110,9 @@ def _map_lines(plan: Plan, results: Results, solver: str, bits: int) -> list[Lin
     for i, direction in enumerate(plan.directions):
         points = []
         for iteration in iterations(plan.settings.convergence.iterations):
-            found = results[_cell(plan, solver, bits, iteration)].values.get("protocols", {}).get("learned")
-            if found:
-                points.append((float(iteration), found[direction]["map"]))
+            found = results.scores(_cell(plan, solver, bits, iteration), "learned", direction)
+            if found is not None:
+                points.append((float(iteration), found["map"]))
         x, y = zip(*points, strict=True) if points else ((), ())
         lines.append(Line(f"{direction}, {solver}", x, y, i, "-" if solver == "full" else "--"))
     return lines

@@ -21,7 +21,11 @@ def _cells(plan: Plan) -> list[Cell]:
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
-    figures = [_figure(plan, results, protocol) for protocol in plan.settings.protocols]
+    figures = [
+        _figure(plan, results, protocol)
+        for protocol in plan.settings.protocols
+        if mean_maps(plan, results, _bits(plan), protocol)
+    ]
     n_methods = plan.settings.curves.methods
     words = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
     if n_methods < len(plan.settings.methods):
@@ -56,11 +60,8 @@ def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
 
 
 def _curve(plan: Plan, results: Results, row: Row, protocol: str, direction: str) -> dict[str, tuple[float, ...]]:
-    found = [
-        result.values["protocols"][protocol][direction]
-        for seed in plan.seeds(row)
-        if protocol in (result := results[plan.cell(row, _bits(plan), seed)]).values.get("protocols", {})
-    ]
+    cells = (plan.cell(row, _bits(plan), seed) for seed in plan.seeds(row))
+    found = [scores for cell in cells if (scores := results.scores(cell, protocol, direction)) is not None]
     return {
         name: tuple(sum(values) / len(found) for values in zip(*(each[name] for each in found), strict=True))
         for name in ("ranks", "precision", "recall")

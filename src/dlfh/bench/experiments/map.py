@@ -44,45 +44,48 @@ def scores(
     values: list[float | None] = []
     failures = []
     for seed in plan.seeds(row):
-        result = results[plan.cell(row, bits, seed)]
-        found = result.values.get("protocols", {}).get(protocol, {}).get(direction)
+        cell = plan.cell(row, bits, seed)
+        found = results.scores(cell, protocol, direction)
         values.append(None if found is None else found[measure])
-        failures.append(result.failure or "")
+        failures.append(results[cell].failure or "")
     return values, failures
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
     at = plan.settings.at
-    measures = {"map": "MAP", "map_at": f"MAP@{at}", "precision_at": f"Precision@{at}"}
     sections = [_overview(plan, results)] if len(plan.settings.protocols) > 1 else []
     for protocol in plan.settings.protocols:
-        tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
+        size, share = _database(plan, results, protocol)
         paragraphs = [PROTOCOL_WORDS[protocol]]
         if protocol == "unseen":
             paragraphs.append(_unseen_words(plan))
-        chance = _chance(plan, results, protocol)
-        if chance is not None:
-            paragraphs.append(f"A random order has a MAP of about {chance:.3f}.")
+        if size:
+            paragraphs.append(f"Of the items, {share:.3f} are relevant to a query: about the MAP of a random order.")
+        if 0 < size < at:
+            paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {at}.")
+        k = min(at, size) or at
+        measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}"}
+        tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
         paragraphs += _leaders(plan, results, protocol)
         sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tuple(tables)))
     return sections
 
 
 def _unseen_words(plan: Plan) -> str:
-    if "unseen" in plan.source.parts:
-        return "They came with the data."
     if plan.settings.held_out:
         return f"They are {plan.settings.held_out:.0%} of the training points, held out of training in all tables here."
+    if "unseen" in plan.source.parts:
+        return "They came with the data."
     return "Queries are dealt into two halves, each of which is the other's database."
 
 
-def _chance(plan: Plan, results: Results, protocol: str) -> float | None:
-    for _, result in results.items():
-        found = result.values.get("protocols", {}).get(protocol)
+def _database(plan: Plan, results: Results, protocol: str) -> tuple[int, float]:
+    """Return how many items a database has, and the share of them that is relevant to a query; zeros if unknown."""
+    for cell, _ in results.items():
+        found = [scores for way in plan.directions if (scores := results.scores(cell, protocol, way)) is not None]
         if found:
-            last = [scores["precision"][-1] for scores in found.values()]
-            return sum(last) / len(last)
-    return None
+            return found[0]["ranks"][-1], sum(scores["precision"][-1] for scores in found) / len(found)
+    return 0, 0.0
 
 
 def mean_maps(plan: Plan, results: Results, bits: int, protocol: str) -> dict[str, float]:
@@ -144,13 +147,17 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
         rows.append(TableRow(row.label, tuple(entries), _note(row, protocol, plan.n_train())))
         if protocol == "learned" and measure == "map":
             rows += _published(plan, row)
-    runs = f"mean ± standard deviation over {plan.settings.seeds} runs" if plan.settings.seeds > 1 else "one run"
+    n_runs = plan.settings.seeds
+    runs = f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
+    remarks = ["Published: the paper's own figures."] if any(row.published for row in rows) else []
+    if n_runs > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
+        remarks.append("Rows without ± have nothing random in them: one run.")
     return Table(
         f"{measure.replace('_', '-')}-{protocol}",
         f"{title} on {plan.source.name}, {protocol} database; {runs}",
         tuple(columns),
         mark_best(rows),
-        remarks=("Published: the paper's own figures.",) if any(row.published for row in rows) else (),
+        remarks=tuple(remarks),
     )
 
 

@@ -91,7 +91,8 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         for protocol in plan.settings.protocols
         if (said := [each for row in _rows(plan) if (each := _good_ranges(plan, results, row, protocol))])
     )
-    words = (f"Means over {plan.settings.seeds} runs; everything else as in the tables above.", *notes, *ranges)
+    runs = "One run" if plan.settings.seeds == 1 else f"Means over {plan.settings.seeds} runs"
+    words = (f"{runs}; everything but λ or m is as the settings say.", *notes, *ranges)
     return [Section("sensitivity", "Sensitivity", words, tuple(figures))]
 
 
@@ -137,11 +138,8 @@ def _points(
     """Return MAP by value of a parameter, mean over seeds."""
     points = {}
     for value in _sweep(plan, row, parameter):
-        found = [
-            result.values["protocols"][protocol][direction]["map"]
-            for seed in plan.seeds(row)
-            if protocol in (result := results[_cell(plan, row, parameter, value, seed)]).values.get("protocols", {})
-        ]
+        cells = (_cell(plan, row, parameter, value, seed) for seed in plan.seeds(row))
+        found = [scores["map"] for cell in cells if (scores := results.scores(cell, protocol, direction)) is not None]
         if found:
             points[value] = sum(found) / len(found)
     return points

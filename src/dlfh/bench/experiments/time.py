@@ -54,7 +54,8 @@ def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> T
     entries = []
     for result in found:
         value = result.times.get(measure)
-        entries.append(Entry(None if value is None else value / unit, None, 1, note=result.failure or ""))
+        number = None if value is None else value / unit
+        entries.append(Entry(number, runs=int(value is not None), note=result.failure or ""))
     return TableRow(row.label, tuple(entries), replace(row, train_points=None).footnote(0))
 
 

@@ -1,0 +1,168 @@
+"""The data of `dlfh bench`: by any of their names, checked, and what they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.bench.sources import canonical_name, load_source
+from dlfh.datasets import DATA_SETS, Split, make_like, make_paired, write_arrays, write_paired, write_split
+from dlfh.errors import DataWarning, InputError
+
+ALIASES = {
+    "Wiki": "wiki",
+    "WIKI": "wiki",
+    "IAPR": "iapr-tc12",
+    "IAPR TC-12": "iapr-tc12",
+    "mirflickr": "mirflickr-25k",
+    "MIRFLICKR-25K": "mirflickr-25k",
+    "nuswide": "nus-wide",
+    "NUS-WIDE": "nus-wide",
+}
+
+
+@pytest.mark.parametrize(("alias", "key"), ALIASES.items())
+def test_a_data_set_of_several_names_has_one(alias: str, key: str) -> None:
+    assert canonical_name(alias) == key
+    assert canonical_name(f"generated:{alias}") == f"generated:{key}"
+
+
+@pytest.mark.parametrize("name", ["icons", "own.npz", "wiki.npz", "own/wiki", "./iapr", "iapr.mat", "coco", ""])
+def test_what_is_no_data_sets_name_stays(name: str) -> None:
+    assert canonical_name(name) == name
+
+
+@given(st.text(max_size=6) | st.sampled_from([*ALIASES, *DATA_SETS]))
+def test_a_canonical_name_is_its_own(name: str) -> None:
+    assert canonical_name(canonical_name(name)) == canonical_name(name)
+
+
+def test_nothing_unknown_is_generated() -> None:
+    with pytest.raises(InputError, match="there is no data set 'coco', but 'wiki'"):
+        canonical_name("generated:coco")
+
+
+def message_for(name: str, file: Path | None = None, **options: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        load_source(name, file, **options)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(("alias", "key"), ALIASES.items())
+def test_a_data_set_without_its_file_is_asked_for_by_any_of_its_names(alias: str, key: str) -> None:
+    expected = f"{key} does not come with dlfh: name its file with --data, or try generated:{key}"
+    assert message_for(alias) == message_for(key) == expected
+
+
+def test_a_file_for_data_that_come_from_none_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wiki.npz"
+    write_split(path, make_like("wiki", 60))
+    expected = "generated:wiki comes from no file: leave out --data, or load the file as wiki"
+    assert message_for("generated:Wiki", path) == message_for("generated:wiki", path, n_points=60) == expected
+    assert message_for("icons", path) == 'the icons come with the extra "icons" and not from a file: leave out --data'
+    assert message_for("own.npz", path).startswith("there is no data set 'own.npz', but 'wiki'")
+
+
+def test_only_generated_data_have_any_number_of_points(tmp_path: Path) -> None:
+    write_paired(tmp_path / "own.npz", make_paired(20, random_state=0))
+    for name in ("icons", "wiki", str(tmp_path / "own.npz")):
+        assert message_for(name, n_points=10).startswith("only generated data can have any number of points")
+    assert len(load_source("generated:Wiki", n_points=60).parts["train"]) == 45
+
+
+def test_what_is_neither_data_set_nor_file_is_said_so(tmp_path: Path) -> None:
+    expected = "there is no data set and no file 'coco': data is icons, wiki, mirflickr-25k, nus-wide, iapr-tc12, "
+    assert message_for("coco").startswith(expected)
+    (tmp_path / "own.npz").write_bytes(b"nothing")
+    assert "own.npz: it is damaged, cut short or not a NumPy archive" in message_for(str(tmp_path / "own.npz"))
+
+
+def test_generated_data_from_a_file_are_not_the_data_set(tmp_path: Path) -> None:
+    split = make_like("mirflickr-25k", 200)
+    write_split(tmp_path / "like.npz", split)
+    source = load_source("mirflickr", tmp_path / "like.npz")
+    assert (source.name, source.like, source.as_published) == (split.name, "mirflickr-25k", False)
+    assert source.notes[:1] == split.notes
+
+
+@pytest.mark.parametrize(("n_train", "expected"), [(2173, True), (2000, False)])
+def test_a_data_set_knows_whether_it_is_as_published(tmp_path: Path, n_train: int, expected: bool) -> None:
+    like = make_like("wiki")
+    train = like.train.take(np.arange(n_train))
+    write_split(tmp_path / "wiki.npz", Split("Wiki", train, like.queries, train))
+    assert load_source("wiki", tmp_path / "wiki.npz").as_published is expected
+
+
+def test_generated_data_are_never_as_published() -> None:
+    source = load_source("generated:wiki")
+    assert (source.as_published, source.like) == (False, "wiki")
+
+
+def own_arrays() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "image": rng.random((20, 6)),
+        "text": rng.random((20, 4)),
+        "labels": np.eye(4, dtype=np.int8)[np.arange(20) % 4],
+        "is_test": np.arange(20) < 5,
+    }
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "soft labels": ({"labels": np.full((20, 4), 0.6)}, "must be an indicator matrix of 0 and 1, and holds 0.6"),
+    "one modality": ({"text": np.ones(20)}, "it needs two or more modalities, and has 'image'; left out, .*: 'text'"),
+    "NaN": ({"text": np.full((20, 4), np.nan)}, "text of train holds NaN or infinity, 60 in all"),
+    "strings": ({"image": np.full((20, 6), "0.5")}, "image of train must be a matrix of numbers"),
+    "complex": ({"image": np.full((20, 6), 1j)}, "image of train must be a matrix of numbers"),
+    "a damaged split": ({"is_test": np.ones(3)}, "there are 20 points, and the parts of 3"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_files_of_ones_own_are_checked(tmp_path: Path, wrong: str) -> None:
+    changes, message = WRONG[wrong]
+    write_arrays(tmp_path / "own.npz", own_arrays() | changes)
+    with pytest.raises(InputError, match=rf"own\.npz: .*{message}"):
+        load_source(str(tmp_path / "own.npz"))
+
+
+def test_files_of_ones_own_become_sources(tmp_path: Path) -> None:
+    arrays = own_arrays()
+    write_arrays(tmp_path / "own.npz", arrays)
+    source = load_source(str(tmp_path / "own.npz"))
+    assert (source.name, source.like, source.as_published, source.is_split) == ("own", "", False, True)
+    np.testing.assert_array_equal(source.parts["train"].modalities["image"], arrays["image"][5:])
+    np.testing.assert_array_equal(source.parts["queries"].labels.toarray(), arrays["labels"][:5])
+    del arrays["is_test"]
+    write_arrays(tmp_path / "own.npz", arrays)
+    assert list(load_source(str(tmp_path / "own.npz")).parts) == ["all"]
+
+
+def test_what_training_saw_of_a_database_is_not_unseen(tmp_path: Path) -> None:
+    arrays = own_arrays()
+    train = np.arange(5, 15)
+    rows = np.r_[train, 0:5, 5:20]  # the database holds the training set
+    part = np.repeat(["train", "queries", "database"], [10, 5, 15])
+    own = {name: arrays[name][rows] for name in ("image", "text", "labels")}
+    write_arrays(tmp_path / "own.npz", own | {"part": part})
+    source = load_source(str(tmp_path / "own.npz"))
+    np.testing.assert_array_equal(source.parts["unseen"].modalities["image"], arrays["image"][15:])
+    seen = part != "database"
+    seen[-15:-5] = True
+    write_arrays(tmp_path / "own.npz", {name: array[seen] for name, array in own.items()} | {"part": part[seen]})
+    assert list(load_source(str(tmp_path / "own.npz")).parts) == ["train", "queries"]
+
+
+def test_leaks_in_files_of_ones_own_are_reported(tmp_path: Path) -> None:
+    arrays = own_arrays()
+    for name in ("image", "text"):
+        arrays[name][17] = arrays[name][1]
+    write_arrays(tmp_path / "own.npz", arrays)
+    with pytest.warns(DataWarning, match="own: 1 queries are in the train set as well"):
+        source = load_source(str(tmp_path / "own.npz"))
+    assert "query 1 = train 12" in source.notes[0]
