@@ -59,11 +59,17 @@ study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/p
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/holes_study.py --write docs/holes.md
 
 # A run that was stopped goes on where it was, in runs/.
+results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified
 results: $(READY)  ## Run the paper's experiments into docs/results: make results DLFH_DATA=/path/to/folder
 	$(DLFH) bench paper icons --out runs/icons --report docs/results/icons
 	$(DLFH) bench paper wiki --data "$(DLFH_DATA)/wiki.mat" --out runs/wiki --report docs/results/wiki
-	$(DLFH) bench paper iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --out runs/iapr-tc12 --report docs/results/iapr-tc12
+	$(DLFH) bench paper iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --cell-minutes 8 --out runs/iapr-tc12 --report docs/results/iapr-tc12
 	$(DLFH) bench time generated:nus-wide --out runs/nus-wide --report docs/results/nus-wide-time
+	$(DLFH) bench sensitivity generated:mirflickr-25k --seeds 3 --out runs/mirflickr-25k --report docs/results/mirflickr-25k-sensitivity
+	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --out runs/nus-wide-20k --report docs/results/nus-wide-sensitivity
+	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --out runs/wiki --report docs/results/wiki-unified
+	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
+	$(RUN) benchmarks/results_summary.py --write
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

@@ -17,7 +17,7 @@ import dlfh
 from dlfh.cli import main
 
 ROOT = Path(__file__).parent.parent
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = (
     "",
     ".bench",
@@ -138,6 +138,15 @@ def test_the_table_of_methods_is_the_registry() -> None:
     from methods_study import registry_table
 
     assert registry_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+
+
+def test_what_is_said_of_the_experiments_is_what_they_gave() -> None:
+    from results_summary import DOCUMENTS as EXPLAINING
+
+    for name, tables in EXPLAINING.items():
+        text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+        for place, table in tables.items():
+            assert f"<!-- {place} -->\n{table()}\n<!-- /{place} -->" in text
 
 
 def test_the_version_is_in_the_changelog() -> None:

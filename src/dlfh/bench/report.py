@@ -53,7 +53,11 @@ def _lead(experiment: Experiment, plan: Plan) -> list[str]:
         f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it. They are "
         "ranked by Hamming distance, ties in the order of the database."
     )
-    return [f"{experiment.title}, by dlfh.", shape, *plan.source.notes]
+    return [f"{experiment.title}, by dlfh.", shape, *map(_sentence, plan.source.notes)]
+
+
+def _sentence(note: str) -> str:
+    return note[:1].upper() + note[1:].rstrip(".") + "."
 
 
 def _facts() -> dict[str, str]:

@@ -1,0 +1,102 @@
+"""Short tables of what `dlfh bench` wrote into docs/results, for the page that explains it.
+
+python benchmarks/results_summary.py --write docs/experiments.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from report import fill
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
+DATA = {"icons": "icons", "wiki": "Wiki", "iapr-tc12": "IAPR TC-12"}
+PROTOCOLS = ("learned", "hashed", "unseen")
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def accuracy() -> str:
+    """Return MAP with the longest codes, mean over directions, by data set and protocol; best methods first."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for name, title in DATA.items():
+        for row in _rows(RESULTS / name / "tables" / "map-overview.csv"):
+            found[row["row"], f"{title}, {row['column']}"].append(float(row["mean"]))
+    means = {key: sum(values) / len(values) for key, values in found.items()}
+    columns = [f"{title}, {protocol}" for title in DATA.values() for protocol in PROTOCOLS]
+    methods = dict.fromkeys(method for method, _ in means)
+    order = sorted(methods, key=lambda method: -sum(means[method, column] for column in columns))
+    best = {column: max(round(means[method, column], 3) for method in methods) for column in columns}
+    lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    for method in order:
+        cells = []
+        for column in columns:
+            text = f"{means[method, column]:.3f}".lstrip("0")
+            cells.append(f"**{text}**" if round(means[method, column], 3) == best[column] else text)
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def seconds() -> str:
+    """Return training times, ours / the paper's, on data of NUS-WIDE's shape."""
+    ours: dict[str, dict[str, str]] = defaultdict(dict)
+    theirs: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in _rows(RESULTS / "nus-wide-time" / "tables" / "time.csv"):
+        published = row["row"].endswith(" (published)")
+        (theirs if published else ours)[row["row"].removesuffix(" (published)")][row["column"]] = row["mean"]
+    sizes = list(next(iter(ours.values())))
+    lines = ["| method | " + " | ".join(sizes) + " |", "|---|" + "---|" * len(sizes)]
+    for method, row in ours.items():
+        cells = []
+        for size in sizes:
+            beside = theirs.get(method, {}).get(size)
+            own = row[size] or "–"
+            cells.append(own if beside is None else f"{own} / {beside or '–'}")
+        lines.append(f"| {method} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def unified() -> str:
+    """Return MAP of unified codes beside that of hashed ones, with the longest codes, image → text / text → image."""
+    heads = [f"{DATA[name]}, {protocol}" for name in ("wiki", "iapr-tc12") for protocol in ("hashed", "unified")]
+    lines = ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
+    cells: dict[str, list[str]] = defaultdict(list)
+    for name in ("wiki", "iapr-tc12"):
+        rows = {
+            "hashed": _rows(RESULTS / name / "tables" / "map-hashed.csv"),
+            "unified": _rows(RESULTS / f"{name}-unified" / "tables" / "map-unified.csv"),
+        }
+        methods = dict.fromkeys(row["row"] for row in rows["unified"])
+        longest = rows["unified"][-1]["column"]
+        for each in rows.values():
+            for method in methods:
+                means = [row["mean"] for row in each if (row["row"], row["column"]) == (method, longest)]
+                cells[method].append(" / ".join(mean.lstrip("0") for mean in means))
+    lines += [f"| {method} | {' | '.join(each)} |" for method, each in cells.items()]
+    return "\n".join(lines)
+
+
+#: The tables of each document, by the name of their place in it.
+DOCUMENTS = {"experiments.md": {"accuracy": accuracy, "seconds": seconds}, "methods.md": {"unified": unified}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="write the tables into the documents")
+    arguments = parser.parse_args()
+    for name, tables in DOCUMENTS.items():
+        made = {place: table() for place, table in tables.items()}
+        if arguments.write:
+            fill(RESULTS.parent / name, made)
+        else:
+            print("\n\n".join(made.values()))
+
+
+if __name__ == "__main__":
+    main()
