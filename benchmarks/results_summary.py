@@ -24,21 +24,22 @@ def _rows(path: Path) -> list[dict[str, str]]:
 
 def accuracy() -> str:
     """Return MAP with the longest codes, mean over directions, by data set and protocol; best methods first."""
-    found: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for name, title in DATA.items():
-        for row in _rows(RESULTS / name / "tables" / "map-overview.csv"):
-            found[row["row"], f"{title}, {row['column']}"].append(float(row["mean"]))
-    means = {key: sum(values) / len(values) for key, values in found.items()}
+    means = {
+        (row["row"], f"{title}, {row['column']}"): float(row["mean"])
+        for name, title in DATA.items()
+        for row in _rows(RESULTS / name / "tables" / "map-overview.csv")
+        if row["group"] == "mean"
+    }
     columns = [f"{title}, {protocol}" for title in DATA.values() for protocol in PROTOCOLS]
     methods = dict.fromkeys(method for method, _ in means)
     order = sorted(methods, key=lambda method: -sum(means[method, column] for column in columns))
-    best = {column: max(round(means[method, column], 3) for method in methods) for column in columns}
+    best = {column: max(means[method, column] for method in methods) for column in columns}
     lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for method in order:
         cells = []
         for column in columns:
             text = f"{means[method, column]:.3f}".lstrip("0")
-            cells.append(f"**{text}**" if round(means[method, column], 3) == best[column] else text)
+            cells.append(f"**{text}**" if means[method, column] == best[column] else text)
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

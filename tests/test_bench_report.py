@@ -295,8 +295,8 @@ def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source
     table = overview.blocks[0]
     assert isinstance(table, Table)
     assert {row.label: [entry.is_best for entry in row.entries] for row in table.rows} == {
-        "DLFH": [False, True, True] * 2,
-        "SCM": [True, False, False] * 2,
+        "DLFH": [False, True, True] * 3,
+        "SCM": [True, False, False] * 3,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dlfh.bench.beside import published_map
 from dlfh.bench.cells import Cell
@@ -99,6 +100,14 @@ def mean_maps(plan: Plan, results: Results, bits: int, protocol: str) -> dict[st
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
+def _over_directions(plan: Plan, results: Results, row: Row, bits: int, protocol: str) -> Entry:
+    """Return the MAP of a row as mean over directions."""
+    found = [scores(plan, results, row, bits, protocol, each, "map") for each in plan.directions]
+    runs = ([value for value in run if value is not None] for run in zip(*(values for values, _ in found), strict=True))
+    means = [sum(run) / len(run) if len(run) == len(found) else None for run in runs]
+    return summarize(means, found[0][1])
+
+
 def _leaders(plan: Plan, results: Results, protocol: str) -> Iterator[str]:
     """Say which methods are best with the longest codes."""
     bits = max(plan.settings.bits)
@@ -118,19 +127,20 @@ def _overview(plan: Plan, results: Results) -> Section:
         if both:
             sums = [sum(means[each][label] for label in both) / len(both) for each in (before, after)]
             words.append(f"From {before} to {after}, the methods' mean MAP goes from {sums[0]:.3f} to {sums[1]:.3f}.")
-    rows = [
-        TableRow(
-            row.label,
-            tuple(
+    rows = []
+    for row in plan.settings.rows():
+        entries = [
+            *(
                 summarize(*scores(plan, results, row, bits, protocol, direction, "map"))
                 for direction in plan.directions
                 for protocol in protocols
             ),
-            row.footnote(plan.n_train()),
-        )
-        for row in plan.settings.rows()
-    ]
-    columns = tuple((direction, protocol) for direction in plan.directions for protocol in protocols)
+            *(_over_directions(plan, results, row, bits, protocol) for protocol in protocols),
+        ]
+        # At a glance means are enough; the tables below have the spread.
+        shown = tuple(replace(entry, std=None) for entry in entries)
+        rows.append(TableRow(row.label, shown, row.footnote(plan.n_train())))
+    columns = tuple((group, protocol) for group in (*plan.directions, "mean") for protocol in protocols)
     table = Table("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
     return Section("map-overview", "Accuracy at a glance", tuple(words), (table,))
 
