@@ -1,6 +1,8 @@
-"""Short tables of what `dlfh bench` wrote into docs/results, for the page that explains it.
+"""Short tables of what `dlfh bench` wrote into docs/results, for the pages that explain it.
 
-python benchmarks/results_summary.py --write docs/experiments.md
+    python benchmarks/results_summary.py --write
+
+`make results` ends with it.
 """
 
 from __future__ import annotations
