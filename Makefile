@@ -73,11 +73,11 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(RUN) -m pytest tests/test_deep.py
+	$(RUN) -m pytest tests/hashing/test_deep.py
 
 clip: $(READY)  ## Install PyTorch and transformers, and test CLIP features
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)" transformers
-	$(RUN) -m pytest tests/test_clip.py
+	$(RUN) -m pytest tests/features/test_clip.py
 
 clean:  ## Remove what was built and installed
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

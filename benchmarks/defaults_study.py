@@ -23,7 +23,8 @@ import scipy.sparse as sp
 from dlfh import DLFH, datasets
 from dlfh._parallel import Workers
 from dlfh.datasets import Paired, read_arrays
-from dlfh.hashing import FitContext, LinearRidge, Targets
+from dlfh.hashing import FitContext, LinearRidge
+from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 from report import fill
 
@@ -62,7 +63,7 @@ def paper_setting(n_bits: int) -> dict[str, Any]:
         "max_iter": 30,
         "sample_size": n_bits,
         "scale": 8.0,
-        "alpha": 1e-6,
+        "ridge": 1e-6,
         "fit_intercept": False,
     }
 
@@ -165,7 +166,7 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
     """Compare ridges, with and without intercept, on the validation split, with the default codes."""
     shown = [MEASURES.index((p, "Hamming", d)) for p, d in product(("learned", "hashed"), ("I→T", "T→I"))]
     lines = [
-        "| data | bits | intercept | alpha | "
+        "| data | bits | intercept | ridge | "
         + " | ".join(f"{MEASURES[i][2]}, {MEASURES[i][0]}" for i in shown)
         + " |",
         "|---|---|---|---|" + "---|" * len(shown),
@@ -178,13 +179,13 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
                 model = DLFH(n_bits, random_state=seed).fit(train.modalities, train.labels)
                 for intercept, factor in grid:
                     learner = LinearRidge(1e-6 if factor is None else "auto", fit_intercept=intercept)
-                    learner.auto_alpha = factor
+                    learner.auto_ridge = factor
                     refit(model, learner, train)
                     values[intercept, factor].append(evaluate(model, (train, test)))
             for (intercept, factor), measured in values.items():
-                alpha = "1e-6" if factor is None else f"{factor:g} × mean variance"
+                ridge = "1e-6" if factor is None else f"{factor:g} × mean variance"
                 shown_cells = cells(np.array(measured), shown, False)
-                lines.append(f"| {name} | {n_bits} | {'yes' if intercept else 'no'} | {alpha} | {shown_cells} |")
+                lines.append(f"| {name} | {n_bits} | {'yes' if intercept else 'no'} | {ridge} | {shown_cells} |")
             print(f"ridge {name} {n_bits}", file=sys.stderr)
     return "\n".join(lines)
 

@@ -19,12 +19,13 @@ import numpy as np
 
 from defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure
 from dlfh import DLFH, KDLFH
+from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired
-from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge, Targets
+from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
-from dlfh.supervision import LabelSets
 from report import fill
 
 LEARNERS = {"linear": LinearRidge, "kernel ridge": KernelRidge, "kernel logistic": KernelLogistic, "deep": Deep}

@@ -17,12 +17,12 @@ import numpy as np
 
 from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
+from dlfh.collection._pictures import contact_sheet
 from dlfh.datasets import Icons, load_icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ
 from dlfh.metrics import mean_average_precision
-from dlfh.pictures import contact_sheet
 from report import fill
 
 DIRECTIONS = (("text", "image"), ("image", "text"))
@@ -102,9 +102,9 @@ def ridge(n_bits: int, n_bases: int = ALL, **options: Any) -> Callable[[int], An
     return lambda seed: DLFH(n_bits, hash_function=KernelRidge(n_bases), random_state=seed, **options)
 
 
-def mixed(n_bits: int, alpha: float | str = 0.3, **options: Any) -> Callable[[int], Any]:
+def mixed(n_bits: int, ridge: float | str = 0.3, **options: Any) -> Callable[[int], Any]:
     """Return a maker of models with linear functions for texts and kernel functions for images."""
-    functions = {"text": LinearRidge(alpha), "image": KernelRidge(ALL)}
+    functions = {"text": LinearRidge(ridge), "image": KernelRidge(ALL)}
     return lambda seed: DLFH(n_bits, hash_function=functions, random_state=seed, **options)
 
 

@@ -23,7 +23,7 @@ from dlfh import DLFH
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired
 from dlfh.index import ApproximateSearch, Index
-from dlfh.index.approximate import KINDS
+from dlfh.index._approximate import KINDS
 from report import fill, machine
 from run import interleaved, seconds
 

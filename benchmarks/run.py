@@ -24,16 +24,18 @@ from pathlib import Path
 import numpy as np
 
 from dlfh import DLFH
+from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.factorization import LatentFactorModel, Rows, factorize, random_start
+from dlfh.factorization import paper
+from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.likelihood import LatentFactorModel
+from dlfh.factorization.solver import factorize, random_start
 from dlfh.hashing import FitContext, RBFMap
-from dlfh.hashing.classifiers import Fit, solve_logistic
+from dlfh.mathematics._classifiers import Fit, solve_logistic
 from dlfh.metrics import average_precisions
-from dlfh.supervision import LabelSets
 from report import fill, machine
-from transcription import learn
 
 NUS_WIDE_POINTS = 184_710
 
@@ -59,9 +61,16 @@ def interleaved(*functions: Callable[[], object], rounds: int = 5) -> list[float
 
 def transcription_seconds(labels: np.ndarray, n_bits: int, max_iter: int, timed_points: int) -> float:
     """Time one iteration on the first points and scale it linearly to all points and iterations."""
-    subset = labels[:timed_points]
-    spent = min(seconds(lambda: learn(subset, n_bits, 1, n_bits, 8.0, 0)) for _ in range(2))
-    return spent * max_iter * len(labels) / len(subset)
+    subset = labels[:timed_points].astype(np.float64)
+    rng = np.random.default_rng(0)
+    U, V = np.where(rng.random((2, len(subset), n_bits)) < 0.5, -1.0, 1.0)
+
+    def iterate() -> None:
+        for codes, others in ((U, V), (V, U)):
+            sampled = rng.choice(len(subset), n_bits, replace=False)
+            paper.update(codes, others[sampled], (subset @ subset[sampled].T > 0).astype(np.float64), 8.0)
+
+    return min(seconds(iterate) for _ in range(2)) * max_iter * len(labels) / len(subset)
 
 
 def bench_fit() -> list[tuple[str, str]]:
@@ -90,7 +99,7 @@ def bench_fit() -> list[tuple[str, str]]:
 def bench_pointwise() -> list[tuple[str, str]]:
     labels = make_paired(20_000, n_labels=24, n_label_sets=2000, random_state=0).labels.toarray()
     sets = LabelSets.from_labels(labels)
-    rows = Rows.of_points(sets)
+    rows = LabelRows.of_points(sets)
 
     def ours() -> None:
         rng = np.random.default_rng(0)

@@ -55,7 +55,7 @@ def _cmfh(updates: Any) -> Callable[[int, int], CrossModalHasher]:
 
 
 def _dlfh(n_bits: int, seed: int) -> CrossModalHasher:
-    setting: Any = {"init": "random", "max_iter": 30, "sample_size": n_bits, "alpha": 1e-6, "fit_intercept": False}
+    setting: Any = {"init": "random", "max_iter": 30, "sample_size": n_bits, "ridge": 1e-6, "fit_intercept": False}
     return DLFH(n_bits, random_state=seed, **setting)
 
 

@@ -15,14 +15,14 @@ from PIL import Image
 from rich.console import Console
 from rich.table import Table
 
-from dlfh import DLFH, Pipeline
-from dlfh.build import build_collection, hashed_databases, hold_items_out
+from dlfh import DLFH, Encoder
+from dlfh.collection._build import build_collection, hashed_databases, hold_items_out
+from dlfh.collection._evaluation import Quality, measure
+from dlfh.collection._pictures import contact_sheet, write_picture
 from dlfh.datasets import Items, load_icons, read_items
 from dlfh.features import BagOfWords, CombinedImage, Gist
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ
-from dlfh.pictures import contact_sheet, write_picture
-from dlfh.quality import Quality, measure
 
 ASKING = "bus"
 QUESTIONS = ("football", "weather forecast", "money", "music", "chess game", "left arrow")
@@ -32,7 +32,7 @@ def baseline(items: Items, n_held_out: int) -> list[Quality]:
     """Measure the classic that needs no labels on the same split: TF-IDF and GIST, CCA, ITQ."""
     held, rest = hold_items_out(items, n_held_out, random_state=0)
     assert held is not None
-    classic = Pipeline({"image": Gist(), "text": BagOfWords(min_df=2)}, CCAITQ(n_bits=128, random_state=0))
+    classic = Encoder({"image": Gist(), "text": BagOfWords(min_df=2)}, CCAITQ(n_bits=128, random_state=0))
     described, _ = classic.fit_items(rest)
     return measure(classic, held, hashed_databases(classic, rest, described))
 
@@ -65,11 +65,11 @@ def main() -> None:
     )
 
     # Chosen on validation icons: docs/icons.md.
-    functions = {"image": KernelRidge(n_bases=2000), "text": LinearRidge(alpha=0.3)}
+    functions = {"image": KernelRidge(n_bases=2000), "text": LinearRidge(ridge=0.3)}
     learner = DLFH(n_bits=128, hash_function=functions, random_state=0, verbose=True)
     features = {"image": CombinedImage(verbose=True), "text": BagOfWords(analyzer="word+char", min_df=2)}
-    pipeline = Pipeline(features, learner)
-    built = build_collection(output / "collection", items, pipeline, hold_out=n_held_out)
+    encoder = Encoder(features, learner)
+    built = build_collection(output / "collection", items, encoder, hold_out=n_held_out)
     console.print(f"\nlearned 128-bit codes in {learner.fit_seconds_:.2f} s: 16 bytes an icon and modality")
 
     measured = Table(title=f"MAP over {n_held_out} unseen icons asking for {built.qualities[0].n_items:,} hashed ones")

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from dlfh.factorization import LatentFactorModel, Rows, random_start
-from dlfh.supervision import LabelSets
+from dlfh._labels import LabelSets
+from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.likelihood import LatentFactorModel
+from dlfh.factorization.solver import random_start
 
 
 @dataclass
@@ -20,10 +22,10 @@ class Problem:
     model: LatentFactorModel
     rng: np.random.Generator
 
-    def rows(self, kind: str) -> Rows:
-        return Rows.of_label_sets(self.labels) if kind == "labels" else Rows.of_points(self.labels)
+    def rows(self, kind: str) -> LabelRows:
+        return LabelRows.of_label_sets(self.labels) if kind == "labels" else LabelRows.of_points(self.labels)
 
-    def start(self, rows: Rows, n_modalities: int = 2) -> list[np.ndarray]:
+    def start(self, rows: LabelRows, n_modalities: int = 2) -> list[np.ndarray]:
         return random_start(len(rows), n_modalities, self.model.n_bits, self.rng)
 
 

@@ -21,28 +21,15 @@ DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = (
     "",
     ".bench",
-    ".boosting",
-    ".build",
     ".codes",
     ".collection",
-    ".correlation",
     ".datasets",
     ".errors",
-    ".factorization",
     ".features",
-    ".files",
     ".hashing",
-    ".holes",
     ".index",
     ".methods",
     ".metrics",
-    ".observed",
-    ".persistence",
-    ".pictures",
-    ".pipeline",
-    ".quality",
-    ".rotation",
-    ".supervision",
 )
 
 

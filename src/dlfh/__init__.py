@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dlfh._version import __version__
 
 if TYPE_CHECKING:
-    from dlfh.collection import Collection
+    from dlfh.collection import Collection, Encoder, load
     from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError, StorageError
+    from dlfh.index import Index
     from dlfh.methods import DLFH, KDLFH, CrossModalHasher
-    from dlfh.pipeline import Pipeline, load
 
 __all__ = [
     "DLFH",
@@ -24,10 +24,11 @@ __all__ = [
     "Collection",
     "CrossModalHasher",
     "DLFHError",
+    "Encoder",
+    "Index",
     "InputError",
     "ModelError",
     "NotFittedError",
-    "Pipeline",
     "StorageError",
     "__version__",
     "load",
@@ -44,9 +45,10 @@ _HOME = {
     "InputError": "errors",
     "ModelError": "errors",
     "NotFittedError": "errors",
-    "Pipeline": "pipeline",
+    "Encoder": "collection",
+    "Index": "index",
     "StorageError": "errors",
-    "load": "pipeline",
+    "load": "collection",
 }
 
 

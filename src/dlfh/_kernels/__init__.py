@@ -10,13 +10,13 @@ from dlfh._kernels.factors import (
     ONE,
     count_observed_pairs,
     count_pairs,
-    invert_lists,
     update_observed_rows,
     update_rows,
     update_shared_rows,
 )
+from dlfh._kernels.labels import invert_lists, shared_labels
 from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
-from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, shared_labels, sum_precisions
+from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
 from dlfh._kernels.search import nearest_by_weight, weigh_candidates, within_radius
 from dlfh._kernels.similarity import pull_and_push, update_latent_bits
 from dlfh._kernels.strings import find_strings, gather_strings, hash_strings

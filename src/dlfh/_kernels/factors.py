@@ -13,27 +13,6 @@ _CHUNK = 256
 
 
 @Kernel
-def invert_lists(starts, labels, chosen, n_labels):
-    """Return, for each label, which of the ``chosen`` label sets have it (CSR to inverted lists)."""
-    list_starts = np.zeros(n_labels + 1, np.int64)
-    for g in chosen:
-        for p in range(starts[g], starts[g + 1]):
-            list_starts[labels[p] + 1] += 1
-    for label in range(n_labels):
-        list_starts[label + 1] += list_starts[label]
-    members = np.empty(list_starts[n_labels], np.int32)
-    free = np.empty(n_labels, np.int64)
-    for label in range(n_labels):
-        free[label] = list_starts[label]
-    for q in range(chosen.size):
-        g = chosen[q]
-        for p in range(starts[g], starts[g + 1]):
-            members[free[labels[p]]] = q
-            free[labels[p]] += 1
-    return list_starts, members
-
-
-@Kernel
 def update_rows(
     row_bytes,
     row_words,

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import count_shared, distances_to_all
+from dlfh._kernels.inline import distances_to_all
 
 
 @Kernel
@@ -14,19 +14,6 @@ def hamming_block(a_words, b_words, distances):
     """Fill ``distances[i, j]`` with the Hamming distance between codes a_i and b_j."""
     for i in range(a_words.shape[0]):
         distances_to_all(a_words[i], b_words, distances[i])
-
-
-@Kernel
-def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
-    """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
-    by_set = np.zeros(n_sets, np.int32)
-    grades = np.zeros(n_sets, shared.dtype)  # as small as can be: it is looked up once per item
-    for i in range(query_sets.size):
-        count_shared(set_starts, set_labels, query_sets[i], list_starts, list_members, by_set)
-        for g in range(n_sets):
-            grades[g] = min(by_set[g], at_most)
-        for j in range(set_of_item.size):
-            shared[i, j] = grades[set_of_item[j]]
 
 
 @njit

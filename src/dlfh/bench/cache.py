@@ -13,7 +13,7 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.files import TEMPORARY_PREFIX, replace_file, try_lock
+from dlfh.persistence._files import TEMPORARY_PREFIX, replace_file, try_lock
 
 __all__ = ["Cache", "Result", "check_folder", "make_folder"]
 

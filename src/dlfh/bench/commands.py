@@ -163,14 +163,14 @@ def tune(
     Example: `dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100`
     """
     with _resumable():
+        from dlfh._validation import check_choice
         from dlfh.bench.cache import Cache
         from dlfh.bench.plan import Plan
         from dlfh.bench.run import limits_of
         from dlfh.bench.runner import Runner
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
-        from dlfh.files import replace_file
-        from dlfh.validation import check_choice
+        from dlfh.persistence._files import replace_file
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._labels import LabelSets
 from dlfh.bench.cells import Deal
-from dlfh.datasets.paired import Paired
+from dlfh.datasets._paired import Paired
 from dlfh.errors import InputError
-from dlfh.files import replace_file
-from dlfh.supervision import LabelSets
+from dlfh.persistence._files import replace_file
 
 __all__ = ["Parts", "Source"]
 

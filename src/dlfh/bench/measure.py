@@ -13,9 +13,9 @@ from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Parts
 from dlfh.codes import Codes
-from dlfh.datasets.paired import Paired
+from dlfh.datasets._paired import Paired
 from dlfh.methods import METHODS, CrossModalHasher
-from dlfh.ranking import Ranked, Ranking
+from dlfh.metrics._ranking import Ranked, Ranking
 
 __all__ = ["build", "directions", "retrieval", "training_time"]
 

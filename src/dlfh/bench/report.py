@@ -13,7 +13,7 @@ from dlfh.bench.page import to_page
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.tables import Entry, Table, TableRow
-from dlfh.files import replace_file
+from dlfh.persistence._files import replace_file
 
 __all__ = ["seconds_section", "write_report"]
 

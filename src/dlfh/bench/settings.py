@@ -26,7 +26,7 @@ __all__ = [
 
 PROTOCOLS = ("learned", "hashed", "unseen", "unified")
 
-_PAPER = {"init": "random", "max_iter": 30, "alpha": 1e-6, "fit_intercept": False}
+_PAPER = {"init": "random", "max_iter": 30, "ridge": 1e-6, "fit_intercept": False}
 
 #: Parameters that differ from the methods' own defaults, by row of a table; footnotes say so.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlfh.bench.data import Source
 from dlfh.datasets import DATA_SETS, Paired, Split, load_dataset, load_icons, load_own, make_like, shared_points
-from dlfh.datasets.descriptions import describe
+from dlfh.datasets._descriptions import describe
 from dlfh.errors import InputError
 
 __all__ = ["canonical_name", "load_source"]

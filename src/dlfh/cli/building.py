@@ -23,9 +23,9 @@ from dlfh.cli.printing import print_qualities, report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dlfh.collection._encoder import Encoder
+    from dlfh.collection._evaluation import Quality
     from dlfh.datasets import Items
-    from dlfh.pipeline import Pipeline
-    from dlfh.quality import Quality
 
 __all__ = ["build", "fit"]
 
@@ -57,29 +57,29 @@ def build(
 
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
     """
-    from dlfh.build import build_collection
-    from dlfh.collection import check_free
-    from dlfh.validation import check_choice
+    from dlfh._validation import check_choice
+    from dlfh.collection._build import build_collection
+    from dlfh.collection._collection import check_free
 
     check_choice(codes, "--codes", ("learned", "hashed"))
     check_free(output)
     check_parent(problem_file)
-    pipeline, read = _pipeline(model, items, shows_progress(quiet, as_json))
+    encoder, read = _pipeline(model, items, shows_progress(quiet, as_json))
     built = build_collection(
-        output, read, pipeline, hold_out=model.hold_out, learned=codes == "learned", random_state=model.seed
+        output, read, encoder, hold_out=model.hold_out, learned=codes == "learned", random_state=model.seed
     )
     with built.collection as collection:
         n_items = len(collection)
     report(
-        f"{output}: {n_items:,} items to search, {built.n_trained:,} of them learned from ({_said_of(pipeline)})",
-        {"collection": str(output), "items": n_items, **_summary(pipeline, built.n_trained, built.qualities)},
+        f"{output}: {n_items:,} items to search, {built.n_trained:,} of them learned from ({_said_of(encoder)})",
+        {"collection": str(output), "items": n_items, **_summary(encoder, built.n_trained, built.qualities)},
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
     )
     if not as_json:
         _print_held_out(built.qualities)
-        texts = [name for name, featurizer in pipeline.features.items() if featurizer.takes == "texts"]
+        texts = [name for name, featurizer in encoder.features.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(f"Search it: dlfh search {output} {query}")
 
@@ -103,20 +103,20 @@ def fit(
 
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
     """
-    from dlfh.build import hashed_databases, hold_items_out
-    from dlfh.persistence import check_place
-    from dlfh.quality import measure
+    from dlfh.collection._build import hashed_databases, hold_items_out
+    from dlfh.collection._evaluation import measure
+    from dlfh.persistence._model_folder import check_place
 
     check_place(output)
     check_parent(problem_file)
-    pipeline, read = _pipeline(model, items, shows_progress(quiet, as_json))
+    encoder, read = _pipeline(model, items, shows_progress(quiet, as_json))
     held, rest = hold_items_out(read, model.hold_out, model.seed)
-    described, trained = pipeline.fit_items(rest)
-    qualities = [] if held is None else measure(pipeline, held, hashed_databases(pipeline, rest, described))
-    pipeline.save(output)
+    described, trained = encoder.fit_items(rest)
+    qualities = [] if held is None else measure(encoder, held, hashed_databases(encoder, rest, described))
+    encoder.save(output)
     report(
-        f"{output}: learned from {len(trained):,} items ({_said_of(pipeline)})",
-        {"model": str(output), **_summary(pipeline, len(trained), qualities)},
+        f"{output}: learned from {len(trained):,} items ({_said_of(encoder)})",
+        {"model": str(output), **_summary(encoder, len(trained), qualities)},
         [*read.problems, *described.problems],
         as_json=as_json,
         problem_file=problem_file,
@@ -125,25 +125,25 @@ def fit(
         _print_held_out(qualities)
 
 
-def _pipeline(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Pipeline, Items]:
-    from dlfh.pipeline import Pipeline, choose_features
+def _pipeline(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Encoder, Items]:
+    from dlfh.collection._encoder import Encoder, choose_features
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read()
     features = choose_features(read, image=model.image_features, text=model.text_features, verbose=verbose)
-    return Pipeline(features, hasher), read
+    return Encoder(features, hasher), read
 
 
-def _said_of(pipeline: Pipeline) -> str:
-    return f"{type(pipeline.model).__name__}, {pipeline.n_bits} bits, {pipeline.model.fit_seconds_:.2f} s"
+def _said_of(encoder: Encoder) -> str:
+    return f"{type(encoder.model).__name__}, {encoder.n_bits} bits, {encoder.model.fit_seconds_:.2f} s"
 
 
-def _summary(pipeline: Pipeline, n_trained: int, qualities: Sequence[Quality]) -> dict[str, Any]:
+def _summary(encoder: Encoder, n_trained: int, qualities: Sequence[Quality]) -> dict[str, Any]:
     return {
         "trained": n_trained,
-        "method": type(pipeline.model).__name__,
-        "bits": pipeline.n_bits,
-        "seconds": round(pipeline.model.fit_seconds_, 3),
+        "method": type(encoder.model).__name__,
+        "bits": encoder.n_bits,
+        "seconds": round(encoder.model.fit_seconds_, 3),
         "quality": [asdict(quality) for quality in qualities],
     }
 

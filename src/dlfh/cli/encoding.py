@@ -50,20 +50,20 @@ def encode(
         raise InputError(f"cannot write codes to {output}: its name should end in {', '.join(_SUFFIXES)}")
     for path in (output, problem_file):
         check_parent(path)
-    pipeline = load_pipeline(model, shows_progress(quiet, as_json))
-    read = items.read(pipeline.modalities_)
+    encoder = load_pipeline(model, shows_progress(quiet, as_json))
+    read = items.read(encoder.modalities_)
     if suffix == ".npy" and len(read.modalities) != 1:
         raise InputError(
             f"a .npy file holds one modality and the items have {len(read.modalities)}: write an .npz file"
         )
-    described = pipeline.describe(read)
+    described = encoder.describe(read)
     problems = [*read.problems, *described.problems]
     arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}
     for name, features in described.features.items():
         if not features.shape[0]:
             continue
-        arrays[name] = pipeline.model.project(name, features) if real else pipeline.model.encode(name, features)
+        arrays[name] = encoder.model.project(name, features) if real else encoder.model.encode(name, features)
         counts[name] = features.shape[0]
         if suffix != ".npy":
             arrays[f"{name}_ids"] = np.array([read.ids[row] for row in described.rows[name]])

@@ -36,28 +36,28 @@ def evaluate(
 
     $ dlfh evaluate model/ data.mat --vectors image=I_te --vectors text=T_te --labels L_te --queries 200
     """
-    from dlfh.build import hashed_databases, hold_items_out
     from dlfh.cli.models import is_collection, load_pipeline, open_collection
+    from dlfh.collection._build import hashed_databases, hold_items_out
+    from dlfh.collection._evaluation import measure
     from dlfh.errors import InputError
-    from dlfh.quality import measure
 
     verbose = shows_progress(quiet, as_json)
     if is_collection(model):
         if queries is not None:
             raise InputError(f"--queries is for models, and {model} is a collection: all the items ask for its own")
         with open_collection(model, verbose=verbose) as collection:
-            qualities, problems = collection.evaluate(items.read(collection.pipeline.modalities_))
+            qualities, problems = collection.evaluate(items.read(collection.encoder.modalities_))
     else:
-        pipeline = load_pipeline(model, verbose)
+        encoder = load_pipeline(model, verbose)
         if queries is None or queries < 1:
             raise InputError(
                 f"{model} is a model without items: say with --queries how many of the items ask for the others"
             )
-        read = items.read(pipeline.modalities_)
+        read = items.read(encoder.modalities_)
         asking, others = hold_items_out(read, queries, seed)
         assert asking is not None
-        asked, described = pipeline.describe(asking), pipeline.describe(others)
-        qualities = measure(pipeline, asking, hashed_databases(pipeline, others, described), described=asked)
+        asked, described = encoder.describe(asking), encoder.describe(others)
+        qualities = measure(encoder, asking, hashed_databases(encoder, others, described), described=asked)
         problems = [*read.problems, *asked.problems, *described.problems]
     if as_json:
         print_json({"quality": [asdict(quality) for quality in qualities], "problems": list(map(asdict, problems))})

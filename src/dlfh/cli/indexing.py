@@ -37,15 +37,15 @@ def build(
 
     $ dlfh index build model/ PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
     """
-    from dlfh.build import index_items
     from dlfh.cli.models import load_pipeline
-    from dlfh.collection import check_free
+    from dlfh.collection._build import index_items
+    from dlfh.collection._collection import check_free
 
     check_free(output)
     check_parent(problem_file)
-    pipeline = load_pipeline(model, shows_progress(quiet, as_json))
-    read = items.read(pipeline.modalities_)
-    collection, problems = index_items(output, read, pipeline)
+    encoder = load_pipeline(model, shows_progress(quiet, as_json))
+    read = items.read(encoder.modalities_)
+    collection, problems = index_items(output, read, encoder)
     with collection:
         n_items = len(collection)
     report(
@@ -78,8 +78,8 @@ def add(
     check_parent(problem_file)
     # Describing images takes long, and needs no lock: others may write meanwhile.
     with open_collection(collection, verbose=shows_progress(quiet, as_json)) as opened:
-        read = items.read(opened.pipeline.modalities_)
-        described = opened.pipeline.describe(read)
+        read = items.read(opened.encoder.modalities_)
+        described = opened.encoder.describe(read)
     with open_collection(collection, writable=True) as opened:
         before = len(opened)
         n_known = int(opened.index.contains(read.ids).sum()) if read.named and update else 0
@@ -145,9 +145,9 @@ def info(
             "collection": str(collection),
             "items": len(opened),
             "bits": opened.index.n_bits,
-            "method": type(opened.pipeline.model).__name__,
+            "method": type(opened.encoder.model).__name__,
             "codes": counts,
-            "features": {name: repr(featurizer) for name, featurizer in opened.pipeline.features.items()},
+            "features": {name: repr(featurizer) for name, featurizer in opened.encoder.features.items()},
         }
     if as_json:
         print_json(summary)

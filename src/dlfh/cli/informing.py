@@ -30,7 +30,7 @@ def info(
     """
     from dlfh.cli import indexing
     from dlfh.cli.models import is_collection
-    from dlfh.datasets.tables import TABLE_SUFFIXES
+    from dlfh.datasets._tables import TABLE_SUFFIXES
     from dlfh.errors import InputError
 
     if not path.exists():
@@ -81,8 +81,8 @@ def methods(as_json: AsJson = False) -> None:
 def _model_info(path: Path, as_json: bool) -> None:
     from dlfh.cli.models import load_pipeline
 
-    pipeline = load_pipeline(path)
-    model = pipeline.model
+    encoder = load_pipeline(path)
+    model = encoder.model
     summary: dict[str, Any] = {
         "model": str(path),
         "method": type(model).__name__,
@@ -91,7 +91,7 @@ def _model_info(path: Path, as_json: bool) -> None:
         "seconds": round(model.fit_seconds_, 3),
         "modalities": {
             name: {
-                "features": repr(pipeline.features[name]),
+                "features": repr(encoder.features[name]),
                 "n_features": model.n_features_[name],
                 "hash_function": model.hash_functions_[name].kind,
             }

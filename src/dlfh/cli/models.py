@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dlfh.collection import Collection
-    from dlfh.pipeline import Pipeline
+    from dlfh.collection._collection import Collection
+    from dlfh.collection._encoder import Encoder
 
 __all__ = ["is_collection", "load_pipeline", "open_collection"]
 
@@ -17,17 +17,17 @@ def is_collection(path: Path) -> bool:
     return (path / "collection.json").exists()
 
 
-def load_pipeline(path: Path, verbose: bool = False) -> Pipeline:
-    """Load the pipeline of a model's folder or a collection's; a model of vectors alone becomes one."""
+def load_pipeline(path: Path, verbose: bool = False) -> Encoder:
+    """Load the encoder of a model's folder or a collection's; a model of vectors alone becomes one."""
+    from dlfh.collection._encoder import Encoder, load
     from dlfh.features import Vectors
-    from dlfh.pipeline import Pipeline, load
 
     model = load(path / "model" if is_collection(path) else path)
-    if not isinstance(model, Pipeline):
+    if not isinstance(model, Encoder):
         features = {name: Vectors() for name in model.modalities_}
         for name, featurizer in features.items():
             featurizer.n_features_ = model.n_features_[name]
-        model = Pipeline(features, model)
+        model = Encoder(features, model)
     for featurizer in model.features.values():
         featurizer.verbose = verbose
     return model
@@ -35,9 +35,9 @@ def load_pipeline(path: Path, verbose: bool = False) -> Pipeline:
 
 def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
     """Open a collection."""
-    from dlfh.collection import Collection
+    from dlfh.collection._collection import Collection
 
     collection = Collection.open(path, writable=writable)
-    for featurizer in collection.pipeline.features.values():
+    for featurizer in collection.encoder.features.values():
         featurizer.verbose = verbose
     return collection

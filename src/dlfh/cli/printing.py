@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dlfh.collection._evaluation import Quality
     from dlfh.datasets import Problem
-    from dlfh.quality import Quality
 
 __all__ = ["print_json", "print_problems", "print_qualities", "print_table", "report"]
 
@@ -94,6 +94,6 @@ def _by_number(place: str) -> list[tuple[int, str]]:
 
 
 def _write_problems(problems: Sequence[Problem], path: Path) -> None:
-    from dlfh.files import replace_file
+    from dlfh.persistence._files import replace_file
 
     replace_file(path, [(json.dumps(asdict(problem), ensure_ascii=False) + "\n").encode() for problem in problems])

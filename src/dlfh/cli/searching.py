@@ -14,7 +14,7 @@ from dlfh.cli.printing import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection import Collection, Found
+    from dlfh.collection._collection import Collection, Found
 
 __all__ = ["search"]
 
@@ -88,8 +88,8 @@ def _print_found(collection: Collection, found: Sequence[Found]) -> None:
     if not found:
         typer.echo("nothing found")
         return
-    images = collection.pipeline.image_modalities()
-    texts = [name for name in collection.pipeline.modalities_ if name not in images]
+    images = collection.encoder.image_modalities()
+    texts = [name for name in collection.encoder.modalities_ if name not in images]
     print_table(
         "",
         ("", "id", "bits apart", "distance", "code", "what it is"),
@@ -117,8 +117,8 @@ def _said_of(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
 
 def _draw(collection: Collection, found: Sequence[Found], picture: Path) -> int:
     """Draw the images of the items found; return how many are missing."""
+    from dlfh.collection._pictures import contact_sheet, write_picture
     from dlfh.errors import InputError
-    from dlfh.pictures import contact_sheet, write_picture
 
     paths = [collection.image_path(item.metadata) for item in found]
     if not any(paths):

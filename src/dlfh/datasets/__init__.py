@@ -1,13 +1,13 @@
 """Data: files of arrays, tables and folders of items, paired modalities with labels, and the data sets of the field."""
 
-from dlfh.datasets.arrays import read_array, read_arrays, write_arrays
-from dlfh.datasets.descriptions import DATA_SETS, Description, describe
-from dlfh.datasets.generated import make_paired
-from dlfh.datasets.icons import Icons, load_icons
-from dlfh.datasets.items import Items, read_items
-from dlfh.datasets.layout import read_paired, read_split, write_paired, write_split
-from dlfh.datasets.leakage import shared_points
-from dlfh.datasets.loaders import (
+from dlfh.datasets._arrays import read_array, read_arrays, write_arrays
+from dlfh.datasets._descriptions import DATA_SETS, Description, describe
+from dlfh.datasets._generated import make_paired
+from dlfh.datasets._icons import Icons, load_icons
+from dlfh.datasets._items import Items, read_items
+from dlfh.datasets._layout import read_paired, read_split, write_paired, write_split
+from dlfh.datasets._leakage import shared_points
+from dlfh.datasets._loaders import (
     OwnData,
     load_dataset,
     load_iapr,
@@ -16,10 +16,10 @@ from dlfh.datasets.loaders import (
     load_own,
     load_wiki,
 )
-from dlfh.datasets.paired import Paired
-from dlfh.datasets.shapes import make_like
-from dlfh.datasets.split import Split
-from dlfh.datasets.tables import Problem, Table, read_table
+from dlfh.datasets._paired import Paired
+from dlfh.datasets._shapes import make_like
+from dlfh.datasets._split import Split
+from dlfh.datasets._tables import Problem, Table, read_table
 
 __all__ = [
     "DATA_SETS",

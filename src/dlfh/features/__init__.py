@@ -3,15 +3,15 @@
 A featuriser is registered by the line that imports it here; everything else about it stands in its file.
 """
 
-from dlfh.features.base import Featurizer, Readable, featurizer_from_parts
-from dlfh.features.clip import Clip
-from dlfh.features.combined import CombinedImage
-from dlfh.features.gist import Gist
-from dlfh.features.hog import Hog
-from dlfh.features.images import ImageFeaturizer, read_image
-from dlfh.features.text import BagOfWords
-from dlfh.features.thumbnail import Thumbnail
-from dlfh.features.vectors import Vectors
+from dlfh.features._base import Featurizer, Readable, featurizer_from_parts
+from dlfh.features._clip import Clip
+from dlfh.features._combined import CombinedImage
+from dlfh.features._gist import Gist
+from dlfh.features._hog import Hog
+from dlfh.features._images import ImageFeaturizer, read_image
+from dlfh.features._text import BagOfWords
+from dlfh.features._thumbnail import Thumbnail
+from dlfh.features._vectors import Vectors
 
 __all__ = [
     "BagOfWords",

@@ -1,15 +1,13 @@
 """Hash functions: how a point that training never saw gets its code."""
 
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner, RealTargets, Targets
-from dlfh.hashing.centred import Centred
-from dlfh.hashing.deep import Deep, DeepHash, TorchHash
-from dlfh.hashing.kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
-from dlfh.hashing.latent import LatentBinaryHash
-from dlfh.hashing.linear import LinearHash, LinearRidge
-from dlfh.hashing.unit import UnitLinearHash
+from dlfh.hashing._base import FitContext, HashFunction, HashLearner
+from dlfh.hashing._deep import Deep, DeepHash, TorchHash
+from dlfh.hashing._kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
+from dlfh.hashing._latent import LatentBinaryHash
+from dlfh.hashing._linear import LinearHash, LinearRidge
+from dlfh.hashing._unit import UnitLinearHash
 
 __all__ = [
-    "Centred",
     "Deep",
     "DeepHash",
     "FitContext",
@@ -22,8 +20,6 @@ __all__ = [
     "LinearHash",
     "LinearRidge",
     "RBFMap",
-    "RealTargets",
-    "Targets",
     "TorchHash",
     "UnitLinearHash",
 ]

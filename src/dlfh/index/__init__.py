@@ -1,8 +1,8 @@
 """The index: items found by their codes, in memory or on disk."""
 
-from dlfh.index.approximate import ApproximateSearch
-from dlfh.index.hits import Hit, Hits
-from dlfh.index.index import Index
-from dlfh.index.items import Item
+from dlfh.index._approximate import ApproximateSearch
+from dlfh.index._hits import Hit, Hits
+from dlfh.index._index import Index
+from dlfh.index._items import Item
 
 __all__ = ["ApproximateSearch", "Hit", "Hits", "Index", "Item"]

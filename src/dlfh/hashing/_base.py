@@ -1,0 +1,114 @@
+"""The seam between codes and hash functions: any learned code can be given any kind of function.
+
+A *learner* is fitted to one modality's features and target codes and returns a *hash function*, which
+encodes points that training never saw. Learners are parameters of a method; hash functions are what a
+fitted method keeps and saves.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from dlfh import _kernels
+from dlfh._parallel import Workers
+from dlfh._progress import Bar
+from dlfh._validation import Features
+from dlfh.codes import Codes, n_bytes
+from dlfh.errors import ModelError
+from dlfh.mathematics._targets import Targets
+
+__all__ = ["FitContext", "HashFunction", "HashLearner"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FitContext:
+    """What a learner may use: threads, a progress display, and a seed that all modalities share."""
+
+    workers: Workers
+    seed: int
+    bar: Bar = field(default_factory=Bar)
+
+
+def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the expected value of bits of -1 and +1, 2 p - 1 = tanh(z / 2), from their log-odds z."""
+    return np.tanh(log_odds / 2)
+
+
+class HashFunction(ABC):
+    """A fitted hash function of one modality: the code of x is the sign of ``project(x)``.
+
+    Projections are estimates of the bits' expected values, between -1 and +1 or so: of the scales that were
+    tried, the one that ranks best against stored codes (docs/hash-functions.md).
+
+    Subclasses set ``kind``, the name by which a saved model finds them again.
+    """
+
+    kind: ClassVar[str]
+    _kinds: ClassVar[dict[str, type[HashFunction]]] = {}
+
+    n_features: int
+    n_bits: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if hasattr(cls, "kind"):
+            HashFunction._kinds[cls.kind] = cls
+
+    @abstractmethod
+    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+        """Return the values whose signs are the code, shape (n, n_bits)."""
+
+    def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
+        """Return packed codes, shape (n, ceil(n_bits / 8))."""
+        values = self.project(features, modality, workers)
+        codes = np.empty((len(values), n_bytes(self.n_bits)), np.uint8)
+        _kernels.pack_signs(values, codes)
+        return codes
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this hash function again."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
+        """Make a hash function from the arrays of another."""
+
+    @staticmethod
+    def restore(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
+        """Make a hash function of a saved kind."""
+        if kind not in HashFunction._kinds:
+            raise ModelError(f"it has hash functions of a kind that is not known here: {kind!r}")
+        return HashFunction._kinds[kind].from_arrays(arrays)
+
+
+def check_array(
+    arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
+) -> npt.NDArray[Any]:
+    """Return an array of a saved model, which must have this type and shape (None: any length)."""
+    array = arrays[name]
+    fits = len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    if array.dtype != dtype or not fits or 0 in array.shape:
+        raise ValueError(f"its array {name!r} has type {array.dtype} and shape {array.shape}")
+    return array
+
+
+class HashLearner(BaseEstimator, ABC):
+    """How hash functions are learned from codes; parameters as in scikit-learn."""
+
+    @abstractmethod
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+
+    @abstractmethod
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
+        """Return a hash function that predicts the target codes from the features."""

@@ -1,0 +1,327 @@
+"""Kernel hash functions: linear ones of RBF kernel values k(x, z) at some hundred bases z.
+
+The paper's KDLFH, as SePH, fits a kernel logistic regression per bit. Kernel ridge regression has a
+closed form, from one pass over the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._parallel import Workers
+from dlfh._validation import (
+    Features,
+    check_choice,
+    check_integer,
+    check_positive,
+    column_means,
+    raise_for_overflow,
+    raise_if_not_finite,
+)
+from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array, expected_bits
+from dlfh.mathematics._classifiers import solve_logistic
+from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
+from dlfh.mathematics._targets import Targets
+
+__all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap"]
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK_ROWS = 4096
+
+
+class RBFMap:
+    """Kernel values k(x, z) = exp(-|x - z|^2 / bandwidth) at the bases z.
+
+    Attributes
+    ----------
+    bases : ndarray of float32 (n_bases, n_features)
+        Relative to ``centre``: distances do not change, and rounding does not grow with the mean.
+    centre : ndarray of float64 (n_features,)
+    bandwidth : float
+        The mean squared distance between two training points.
+    """
+
+    def __init__(self, bases: npt.NDArray[np.float32], centre: Floats, bandwidth: float) -> None:
+        self.bases = bases
+        self.centre = centre
+        self.bandwidth = bandwidth
+
+    @classmethod
+    def fit(cls, features: Features, n_bases: int, kind: str, modality: str, context: FitContext) -> RBFMap:
+        """Choose bases, and the bandwidth by mean |x - y|^2 = 2 (mean |x|^2 - |mean x|^2)."""
+        raise_if_not_finite(features, modality)
+        n = features.shape[0]
+        centre = column_means(features)
+        total = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):
+            for start in range(0, n, _CHUNK_ROWS):
+                total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
+        bandwidth = 2 * total / n
+        n_bases = min(n_bases, n)
+        if kind == "random":
+            # The same seed for every modality: the bases are the same points in all of them.
+            chosen = np.sort(np.random.default_rng(context.seed).choice(n, n_bases, replace=False))
+            points = features[chosen]
+            bases = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
+        else:
+            bases = _cluster_centres(features, n_bases, context.seed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            relative = (bases - centre).astype(np.float32)
+        if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
+            raise_for_overflow(features, modality)
+        return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0)
+
+    def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
+        """Return the kernel values of some rows, shape (n, n_bases)."""
+        with np.errstate(over="ignore", invalid="ignore"):  # users of the values look whether they are finite
+            return self._values(rows, dtype)
+
+    def _values(self, rows: Features, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        bases = self.bases.astype(np.float64)
+        if sp.issparse(rows):
+            products = rows.astype(np.float64) @ bases.T - bases @ self.centre
+            norms = _squared_norms(rows, self.centre)
+        else:
+            centred = np.subtract(rows, self.centre, dtype=np.float64).astype(dtype)
+            products = centred @ bases.T.astype(dtype)
+            norms = np.einsum("nd,nd->n", centred, centred)
+        distances = norms[:, None] + np.einsum("kd,kd->k", bases, bases).astype(products.dtype) - 2 * products
+        np.maximum(distances, 0, out=distances)
+        distances *= -1 / self.bandwidth
+        return np.exp(distances, out=distances).astype(dtype, copy=False)
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this map again."""
+        return {"bases": self.bases, "centre": self.centre, "bandwidth": np.array([self.bandwidth])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RBFMap:
+        """Make a map from the arrays of another."""
+        _, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
+        check_array(arrays, "centre", np.float64, (n_features,))
+        bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
+        return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]))
+
+    def between_bases(self) -> Floats:
+        """Return K0, the kernel values of the bases themselves."""
+        return self(self.bases.astype(np.float64) + self.centre)
+
+
+def _squared_norms(rows: Features, centre: Floats) -> Floats:
+    """Return |x - centre|^2 of each row, sparse rows left sparse."""
+    if sp.issparse(rows):
+        squares = np.asarray(rows.astype(np.float64).power(2).sum(axis=1)).ravel()
+        return squares - 2 * (rows @ centre) + centre @ centre
+    centred = np.subtract(rows, centre, dtype=np.float64)
+    return np.einsum("nd,nd->n", centred, centred)
+
+
+def _cluster_centres(features: Features, n_bases: int, seed: int) -> Floats:
+    from sklearn.cluster import MiniBatchKMeans
+
+    if sp.issparse(features):  # scikit-learn takes 32-bit indices alone
+        parts = (features.data, features.indices.astype(np.int32), features.indptr.astype(np.int32))
+        features = sp.csr_array(parts, shape=features.shape)
+    means = MiniBatchKMeans(n_bases, init="random", n_init=1, batch_size=4096, random_state=seed % 2**32)
+    return np.asarray(means.fit(features).cluster_centers_, np.float64)
+
+
+class KernelHash(HashFunction):
+    """``code(x) = sign(k(x, bases) @ weights + offset)``, in double precision.
+
+    Attributes
+    ----------
+    kernel : RBFMap
+    weights : ndarray of float64 (n_bases, n_bits)
+    offset : ndarray of float64 (n_bits,)
+    is_logistic : bool
+        Whether the values are log-odds, of which `project` makes expected bits.
+    """
+
+    kind = "kernel"
+
+    def __init__(self, kernel: RBFMap, weights: Floats, offset: Floats, *, is_logistic: bool) -> None:
+        self.kernel = kernel
+        self.weights = np.ascontiguousarray(weights)  # as a file has them: BLAS may round otherwise
+        self.offset = offset
+        self.is_logistic = is_logistic
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.kernel.bases.shape[1]
+
+    @property
+    def n_bits(self) -> int:  # type: ignore[override]
+        return self.weights.shape[1]
+
+    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+        """Return the values whose signs are the code, shape (n, n_bits)."""
+        projections = np.empty((features.shape[0], self.n_bits), np.float32)
+        for start in range(0, features.shape[0], _CHUNK_ROWS):
+            values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
+            if not np.isfinite(values).all():
+                raise_for_overflow(features, modality)
+            projections[start : start + _CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
+        return projections
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this hash function again."""
+        return self.kernel.to_arrays() | {
+            "weights": self.weights,
+            "offset": self.offset,
+            "is_logistic": np.array([self.is_logistic]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KernelHash:
+        """Make a hash function from the arrays of another."""
+        kernel = RBFMap.from_arrays(arrays)
+        _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
+        check_array(arrays, "offset", np.float64, (n_bits,))
+        check_array(arrays, "is_logistic", np.bool_, (1,))
+        logistic = bool(arrays["is_logistic"][0])
+        return cls(kernel, arrays["weights"], arrays["offset"], is_logistic=logistic)
+
+
+def _check_bases(n_bases: Any, bases: Any) -> None:
+    check_integer(n_bases, "n_bases", 1)
+    check_choice(bases, "bases", ("random", "kmeans"))
+
+
+class KernelLogistic(HashLearner):
+    """Kernel logistic regression, one per bit, all bits solved together: the paper's KDLFH.
+
+    Minimises, for each bit, sum_i log(1 + exp(-u_i k(x_i) w)) + penalty w'K0 w.
+
+    Parameters
+    ----------
+    n_bases : int, default 500
+        Number of bases; all points where there are fewer.
+    bases : {"random", "kmeans"}
+        Random training points, the same ones in each modality, or cluster centres of each modality.
+    penalty : float, default 0.01
+        The paper's eta.
+    tol : float, default 1e-6
+        Relative improvement of the objective below which a bit is done.
+    max_iter : int, default 500
+    memory : int, default 2 GiB
+        Bytes of kernel values to keep between iterations; more are computed again each time.
+    """
+
+    def __init__(
+        self,
+        n_bases: int = 500,
+        *,
+        bases: Literal["random", "kmeans"] = "random",
+        penalty: float = 0.01,
+        tol: float = 1e-6,
+        max_iter: int = 500,
+        memory: int = 2 << 30,
+    ) -> None:
+        self.n_bases = n_bases
+        self.bases = bases
+        self.penalty = penalty
+        self.tol = tol
+        self.max_iter = max_iter
+        self.memory = memory
+
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+        _check_bases(self.n_bases, self.bases)
+        check_positive(self.penalty, "penalty")
+        check_positive(self.tol, "tol")
+        check_integer(self.max_iter, "max_iter", 1)
+        check_integer(self.memory, "memory", 0)
+
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
+        """Return the kernel hash function that predicts the target codes from the features."""
+        kernel = RBFMap.fit(features, self.n_bases, self.bases, modality, context)
+        n = features.shape[0]
+        solution = solve_logistic(
+            _kernel_blocks(kernel, features, self.memory),
+            targets.points(0, n),
+            kernel.between_bases(),
+            self.penalty,
+            context.workers,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            on_done=context.bar.counter(f"bits: {modality}", targets.n_bits),
+        )
+        return KernelHash(kernel, solution.weights, np.zeros(targets.n_bits), is_logistic=True)
+
+
+def _kernel_blocks(
+    kernel: RBFMap, features: Features, memory: int
+) -> Callable[[], Iterator[tuple[int, int, npt.NDArray[np.float32]]]]:
+    n = features.shape[0]
+    kept: list[npt.NDArray[np.float32]] = []
+    n_kept = min(n, memory // (4 * len(kernel.bases)))
+
+    def blocks() -> Iterator[tuple[int, int, npt.NDArray[np.float32]]]:
+        for number, start in enumerate(range(0, n, _CHUNK_ROWS)):
+            stop = min(start + _CHUNK_ROWS, n)
+            if number < len(kept):
+                values = kept[number]
+            else:
+                values = kernel(features[start:stop], np.float32)
+                if stop <= n_kept:
+                    kept.append(values)
+            yield start, stop, values
+
+    return blocks
+
+
+class KernelRidge(HashLearner):
+    """Kernel ridge regression: linear ridge regression on kernel values, in closed form.
+
+    Parameters
+    ----------
+    n_bases, bases
+        As for `KernelLogistic`.
+    ridge : float or "auto", default "auto"
+        Ridge; "auto" is 1e-4 x the mean eigenvalue of the kernel values' centred Gram matrix. Kernel
+        values need far less than raw features.
+    """
+
+    #: ``ridge="auto"`` is this times the mean eigenvalue (docs/hash-functions.md says why).
+    auto_ridge = 1e-4
+
+    def __init__(
+        self, n_bases: int = 500, *, bases: Literal["random", "kmeans"] = "random", ridge: float | str = "auto"
+    ) -> None:
+        self.n_bases = n_bases
+        self.bases = bases
+        self.ridge = ridge
+
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+        _check_bases(self.n_bases, self.bases)
+        check_ridge(self.ridge)
+
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
+        """Return the kernel hash function that predicts the target codes from the features."""
+        kernel = RBFMap.fit(features, self.n_bases, self.bases, modality, context)
+        n, k = features.shape[0], len(kernel.bases)
+        # One pass: products of the values less those of a point near their mean, corrected afterwards.
+        near = kernel(features[: min(n, _CHUNK_ROWS)]).mean(axis=0)
+        gram, cross, total = np.zeros((k, k)), np.zeros((k, targets.n_bits)), np.zeros(k)
+        for start in range(0, n, _CHUNK_ROWS):
+            stop = min(start + _CHUNK_ROWS, n)
+            values = kernel(features[start:stop]) - near
+            gram += values.T @ values
+            cross += values.T @ targets.points(start, stop).astype(np.float64)
+            total += values.sum(axis=0)
+        mean, target_mean = total / n, targets.mean()
+        gram -= n * np.outer(mean, mean)
+        cross -= n * np.outer(mean, target_mean)
+        variances = np.diag(gram)
+        floor = np.finfo(np.float64).eps * variances.sum()
+        ridge = Ridge(self.ridge, self.auto_ridge).resolve(variances, floor)
+        weights = solve_ridge(gram, ridge, cross)
+        return KernelHash(kernel, weights, target_mean - (mean + near) @ weights, is_logistic=False)

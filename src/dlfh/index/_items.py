@@ -1,0 +1,71 @@
+"""Single items, as users get them back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.errors import StorageError
+from dlfh.index._segment import ABSENT, STATES, Segment, metadata_check
+
+__all__ = ["Item", "read_item", "read_items"]
+
+#: So many items are read one by one; for more, it is worth finding the places of all codes at once.
+_FEW = 30
+
+
+class Item(NamedTuple):
+    """An item of an index.
+
+    ``codes`` holds its packed code in each modality where it has one, and ``states`` says of every modality
+    whether its code there is ``"learned"`` or ``"hashed"``, or ``"absent"``.
+
+    Examples
+    --------
+    >>> Item("a", {"price": 3}, {}, {"image": "absent"}).metadata["price"]
+    3
+    """
+
+    id: str
+    metadata: dict[str, Any] | None
+    codes: dict[str, npt.NDArray[np.uint8]]
+    states: dict[str, str]
+
+
+def read_item(segment: Segment, row: int, modalities: tuple[str, ...]) -> Item:
+    """Return an item of a segment; its metadata are checked against their checksum."""
+    codes = {}
+    for name, states, values in zip(modalities, segment.states, segment.codes, strict=True):
+        if states[row] != ABSENT:
+            codes[name] = values[np.count_nonzero(states[:row])].copy()
+    states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
+    return Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states_by_name)
+
+
+def read_items(segment: Segment, rows: Sequence[int], modalities: tuple[str, ...]) -> Iterator[Item]:
+    """Yield several items of a segment."""
+    if len(rows) < _FEW:
+        yield from (read_item(segment, row, modalities) for row in rows)
+        return
+    present = segment.states != ABSENT
+    places = np.cumsum(present, axis=1) - 1
+    for row in rows:
+        codes = {name: segment.codes[m][places[m, row]].copy() for m, name in enumerate(modalities) if present[m, row]}
+        states = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
+        yield Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states)
+
+
+def _read_metadata(segment: Segment, row: int) -> dict[str, Any] | None:
+    if segment.metadata is None or segment.metadata_checks is None:
+        return None
+    identifier, text = segment.ids[row], segment.metadata[row]
+    try:
+        if metadata_check(identifier, text) == segment.metadata_checks[row]:
+            return json.loads(text) if text else None
+    except (ValueError, RecursionError):
+        pass
+    raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")

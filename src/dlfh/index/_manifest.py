@@ -1,0 +1,159 @@
+"""The manifest of an index folder: which files make it up. Replacing it is the moment of a change."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dlfh._validation import check_integer
+from dlfh.errors import InputError, StorageError
+from dlfh.index._batch import MOST_BITS, check_schema
+from dlfh.persistence._files import replace_file
+
+__all__ = [
+    "FORMAT_VERSION",
+    "MANIFEST",
+    "Manifest",
+    "RemovedRecord",
+    "SegmentRecord",
+    "read_manifest",
+    "write_manifest",
+]
+
+#: Raised when older versions could not read what this one writes.
+FORMAT_VERSION = 1
+MANIFEST = "manifest.json"
+_FORMAT = "dlfh-index"
+_FILE_NAME = re.compile(r"(segment|removed)-[0-9a-f]{16}\.dlfh")
+_MOST_ROWS = 2**32 - 1
+
+
+@dataclass(frozen=True)
+class SegmentRecord:
+    """A segment's file, how large its sections are, and their checksums."""
+
+    file: str
+    rows: int
+    codes: tuple[int, ...]
+    id_bytes: int
+    metadata_bytes: int
+    checksums: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RemovedRecord:
+    """The file that says which rows of a segment are removed."""
+
+    file: str
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an index is made of."""
+
+    n_bits: int
+    modalities: tuple[str, ...]
+    generation: int
+    segments: tuple[tuple[SegmentRecord, RemovedRecord | None], ...]
+
+    def files(self) -> set[str]:
+        """Return the names of all files of the index but the manifest."""
+        return {record.file for pair in self.segments for record in pair if record is not None}
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Replace the manifest of a folder in one step."""
+    body = {
+        "n_bits": manifest.n_bits,
+        "modalities": manifest.modalities,
+        "generation": manifest.generation,
+        "segments": [
+            asdict(segment) | {"removed": None if removed is None else asdict(removed)}
+            for segment, removed in manifest.segments
+        ],
+    }
+    header = {"format": _FORMAT, "format_version": FORMAT_VERSION, "checksum": _checksum(body)}
+    replace_file(folder / MANIFEST, [json.dumps({**header, "index": body}, indent=1).encode()])
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Return the manifest of a folder, or say why it has none that can be used."""
+    if not folder.exists():
+        raise StorageError(f"there is no index at {folder}: no such folder")
+    if not folder.is_dir():
+        raise StorageError(f"there is no index at {folder}: it is a file, and an index is a folder")
+    try:
+        content = json.loads((folder / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        raise StorageError(f"{folder} is not an index: it has no {MANIFEST}") from None
+    except OSError:
+        raise StorageError(f"{folder} is not an index: its {MANIFEST} cannot be read") from None
+    except (ValueError, RecursionError):
+        raise StorageError(f"index {folder} is damaged: {MANIFEST} is not valid JSON") from None
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise StorageError(f"{folder} is not an index: its {MANIFEST} is of something else")
+    version = content.get("format_version")
+    if not isinstance(version, int):
+        raise StorageError(f"index {folder} is damaged: its format version is {version!r}")
+    if version > FORMAT_VERSION:
+        raise StorageError(
+            f"index {folder} has format version {version}, and this dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
+        )
+    try:
+        if content["checksum"] != _checksum(content["index"]):
+            raise StorageError(f"index {folder} is damaged: {MANIFEST} does not match its checksum")
+        return _parse(content["index"])
+    except (InputError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+        if isinstance(error, StorageError):
+            raise
+        raise StorageError(f"index {folder} is damaged: {MANIFEST} does not describe an index") from None
+
+
+def _checksum(body: Any) -> int:
+    return zlib.crc32(json.dumps(body, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _parse(body: dict[str, Any]) -> Manifest:
+    n_bits = check_integer(body["n_bits"], "n_bits", 1, MOST_BITS)
+    modalities = check_schema(body["modalities"])
+    segments = tuple((_segment(entry, len(modalities)), _removed(entry)) for entry in body["segments"])
+    names = [record.file for pair in segments for record in pair if record is not None]
+    if len(set(names)) < len(names):
+        raise InputError("a file is named twice")
+    return Manifest(n_bits, modalities, check_integer(body["generation"], "generation", 0), segments)
+
+
+def _segment(entry: dict[str, Any], n_modalities: int) -> SegmentRecord:
+    rows = check_integer(entry["rows"], "rows", 1, _MOST_ROWS)
+    codes = tuple(check_integer(count, "codes", 0, rows) for count in entry["codes"])
+    if len(codes) != n_modalities:
+        raise InputError("codes must be counted for each modality")
+    return SegmentRecord(
+        _file_name(entry["file"]),
+        rows,
+        codes,
+        check_integer(entry["id_bytes"], "id_bytes", rows),
+        check_integer(entry["metadata_bytes"], "metadata_bytes", 0),
+        tuple(check_integer(value, "checksum", 0) for value in entry["checksums"]),
+    )
+
+
+def _removed(entry: dict[str, Any]) -> RemovedRecord | None:
+    removed = entry["removed"]
+    if removed is None:
+        return None
+    count = check_integer(removed["rows"], "rows", 1, entry["rows"] - 1)
+    return RemovedRecord(_file_name(removed["file"]), count, check_integer(removed["checksum"], "checksum", 0))
+
+
+def _file_name(name: Any) -> str:
+    # Plain names inside the folder: a manifest from elsewhere must not lead out of it.
+    if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
+        raise InputError(f"{name!r} is not the name of a file of an index")
+    return name

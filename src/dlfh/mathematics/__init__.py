@@ -1,0 +1,1 @@
+"""Shared mathematics: what hash functions and methods both stand on."""

@@ -1,0 +1,152 @@
+"""Boosting over pairs of points: bit after bit, each for the pairs that the bits before it got wrong.
+
+A bit says of a pair that its points are similar if they get the same bit, one in each modality. Pairs
+have weights, a distribution; after a bit, the pairs that it got right lose some of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._labels import LabelSets
+from dlfh._progress import Advance
+
+__all__ = ["Learner", "WeightedPairs", "adaptive_factor", "boost"]
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+Integers = npt.NDArray[np.int64]
+
+
+class WeightedPairs:
+    """Pairs of a point of the first modality and a point of the second, with weights.
+
+    Only points that are in a pair matter, so a modality's ``rows`` are the numbers of those, and a pair
+    names its points by their places in them: pair n is ``rows[0][index[0][n]]`` and ``rows[1][index[1][n]]``.
+
+    Attributes
+    ----------
+    rows : tuple of two ndarrays of int64 (m,), in rising order
+    index : tuple of two ndarrays of int64 (N,)
+    similar : ndarray of bool (N,)
+    weights : ndarray of float64 (N,)
+        Not negative, of sum 1; all the same at first.
+
+    Examples
+    --------
+    >>> pairs = WeightedPairs(np.array([7, 7, 9]), np.array([2, 5, 5]), np.array([True, False, True]))
+    >>> pairs.rows[0], pairs.index[0]
+    (array([7, 9]), array([0, 0, 1]))
+    >>> pairs.reweight(np.array([True, True, False]), 0.5)
+    >>> pairs.weights
+    array([0.25, 0.25, 0.5 ])
+    """
+
+    def __init__(self, first: Integers, second: Integers, similar: Bools) -> None:
+        sides = [np.unique(side, return_inverse=True) for side in (first, second)]
+        self.rows = sides[0][0], sides[1][0]
+        self.index = sides[0][1].ravel(), sides[1][1].ravel()
+        self.similar = similar
+        self.weights: Floats = np.full(len(similar), 1 / len(similar))
+
+    @classmethod
+    def sample(cls, label_sets: LabelSets, n_pairs: int, rng: np.random.Generator) -> WeightedPairs:
+        """Draw pairs, half of them similar if there are both kinds; no more than there are."""
+        n = label_sets.n_points
+        return cls(*label_sets.sample_pairs(min(n_pairs, n * (n - 1)), rng))
+
+    def __len__(self) -> int:
+        return len(self.similar)
+
+    @property
+    def signed(self) -> Floats:
+        """The weights, negative for dissimilar pairs."""
+        return np.where(self.similar, self.weights, -self.weights)
+
+    def by_point(self, side: int, values: Floats) -> Floats:
+        """Return the sum of the pairs' values for each point of ``rows[side]``."""
+        return np.bincount(self.index[side], values, len(self.rows[side])).astype(np.float64, copy=False)
+
+    def cross(self, x: Floats, y: Floats) -> Floats:
+        """Return ``C = sum_n w_n s_n (x_n - mean)(y_n - mean)'`` for the points of ``rows``, s_n = +1 or -1.
+
+        The means are those of the pairs, with their weights.
+        """
+        pairing = sp.csr_array((self.signed, self.index), shape=(len(x), len(y)))
+        means = self.by_point(0, self.weights) @ x, self.by_point(1, self.weights) @ y
+        sums = self.by_point(0, self.signed) @ x, self.by_point(1, self.signed) @ y
+        return (
+            x.T @ (pairing @ y)
+            - np.outer(means[0], sums[1])
+            - np.outer(sums[0], means[1])
+            + self.signed.sum() * np.outer(means[0], means[1])
+        )
+
+    def correct(self, x_bits: Bools, y_bits: Bools) -> Bools:
+        """Tell for each pair whether the bits of its two points are equal just if it is similar."""
+        return (x_bits[self.index[0]] == y_bits[self.index[1]]) == self.similar
+
+    def error(self, correct: Bools) -> float:
+        """Return the weight of the pairs that are not correct."""
+        return float(self.weights[~correct].sum())
+
+    def reweight(self, correct: Bools, factor: float) -> None:
+        """Multiply the weights of correct pairs, and let the sum be 1 again."""
+        weights = np.where(correct, factor * self.weights, self.weights)
+        self.weights = weights / weights.sum()
+
+
+def adaptive_factor(error: float) -> float:
+    """Return AdaBoost's factor for correct pairs, e / (1 - e): with it the bit just learned has error 1/2."""
+    return error / (1 - error)
+
+
+Bit = TypeVar("Bit", covariant=True)
+
+
+class Learner(Protocol[Bit]):
+    """What learns a bit from pairs with weights, as these are now."""
+
+    pairs: WeightedPairs
+
+    def learn(self) -> tuple[Bit, Bools]:
+        """Return a bit, and which pairs it gets right."""
+
+
+#: How often a bit is tried again on fresh pairs before it is taken as it is.
+_MAX_ATTEMPTS = 5
+
+
+def boost(
+    draw: Callable[[], Learner[Bit]], n_bits: int, factor: Callable[[float], float], advance: Advance
+) -> list[Bit]:
+    """Learn bit after bit.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns a learner with fresh pairs. It is called at the start, and where a bit is no better than chance.
+    n_bits : int
+    factor : callable
+        Says from a bit's error by what to multiply the weights of correct pairs.
+    advance : callable
+        Called after each bit.
+    """
+    learner, bits = draw(), []
+    for _ in range(n_bits):
+        for _ in range(_MAX_ATTEMPTS):
+            bit, correct = learner.learn()
+            error = learner.pairs.error(correct)
+            if error < 1 / 2:
+                # A factor of 0 would let a single bit without errors forget all pairs.
+                learner.pairs.reweight(correct, factor(max(error, 1 / len(correct))))
+                break
+            learner = draw()
+        bits.append(bit)
+        advance()
+    return bits

@@ -1,0 +1,138 @@
+"""Sums over the data that a ridge regression needs, in one or two passes over chunks of rows."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh import _kernels
+from dlfh._parallel import Workers
+from dlfh._validation import Features, raise_if_not_finite
+from dlfh.mathematics._targets import Targets
+
+Floats = npt.NDArray[np.float64]
+
+#: Bytes of a chunk of dense rows: a few times smaller than a processor's last cache.
+_CHUNK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Mean, centred Gram matrix X'X and centred cross products X'U of features and target codes."""
+
+    mean: Floats
+    gram: Floats
+    cross: Floats
+
+
+def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
+    """Return the floating type to compute in: that of the data, or one that holds its integers."""
+    if dtype.kind == "f":
+        return np.float32 if dtype.itemsize <= 4 else np.float64
+    return np.float32 if dtype.itemsize <= 2 else np.float64
+
+
+def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the bounds of chunks of rows that, dense, take so many bytes; fit in a cache by default."""
+    width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
+    row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
+    rows = max(64, (chunk_bytes or _CHUNK_BYTES) // row_bytes)
+    for start in range(0, features.shape[0], rows):
+        yield start, min(start + rows, features.shape[0])
+
+
+def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+    """Return what ridge regression of the target codes on the features needs."""
+    compute = _sparse_moments if sp.issparse(features) else _dense_moments
+    return Moments(*compute(features, targets, modality, workers))
+
+
+def _dense_moments(
+    features: npt.NDArray[np.generic], targets: Targets, modality: str, workers: Workers
+) -> tuple[Floats, Floats, Floats]:
+    n, n_features = features.shape
+    dtype = compute_dtype(features.dtype)
+    # Few distinct codes: X'U is a sum over them of (sum of their points' features) x code.
+    grouped = 8 * len(targets.codes) <= n
+    sums = np.zeros((len(targets.codes) if grouped else 1, n_features))
+    group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
+    for start, stop in row_chunks(features):
+        chunk = np.asarray(features[start:stop], dtype)
+        add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
+        workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
+    if not np.isfinite(sums).all():
+        raise_if_not_finite(features, modality)
+    mean = sums.sum(axis=0) / n
+
+    if grouped:
+        gram = dense_gram(features, mean, dtype)
+        counts = np.bincount(group_of_point, minlength=len(sums))
+        cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
+    else:
+        cross = np.zeros((n_features, targets.n_bits))
+        gram = dense_gram(features, mean, dtype, targets, cross)
+    constant = is_constant(np.diag(gram), n, mean, dtype)
+    gram[constant] = gram[:, constant] = cross[constant] = 0
+    return mean, gram, cross
+
+
+def dense_gram(
+    features: npt.NDArray[np.generic],
+    mean: Floats,
+    dtype: npt.DTypeLike,
+    targets: Targets | None = None,
+    cross: Floats | None = None,
+) -> Floats:
+    """Return X'X of the centred features; add X'U to ``cross``, if asked for, in the same pass."""
+    gram = np.zeros((features.shape[1], features.shape[1]))
+    centre = mean.astype(dtype)
+    for start, stop in row_chunks(features):
+        chunk = np.subtract(features[start:stop], centre, dtype=dtype)
+        gram += chunk.T @ chunk
+        if targets is not None and cross is not None:
+            cross += chunk.T @ targets.points(start, stop).astype(dtype)
+    return gram
+
+
+def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
+    """Return X'X of the centred features, and which features are constant."""
+    n, n_features = features.shape
+    gram = np.zeros((n_features, n_features))
+    _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
+    gram += np.triu(gram, 1).T
+    second_moments = np.diag(gram).copy()
+    gram -= n * np.outer(mean, mean)
+    return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
+
+
+def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+    """Tell features whose sum of centred squares is rounding: what is left of them must not be fitted."""
+    return np.isfinite(squares) & (squares <= n * (8 * float(np.finfo(dtype).eps) * np.abs(mean)) ** 2)
+
+
+def _sparse_moments(
+    features: sp.csr_array, targets: Targets, modality: str, workers: Workers
+) -> tuple[Floats, Floats, Floats]:
+    if not np.isfinite(features.data).all():
+        raise_if_not_finite(features, modality)
+    n, n_features = features.shape
+    membership = sp.csr_array((np.ones(n), targets.row_of_point, np.arange(n + 1)), shape=(n, len(targets.codes)))
+    sums = (membership.T @ features).tocsr()
+    mean = np.asarray(sums.sum(axis=0)).ravel() / n
+    cross = np.zeros((n_features, targets.n_bits))
+    total = np.zeros(targets.n_bits)
+    counts = np.bincount(targets.row_of_point, minlength=len(targets.codes))
+    for start in range(0, sums.shape[0], 65536):
+        codes = targets.rows(start, start + 65536)
+        cross += sums[start : start + 65536].T @ codes
+        total += counts[start : start + 65536] @ codes
+    cross -= np.outer(mean, total)
+    gram, constant = sparse_gram(features, mean)
+    gram[constant] = gram[:, constant] = cross[constant] = 0
+    return mean, gram, cross

@@ -1,0 +1,53 @@
+"""What a regression is to predict: a code for each point, kept as distinct codes and which one each point has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.codes import unpack
+
+__all__ = ["RealTargets", "Targets"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Targets:
+    """The codes that a hash function is fitted to: distinct rows, and which one each point has."""
+
+    codes: npt.NDArray[Any]
+    row_of_point: npt.NDArray[np.int64]
+    n_bits: int
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return distinct codes as -1.0 and +1.0."""
+        return unpack(self.codes[start:stop], self.n_bits).astype(np.float64)
+
+    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return points' codes as -1 and +1."""
+        return unpack(self.codes[self.row_of_point[start:stop]], self.n_bits)
+
+    def mean(self) -> Floats:
+        """Return the mean code."""
+        counts = np.bincount(self.row_of_point, minlength=len(self.codes)).astype(np.float64)
+        total = np.zeros(self.n_bits)
+        for start in range(0, len(self.codes), 4096):
+            total += counts[start : start + 4096] @ self.rows(start, start + 4096)
+        return total / counts.sum()
+
+
+@dataclass(frozen=True)
+class RealTargets(Targets):
+    """Real values in place of codes, for learners that regress: ``codes`` (rows, n_bits) holds them as floats."""
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return distinct rows of values."""
+        return np.asarray(self.codes[start:stop], np.float64)
+
+    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return points' values."""
+        return self.codes[self.row_of_point[start:stop]]

@@ -1,0 +1,320 @@
+"""What every method has in common: named modalities in, packed codes out, files."""
+
+from __future__ import annotations
+
+import os
+import time
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._validation import (
+    Features,
+    check_features,
+    check_flag,
+    check_integer,
+    check_modalities,
+    check_random_state,
+)
+from dlfh._version import __version__
+from dlfh.codes import Codes, n_bytes, pack
+from dlfh.errors import InputError, ModelError, NotFittedError
+from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.methods._incomplete import Holes
+from dlfh.methods._info import MethodInfo
+from dlfh.persistence._model_folder import write_model
+
+__all__ = ["CrossModalHasher", "hasher_from_parts"]
+
+#: The longest code; nothing but tests beyond it stands in the way of longer ones.
+MAX_BITS = 512
+
+
+class CrossModalHasher(BaseEstimator, ABC):
+    """Learns binary codes for paired modalities, and hash functions for unseen points.
+
+    Subclasses say what they are in ``info``, set their parameters in ``__init__`` without looking at them,
+    check them in `check_parameters`, and learn in `_fit`.
+
+    Attributes
+    ----------
+    modalities_ : tuple of str
+        The modalities' names, in the order of the dict given to `fit`.
+    codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
+        Codes of the training points, packed as by `numpy.packbits`: learned ones, or those that the hash
+        functions give where a method learns no others (``info.protocols``).
+    hash_functions_ : dict of str to HashFunction
+    n_features_ : dict of str to int
+    fit_seconds_ : float
+        How long `fit` took.
+    """
+
+    #: What the registry says of the method.
+    info: ClassVar[MethodInfo]
+
+    n_bits: int
+    random_state: Any
+    n_jobs: int | None
+    verbose: bool
+
+    modalities_: tuple[str, ...]
+    codes_: dict[str, Codes]
+    hash_functions_: dict[str, HashFunction]
+    n_features_: dict[str, int]
+    fit_seconds_: float
+
+    #: Further fitted attributes that are saved, all of them arrays.
+    _saved_arrays: ClassVar[tuple[str, ...]] = ()
+
+    def fit(
+        self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
+    ) -> Self:
+        """Learn codes and hash functions from paired modalities.
+
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            Features of each modality, shape (n, features of that modality). Row i of each describes
+            point i. Numbers of any type; arrays of float32 or float64 are not copied.
+        labels : array-like or sparse matrix
+            An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per
+            point. Points are similar if they share a label; a point without labels is similar to none.
+            Methods that learn from pairs alone (``info.supervised``) ignore them.
+        present : dict of str to array of bool (n,), optional
+            By modality, which points have it; all for modalities that are not named. What stands in the rows of
+            points that have not is not looked at. (This and the following: for methods that take holes,
+            ``info.takes_holes``.)
+        labelled : array of bool (n,), optional
+            Which points' labels are known. The others are not unlike everything, as points without labels are:
+            nothing is known of their similarities.
+        similarity : matrix (n, n), optional
+            Similarities of single pairs in place of labels: 1 where point i in a modality is similar to point j in
+            a later one, 0 where it is not. Dense, with NaN for what is unobserved, or sparse, with the stored
+            entries observed, zeros among them. Not necessarily symmetric.
+
+        Returns
+        -------
+        self
+        """
+        self.check_parameters()
+        resolve_n_jobs(self.n_jobs)
+        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
+        holes = Holes(present, labelled, similarity)
+        if holes.names and not self.info.takes_holes:
+            raise InputError(f"{type(self).__name__} needs complete data: it does not take {holes.names[0]}")
+        began = time.perf_counter()
+        with blas_threads(self.n_jobs):
+            if holes.names:
+                self._fit_with_holes(features, labels, holes)
+            else:
+                self._fit(features, labels)
+        self.modalities_ = tuple(features)
+        self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
+        self.fit_seconds_ = time.perf_counter() - began
+        return self
+
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+        check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
+        check_random_state(getattr(self, "random_state", None))
+        check_flag(self.verbose, "verbose")
+
+    @abstractmethod
+    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+        """Set ``codes_`` and ``hash_functions_``."""
+
+    def _fit_with_holes(self, features: dict[str, Features], labels: Any, holes: Holes) -> None:
+        """Set ``codes_`` and ``hash_functions_``, from data with holes."""
+        raise NotImplementedError
+
+    def _read_labels(self, labels: Any, features: dict[str, Features]) -> LabelSets:
+        """Return the labels of the points, which must be there and as many as the points."""
+        if labels is None:
+            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
+        label_sets = LabelSets.from_labels(labels)
+        name, matrix = next(iter(features.items()))
+        if label_sets.n_points != matrix.shape[0]:
+            raise InputError(f"labels has {label_sets.n_points} rows but modality {name!r} has {matrix.shape[0]}")
+        return label_sets
+
+    def _hash_training_points(self, features: dict[str, Features], workers: Workers) -> None:
+        """Let the training points have the codes that their hash functions give them."""
+        self.codes_ = {
+            name: function.encode(features[name], name, workers) for name, function in self.hash_functions_.items()
+        }
+
+    def encode(self, modality: str, features: Any) -> Codes:
+        """Return the packed codes of points, seen or not, from one modality.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+
+        Returns
+        -------
+        ndarray of uint8, shape (n, ceil(n_bits / 8))
+        """
+        hash_function, matrix = self._for_modality(modality, features)
+        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
+            return hash_function.encode(matrix, modality, workers)
+
+    def project(self, modality: str, features: Any) -> npt.NDArray[np.float32]:
+        """Return the real values whose signs are the code, for asymmetric ranking.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+
+        Returns
+        -------
+        ndarray of float32, shape (n, n_bits)
+        """
+        hash_function, matrix = self._for_modality(modality, features)
+        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
+            return hash_function.project(matrix, modality, workers)
+
+    def encode_unified(self, modalities: Any) -> Codes:
+        """Return one packed code per point from all its modalities together.
+
+        Only methods with the protocol "unified" (``info.protocols``) have a rule for it.
+
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            Every modality of the model, with a row per point.
+
+        Returns
+        -------
+        ndarray of uint8, shape (n, ceil(n_bits / 8))
+        """
+        self._check_fitted()
+        if "unified" not in self.info.protocols:
+            raise InputError(f"{type(self).__name__} has no rule for one code from several modalities: use encode")
+        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities, known=self.n_features_)
+        with blas_threads(self.n_jobs):
+            return pack(self._unify(features))
+
+    def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
+        """Return the values whose signs are the unified code."""
+        raise NotImplementedError
+
+    def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
+        self._check_fitted()
+        if not isinstance(modality, str):
+            raise InputError(f"the modality's name comes first, then its features; got {type(modality).__name__}")
+        if modality not in self.hash_functions_:
+            known = ", ".join(map(repr, self.modalities_))
+            raise InputError(f"unknown modality {modality!r}: this model knows {known}")
+        return self.hash_functions_[modality], check_features(features, modality, self.n_features_[modality])
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "modalities_"):
+            raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Save the fitted model as a folder of safetensors and JSON, atomically.
+
+        A ``random_state`` that is a generator, not a number, is saved as None.
+        """
+        write_model(folder, *self.to_parts())
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the fitted model as what a file holds: configuration and arrays."""
+        self._check_fitted()
+        self.check_parameters()
+        self._check_consistency()
+        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        config = {
+            "dlfh_version": __version__,
+            "method": type(self).__name__,
+            "parameters": parameters,
+            "modalities": list(self.modalities_),
+            "hash_functions": [self.hash_functions_[name].kind for name in self.modalities_],
+            "fit_seconds": self.fit_seconds_,
+        }
+        arrays = {f"codes/{name}": codes for name, codes in self.codes_.items()}
+        for name, hash_function in self.hash_functions_.items():
+            arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
+        for name in self._saved_arrays:
+            arrays[f"fitted/{name}"] = np.asarray(getattr(self, name))
+        return config, arrays
+
+    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        self.modalities_ = tuple(config["modalities"])
+        self.fit_seconds_ = float(config["fit_seconds"])
+        self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
+        kinds = zip(self.modalities_, config["hash_functions"], strict=True)
+        self.hash_functions_ = {
+            name: HashFunction.restore(kind, _with_prefix(arrays, f"hash/{name}/")) for name, kind in kinds
+        }
+        self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
+        for name in self._saved_arrays:
+            setattr(self, name, arrays[f"fitted/{name}"])
+        self._check_consistency()
+
+    def _check_consistency(self) -> None:
+        """Raise InputError unless codes and hash functions have ``n_bits`` bits."""
+        for name in self.modalities_:
+            function, codes = self.hash_functions_[name], self.codes_[name]
+            fits = codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] == n_bytes(self.n_bits)
+            if not fits or function.n_bits != self.n_bits:
+                raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
+
+
+def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON can hold it; None for what it cannot."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict) and any(isinstance(key, tuple) for key in value):
+        return {"items": [[_plain(key), _plain(each)] for key, each in value.items()]}
+    if isinstance(value, dict):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(each) for each in value]
+    if type(value).__name__ in _LEARNERS and isinstance(value, HashLearner):
+        return {"learner": type(value).__name__, "parameters": _plain(value.get_params(deep=False))}
+    return value if value is None or isinstance(value, (bool, int, float, str)) else None
+
+
+def _from_plain(value: Any) -> Any:
+    """Return what `_plain` made of a parameter to what it was."""
+    if isinstance(value, dict) and value.get("learner") in _LEARNERS:
+        return _LEARNERS[value["learner"]](**_from_plain(value["parameters"]))
+    if isinstance(value, dict) and value.keys() == {"items"}:
+        return {_from_plain(key): _from_plain(each) for key, each in value["items"]}
+    if isinstance(value, dict):
+        return {key: _from_plain(each) for key, each in value.items()}
+    return tuple(value) if isinstance(value, list) else value
+
+
+#: The library's own learners, which may be parameters of a saved model.
+_LEARNERS: dict[str, type[HashLearner]] = {
+    learner.__name__: learner for learner in (LinearRidge, KernelLogistic, KernelRidge, Deep)
+}
+
+
+def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
+    """Return the fitted model whose `CrossModalHasher.to_parts` these are.
+
+    What is wrong with them raises a ModelError, or one of the errors that reading a value of a wrong type raises.
+    """
+    from dlfh.methods import METHODS
+
+    method = config.get("method")
+    if not isinstance(method, str) or method not in METHODS:
+        raise ModelError(f"it was made by a method that this dlfh does not have: {method!r}")
+    model = METHODS[method](**_from_plain(config["parameters"]))
+    model.check_parameters()
+    model._restore(config, arrays)
+    return model

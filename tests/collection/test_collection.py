@@ -1,0 +1,271 @@
+"""A collection keeps a model and its items together: built whole, searched, changed, measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, Collection, Encoder, ModelError
+from dlfh.codes import hamming_distances, unpack
+from dlfh.collection._build import build_collection, index_items
+from dlfh.datasets import Items, read_items
+from dlfh.errors import DataWarning, InputError, StorageError
+from dlfh.features import BagOfWords, Gist
+from dlfh.metrics import mean_average_precision
+from dlfh.persistence._files import try_lock
+
+
+def encoder(n_bits: int = 16) -> Encoder:
+    return Encoder({"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0))
+
+
+@pytest.fixture
+def shop(items: Items, tmp_path: Path) -> Path:
+    build_collection(tmp_path / "shop", items, encoder()).collection.close()
+    return tmp_path / "shop"
+
+
+def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_path: Path) -> None:
+    built = build_collection(tmp_path / "shop", items, encoder())
+    with built.collection as collection:
+        assert collection.index.ids() == items.ids
+        assert built.n_trained == 36
+        assert collection.index.get("3.png").states == {"image": "absent", "text": "hashed"}
+        assert collection.index.get("5.png").states == {"image": "hashed", "text": "absent"}
+        assert collection.index.get("7.png").states == {"image": "hashed", "text": "hashed"}
+        assert collection.index.get("0.png").states == {"image": "learned", "text": "learned"}
+        assert collection.index.get("0.png").metadata["text"] == "upright stripes 0"
+        assert {problem.where for problem in built.problems} == {f"items.csv, line {n}" for n in (5, 6, 7)}
+        assert os.listdir(tmp_path) == ["shop"]
+
+
+def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None:
+    with Collection.open(shop) as collection:
+        ids, codes = collection.index.codes("image")
+        for ranking in ("hamming", "asymmetric"):
+            projection = collection.encoder.project("text", ["level stripes"])[0].astype(np.float64)
+            signs = 2.0 * np.unpackbits(codes, axis=1)[:, :16] - 1
+            costs = ((projection > 0) != (signs > 0)) @ (np.ones(16) if ranking == "hamming" else np.abs(projection))
+            expected = [ids[row] for row in np.argsort(np.round(costs, 5), kind="stable")[:7]]
+            found = collection.search(text="level stripes", k=7, ranking=ranking)
+            assert [item.id for item in found] == expected
+            assert [item.rank for item in found] == list(range(1, 8))
+            assert all(item.metadata["labels"] == ["level"] for item in found if item.id not in ("5.png", "7.png"))
+            code = collection.encoder.encode("text", ["level stripes"])
+            for item in found:
+                assert item.bits_apart == hamming_distances(code, codes[[ids.index(item.id)]])[0, 0]
+
+
+def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path, shop: Path) -> None:
+    with Collection.open(shop) as collection:
+        found = collection.search(image=photos / "8.png", k=3)
+        assert all("upright" in item.metadata["text"] for item in found)
+        like = collection.search(id="8.png", k=39)
+        assert "8.png" not in [item.id for item in like]
+        assert [item.rank for item in like] == list(range(1, len(like) + 1))
+        assert len(collection.search(id="8.png", radius=0)) < len(like) == 37  # two images are broken
+        assert [item.id for item in collection.search(id="3.png", k=1, among="image")]  # by its text's code
+        assert collection.search(text="level", radius=0, only=["0.png"]) == []
+        only = collection.search(text="level", only=["1.png", "2.png"])
+        assert [item.id for item in only] == ["1.png", "2.png"]
+
+
+def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> None:
+    with Collection.open(shop) as collection:
+        ids, codes = collection.index.codes("image")
+        apart = collection.encoder.project("text", ["stripes"])[0] - unpack(collection.encoder.codes_["text"], 16).mean(
+            axis=0
+        )
+        scores = unpack(codes, 16) @ apart
+        found = collection.search(text="stripes", specific=True, k=38)
+        ranked = scores[[ids.index(item.id) for item in found]]
+        assert (np.diff(ranked) <= 1e-5).all()
+        plain = collection.search(text="stripes", k=38)
+        assert [item.distance for item in found] != [item.distance for item in plain]
+
+
+def test_items_come_and_go(items: Items, shop: Path) -> None:
+    with Collection.open(shop, writable=True) as collection:
+        problems = collection.add(items.take([0, 1]))
+        assert [problem.reason for problem in problems] == [f"'{n}.png' is in the collection already" for n in (0, 1)]
+        new = items.take([8, 9])
+        new = Items(["new", "8.png"], new.modalities, new.labels, new.metadata, new.places, [])
+        assert not collection.add(new, update=True)
+        assert collection.index.ids()[-2:] == ["new", "8.png"]
+        assert len(collection) == 41
+        assert collection.index.get("8.png").states["image"] == "hashed"
+        collection.index.remove(["new"])
+    with Collection.open(shop) as collection:
+        assert len(collection) == 40
+        assert "new" not in collection.index
+
+
+def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
+    built = build_collection(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
+    with built.collection as collection:
+        assert len(collection) == 40
+        assert collection.index.count("image", "learned") == 0
+        first, held = collection.index.ids()[:30], collection.index.ids()[30:]
+        asking = [row for row, name in enumerate(items.ids) if name in held and row not in (3, 4)]
+        asked = [row for row, name in enumerate(items.ids) if name in first and row not in (5, 7)]
+        queries = collection.encoder.encode("image", [items.modalities["image"][row] for row in asking])
+        database = collection.encoder.encode("text", [items.modalities["text"][row] for row in asked])
+        labels = items.labels or []
+        expected = mean_average_precision(queries, database, [labels[r] for r in asking], [labels[r] for r in asked])
+        quality = built.qualities[0]
+        assert (quality.asked, quality.found, quality.codes) == ("image", "text", "hashed")
+        assert (quality.n_queries, quality.n_items) == (len(asking), len(asked))
+        assert quality.hamming == pytest.approx(expected)
+
+
+def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, shop: Path) -> None:
+    renamed = Items(
+        [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
+    )
+    with Collection.open(shop) as collection:
+        qualities, problems = collection.evaluate(renamed)
+        assert len(problems) == 2  # images that cannot be read
+        assert {(quality.asked, quality.found) for quality in qualities} == {("image", "text"), ("text", "image")}
+        assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)
+        assert qualities[0].codes == "95% learned"
+        with pytest.raises(InputError, match="every query is in the collection itself"):
+            collection.evaluate(items)
+
+
+def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos, tmp_path / "here" / "photos")
+    items = read_items(tmp_path / "here" / "photos" / "items.csv", image="file", text="caption", labels="tags")
+    build_collection(tmp_path / "here" / "shop", items, encoder()).collection.close()
+    (tmp_path / "here").rename(tmp_path / "there")
+    with Collection.open(tmp_path / "there" / "shop") as collection:
+        path = collection.image_path(collection.index.get("8.png").metadata or {})
+        assert path is not None
+        assert path.samefile(tmp_path / "there" / "photos" / "8.png")
+        assert collection.image_path({}) is None
+
+
+def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> None:
+    texts = Items(["8.png", "9.png"], {"text": ["level", None]}, None, [{"text": "level"}, {}], ["a", "b"], [])
+    with Collection.open(shop, writable=True) as collection:
+        before = {name: collection.index.get(name) for name in ("8.png", "9.png")}
+        problems = collection.add(texts, update=True)
+        after = collection.index.get("8.png")
+        assert [problem.reason for problem in problems] == ["nothing of it can be read"]
+        np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
+        np.testing.assert_array_equal(after.codes["text"], collection.encoder.encode("text", ["level"])[0])
+        assert after.states == {"image": "learned", "text": "hashed"}
+        assert after.metadata == {**(before["8.png"].metadata or {}), "text": "level"}
+        unchanged = collection.index.get("9.png")
+        assert (unchanged.states, unchanged.metadata) == (before["9.png"].states, before["9.png"].metadata)
+
+
+def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Path) -> None:
+    numbered = replace(items, ids=[str(row) for row in range(len(items))], named=False)
+    with build_collection(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
+        for row in (0, 17, 39):  # a number is still that of the row
+            assert collection.index.get(str(row)).metadata["text"] == items.modalities["text"][row]
+        qualities, _ = collection.evaluate(numbered)
+        assert qualities[0].n_queries == 37
+    with Collection.open(tmp_path / "shop", writable=True) as collection:
+        collection.index.remove(["1"])
+        collection.add(numbered.take([0, 1, 2]))
+        assert len(collection) == 42
+        assert collection.index.ids()[-3:] == ["40", "41", "42"]
+
+
+def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Path) -> None:
+    for name, age in ((".shop-deadbeef", 3600), (".shop-justnow1", 0), (".shop-building", 3600)):
+        (tmp_path / name / "whole").mkdir(parents=True)
+        (tmp_path / name / ".building").touch()
+        os.utime(tmp_path / name / ".building", (time.time() - age, time.time() - age))
+    (tmp_path / ".shop-settings").mkdir()  # somebody else's
+    os.utime(tmp_path / ".shop-settings", (0, 0))
+    lock = try_lock(tmp_path / ".shop-building" / ".building")
+    assert lock is not None
+    build_collection(tmp_path / "shop", items, encoder()).collection.close()
+    assert sorted(os.listdir(tmp_path)) == [".shop-building", ".shop-justnow1", ".shop-settings", "shop"]
+    lock.close()
+
+
+def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
+    with Collection.open(shop) as collection, pytest.warns(DataWarning, match="no word of the query is known"):
+        assert len(collection.search(text="qqqq zzz", k=2)) == 2
+
+
+def test_nothing_is_left_of_a_build_that_fails(items: Items, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot hold out 30 of 38 complete, labelled items"):
+        build_collection(tmp_path / "shop", items, encoder(), hold_out=30)
+    bad = Items(items.ids, items.modalities, items.labels, [{"x": object()}] * len(items), items.places, [])
+    with pytest.raises(InputError, match="metadata"):
+        build_collection(tmp_path / "shop", bad, encoder())
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "mine.txt").write_text("keep")
+    with pytest.raises(InputError, match="there is something there already"):
+        build_collection(tmp_path / "shop", items, encoder())
+    assert os.listdir(tmp_path / "shop") == ["mine.txt"]
+
+
+def test_an_empty_folder_may_become_a_collection(items: Items, shop: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    with Collection.open(shop) as collection:
+        other, problems = index_items(tmp_path / "other", items, collection.encoder)
+        with other:
+            assert len(other) == 40
+            assert other.index.count("text", "learned") == 0
+            assert len(problems) == 3  # two images that cannot be read, and an empty text
+
+
+def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such folder"):
+        Collection.open(tmp_path / "nowhere")
+    with pytest.raises(ModelError, match="it is a file"):
+        Collection.open(shop / "collection.json")
+    with pytest.raises(ModelError, match=r"has no collection\.json"):
+        Collection.open(shop / "model")
+    card = shop / "collection.json"
+    good = card.read_text()
+    for text, sentence in (
+        ("{", "cannot be read"),
+        ("[]", "of something else"),
+        (json.dumps(json.loads(good) | {"format_version": 2}), "has format version 2"),
+    ):
+        card.write_text(text)
+        with pytest.raises(ModelError, match=sentence):
+            Collection.open(shop)
+    card.write_text(good)
+    other = encoder(n_bits=8)
+    other.fit_items(items)
+    other.save(shop / "model")
+    with pytest.raises(ModelError, match="another model than the one its items were encoded with"):
+        Collection.open(shop)
+
+
+def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> None:
+    with Collection.open(shop) as collection:
+        for query, sentence in (
+            ({}, r"takes one query, of image=\.\.\., text=\.\.\., id=\.\.\.; got 0"),
+            ({"text": "level", "image": "b"}, "takes one query"),
+            ({"sound": "a"}, "unknown modality 'sound'"),
+            ({"text": "level", "among": "sound"}, "unknown modality 'sound'"),
+            ({"text": "level", "k": 0}, "k must be a whole number of at least 1|k must be a whole number at least 1"),
+            ({"text": "level", "ranking": "best"}, "ranking must be one of"),
+            ({"text": "level", "only": ["nobody"]}, "'nobody' is not in the index"),
+            ({"text": 3}, "text 0 must be a string"),
+            ({"image": tmp_path / "gone.png"}, "does not exist"),
+            ({"text": "level", "specific": True, "ranking": "hamming"}, "specific is for texts and images"),
+            ({"id": "0.png", "specific": True}, "specific is for texts and images"),
+            ({"id": "nobody"}, "'nobody' is not in the index"),
+            ({"id": "0.png", "ranking": "asymmetric"}, "only its code is kept"),
+        ):
+            with pytest.raises(InputError, match=sentence):
+                collection.search(**query)  # type: ignore[arg-type]
+        with pytest.raises(StorageError, match="read"):
+            collection.index.remove(["0.png"])

@@ -1,0 +1,216 @@
+"""Laws of the discrete latent factor model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh.codes import pad_to_words, unpack
+from dlfh.factorization.label_rows import Columns, LabelRows, _count_pairs, update, update_shared
+from dlfh.factorization.likelihood import LatentFactorModel
+from dlfh.factorization.solver import factorize, log_likelihood, random_start
+from tests.strategies import Problem, problems, seeds
+
+kinds = st.sampled_from(["labels", "random"])
+
+
+@given(problems(max_points=40), kinds)
+def test_full_solver_never_decreases_the_objective_at_any_column_update(problem: Problem, kind: str) -> None:
+    model, rows = problem.model, problem.rows(kind)
+    codes = [pad_to_words(code) for code in problem.start(rows)]
+    everything = np.arange(len(rows))
+    with Workers(1) as workers:
+        for _ in range(2):
+            for a, b in ((0, 1), (1, 0)):
+                columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
+                for k in range(model.n_bits):
+                    before = _count_pairs(model, codes[a], rows, rows.weights, columns, workers)
+                    update(model, codes[a], rows, columns, workers, bits=(k, k + 1))
+                    change = _count_pairs(model, codes[a], rows, rows.weights, columns, workers) - before
+                    # A sum of few differences of integers: exact to about 1e-16 of its terms.
+                    terms = np.abs(change).sum() * (model.scale + 1)
+                    assert model.log_likelihood(change) >= -1e-13 * terms
+
+
+@given(problems(max_points=25), kinds)
+def test_full_solver_is_monotone_for_a_shared_code_at_any_column_update(problem: Problem, kind: str) -> None:
+    model, rows = problem.model, problem.rows(kind)
+    (codes,) = (pad_to_words(code) for code in problem.start(rows, 1))
+    everything = np.arange(len(rows))
+    with Workers(1) as workers:
+        for _ in range(2):
+            for k in range(model.n_bits):
+                counts = []
+                for bits in (None, (k, k + 1)):
+                    if bits:
+                        update_shared(model, codes, rows, bits)
+                    columns = Columns.gather(rows, [everything], [rows.weights], [codes])
+                    counts.append(_count_pairs(model, codes, rows, rows.weights, columns, workers))
+                change = counts[1] - counts[0]
+                assert model.log_likelihood(change) >= -1e-13 * np.abs(change).sum() * (model.scale + 1)
+
+
+@given(problems(max_points=25), st.integers(3, 4))
+def test_full_solver_is_monotone_for_more_modalities(problem: Problem, n_modalities: int) -> None:
+    rows = problem.rows("labels")
+    with Workers(1) as workers:
+        learned = factorize(
+            problem.model,
+            rows,
+            problem.start(rows, n_modalities),
+            max_iter=4,
+            sample_size=None,
+            rng=problem.rng,
+            workers=workers,
+            track_objective=True,
+        )
+    objective = np.array(learned.objective)
+    assert np.all(np.diff(objective) >= -1e-9 * np.abs(objective[:-1]))
+
+
+@given(problems(), st.booleans())
+def test_points_and_label_sets_give_identical_codes_from_the_same_start(problem: Problem, full: bool) -> None:
+    sets, points = problem.rows("labels"), problem.rows("random")
+    start = problem.start(sets, 2)
+    sample_size = None if full else int(problem.rng.integers(1, problem.labels.n_points + 1))
+    results = []
+    with Workers(1) as workers:
+        for rows, initial in ((sets, start), (points, [code[problem.labels.set_of_point] for code in start])):
+            results.append(
+                factorize(
+                    problem.model,
+                    rows,
+                    initial,
+                    max_iter=5,
+                    sample_size=sample_size,
+                    rng=np.random.default_rng(7),
+                    workers=workers,
+                    track_objective=True,
+                )
+            )
+    by_set, by_point = results
+    for modality in range(2):
+        np.testing.assert_array_equal(by_set.codes_of_points(modality), by_point.codes_of_points(modality))
+    np.testing.assert_allclose(by_set.objective, by_point.objective, rtol=1e-12)
+
+
+@given(problems(), kinds)
+def test_objective_is_equation_one(problem: Problem, kind: str) -> None:
+    rows = problem.rows(kind)
+    codes = problem.start(rows)
+    with Workers(1) as workers:
+        value = log_likelihood(problem.model, [pad_to_words(code) for code in codes], rows, workers)
+    U, V = (unpack(code, problem.model.n_bits)[rows.row_of_point].astype(float) for code in codes)
+    S = (problem.indicator.astype(int) @ problem.indicator.T.astype(int)) > 0
+    Theta = problem.model.scale / problem.model.n_bits * U @ V.T
+    assert value == pytest.approx(np.sum(S * Theta - np.logaddexp(0, Theta)), rel=1e-9)
+
+
+def test_objective_is_finite_for_extreme_scales() -> None:
+    labels = LabelSets.from_labels([0, 1, 0, 1])
+    rows = LabelRows.of_points(labels)
+    for scale in (1e-300, 1e-4, 1e4, 1e300):
+        codes = [pad_to_words(code) for code in random_start(len(rows), 2, 16, np.random.default_rng(0))]
+        with Workers(1) as workers:
+            assert np.isfinite(log_likelihood(LatentFactorModel(16, scale), codes, rows, workers))
+
+
+@settings(max_examples=6)
+@given(seeds, kinds)
+def test_codes_do_not_depend_on_the_number_of_threads(seed: int, kind: str) -> None:
+    rng = np.random.default_rng(seed)
+    labels = LabelSets.from_labels((rng.random((3000, 40)) < 0.1).astype(np.int8) | np.eye(3000, 40, dtype=np.int8))
+    rows = LabelRows.of_label_sets(labels) if kind == "labels" else LabelRows.of_points(labels)
+    results = []
+    for n_jobs in (1, 2, 5):
+        with Workers(n_jobs) as workers:
+            generator = np.random.default_rng(seed)
+            results.append(
+                factorize(
+                    LatentFactorModel(24, 8.0),
+                    rows,
+                    random_start(len(rows), 2, 24, generator),
+                    max_iter=2,
+                    sample_size=700,
+                    rng=generator,
+                    workers=workers,
+                )
+            )
+    for other in results[1:]:
+        for ours, theirs in zip(results[0].codes, other.codes, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+@given(problems())
+def test_sigmoid_table_is_within_half_a_unit(problem: Problem) -> None:
+    from dlfh._kernels import ONE
+
+    exact = 1 / (1 + np.exp(-problem.model.theta))
+    assert np.all(np.abs(problem.model.sigmoid / ONE - exact) <= 0.5 / ONE * (1 + 1e-9))
+
+
+def test_full_solver_stops_at_a_fixed_point() -> None:
+    rng = np.random.default_rng(0)
+    rows = LabelRows.of_label_sets(LabelSets.from_labels(rng.integers(0, 6, 200)))
+    model = LatentFactorModel(32, 4.0)
+    with Workers(1) as workers:
+        first = factorize(
+            model, rows, random_start(len(rows), 2, 32, rng), max_iter=500, sample_size=None, rng=rng, workers=workers
+        )
+        again = factorize(model, rows, first.codes, max_iter=3, sample_size=None, rng=rng, workers=workers)
+    assert len(first.flips) < 500
+    assert first.flips[-1] == 0
+    assert again.flips == [0]
+
+
+def test_early_stopping_ends_the_stochastic_solver_when_nothing_changes() -> None:
+    rng = np.random.default_rng(0)
+    rows = LabelRows.of_label_sets(LabelSets.from_labels(rng.integers(0, 3, 200)))
+    with Workers(1) as workers:
+        learned = factorize(
+            LatentFactorModel(64, 8.0),
+            rows,
+            random_start(len(rows), 2, 64, rng),
+            max_iter=1000,
+            sample_size=100,
+            rng=rng,
+            workers=workers,
+            early_stopping=True,
+        )
+    assert len(learned.flips) < 1000
+    assert learned.flips[-1] == 0
+
+
+def test_starting_codes_are_left_as_they_are() -> None:
+    rng = np.random.default_rng(0)
+    rows = LabelRows.of_points(LabelSets.from_labels(rng.integers(0, 3, 50)))
+    initial = random_start(len(rows), 2, 64, rng)
+    kept = [code.copy() for code in initial]
+    with Workers(1) as workers:
+        factorize(LatentFactorModel(64, 8.0), rows, initial, max_iter=3, sample_size=50, rng=rng, workers=workers)
+    for code, copy in zip(initial, kept, strict=True):
+        np.testing.assert_array_equal(code, copy)
+
+
+def test_codes_of_similar_points_end_up_close_and_others_far() -> None:
+    rng = np.random.default_rng(3)
+    classes = rng.integers(0, 5, 300)
+    rows = LabelRows.of_points(LabelSets.from_labels(classes))
+    with Workers(1) as workers:
+        learned = factorize(
+            LatentFactorModel(64, 8.0),
+            rows,
+            random_start(len(rows), 2, 64, rng),
+            max_iter=30,
+            sample_size=64,
+            rng=rng,
+            workers=workers,
+        )
+    U, V = (unpack(learned.codes_of_points(m), 64).astype(int) for m in range(2))
+    agreement = U @ V.T
+    same = classes[:, None] == classes
+    assert agreement[same].min() > 0 > agreement[~same].max()

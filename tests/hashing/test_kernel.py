@@ -1,0 +1,185 @@
+"""Kernel hash functions: the kernel map, the joint logistic solver, kernel ridge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import rbf_kernel
+
+from dlfh._parallel import Workers
+from dlfh.codes import pack
+from dlfh.hashing import FitContext, KernelHash, KernelLogistic, KernelRidge, RBFMap
+from dlfh.mathematics._classifiers import solve_logistic
+from dlfh.mathematics._targets import Targets
+from tests.strategies import seeds
+
+
+def targets_of(signs: np.ndarray) -> Targets:
+    return Targets(pack(signs), np.arange(len(signs)), signs.shape[1])
+
+
+def scene(seed: int, n: int = 120, d: int = 5, sparse: bool = False) -> tuple[Any, np.ndarray]:
+    """Return features and the signs of random smooth functions of them, some bits constant or noisy."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) + 3
+    if sparse:
+        X *= rng.random((n, d)) < 0.4
+    signs = np.where(np.sin(X @ rng.standard_normal((d, 6))) + 0.3 * rng.standard_normal((n, 6)) > 0, 1, -1)
+    signs[:, 0] = 1  # constant
+    signs[:, 1] = np.where(X[:, 0] > np.median(X[:, 0]), 1, -1)  # separable
+    return (sp.csr_array(X) if sparse else X), signs.astype(np.int8)
+
+
+@given(seeds, st.sampled_from(["float64", "float32", "csr"]))
+def test_kernel_values_and_bandwidth_follow_their_definition(seed: int, form: str) -> None:
+    X, _ = scene(seed, n=40, sparse=form == "csr")
+    dense = X.toarray() if sp.issparse(X) else X
+    passed = X if form == "csr" else X.astype(form)
+    with Workers(1) as workers:
+        kernel = RBFMap.fit(passed, 10, "random", "image", FitContext(workers, seed))
+    distances = ((dense[:, None] - dense) ** 2).sum(axis=2)
+    assert kernel.bandwidth == pytest.approx(distances.mean(), rel=1e-4)
+    bases = kernel.bases + kernel.centre
+    expected = rbf_kernel(dense, bases, gamma=1 / kernel.bandwidth)
+    np.testing.assert_allclose(kernel(passed), expected, atol=1e-5)
+    np.testing.assert_allclose(kernel(passed, np.float32), expected, atol=1e-5)
+    np.testing.assert_allclose(kernel.between_bases(), rbf_kernel(bases, gamma=1 / kernel.bandwidth), atol=1e-6)
+
+
+def test_random_bases_are_the_same_points_in_every_modality() -> None:
+    X = np.arange(100.0)[:, None]
+    with Workers(1) as workers:
+        context = FitContext(workers, seed=5)
+        image = RBFMap.fit(X, 20, "random", "image", context)
+        text = RBFMap.fit(np.hstack([X, X]), 20, "random", "text", context)
+    np.testing.assert_allclose(image.bases[:, 0], text.bases[:, 0])
+
+
+def exact_objective(
+    K: np.ndarray, K0: np.ndarray, signs: np.ndarray, weights: np.ndarray, penalty: float
+) -> np.ndarray:
+    return np.logaddexp(0, -signs * (K @ weights)).sum(axis=0) + penalty * np.einsum("kc,kc->c", weights, K0 @ weights)
+
+
+@settings(max_examples=8)
+@given(seeds, st.booleans(), st.sampled_from([1e-2, 1.0]))
+def test_joint_solver_reaches_the_optimum_of_every_bit(seed: int, sparse: bool, penalty: float) -> None:
+    X, signs = scene(seed, sparse=sparse)
+    with Workers(2) as workers:
+        kernel = RBFMap.fit(X, 40, "random", "image", FitContext(workers, seed))
+        K, K0 = kernel(X), kernel.between_bases()
+        single = K.astype(np.float32)
+        solution = solve_logistic(
+            lambda: iter([(0, 70, single[:70]), (70, len(single), single[70:])]), signs, K0, penalty, workers
+        )
+    ours = exact_objective(K, K0, signs, solution.weights, penalty)
+    np.testing.assert_allclose(solution.objective, ours, rtol=1e-4)
+    for k in range(signs.shape[1]):
+        best = minimize(
+            lambda w, k=k: (
+                exact_objective(K, K0, signs[:, [k]], w[:, None], penalty)[0],
+                -K.T @ (signs[:, k] / (1 + np.exp(signs[:, k] * (K @ w)))) + 2 * penalty * K0 @ w,
+            ),
+            solution.weights[:, k],
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 50},
+        )
+        assert ours[k] <= best.fun * (1 + 1e-4)
+
+
+def test_joint_solver_agrees_with_scikit_learn() -> None:
+    X, signs = scene(0, n=300)
+    penalty = 0.05
+    with Workers(1) as workers:
+        kernel = RBFMap.fit(X, 30, "random", "image", FitContext(workers, 0))
+        K, K0 = kernel(X), kernel.between_bases()
+        single = K.astype(np.float32)
+        solution = solve_logistic(lambda: iter([(0, 300, single)]), signs, K0, penalty, workers)
+    root = np.linalg.cholesky(K0 + 1e-10 * np.eye(30))
+    for k in range(1, signs.shape[1]):  # scikit-learn refuses a constant target
+        reference = LogisticRegression(C=1 / (2 * penalty), fit_intercept=False, tol=1e-10, max_iter=10_000)
+        reference.fit(np.linalg.solve(root, K.T).T, signs[:, k])
+        weights = np.linalg.solve(root.T, reference.coef_[0])
+        theirs = exact_objective(K, K0, signs[:, [k]], weights[:, None], penalty)[0]
+        assert solution.objective[k] == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize("learner", [KernelLogistic(50), KernelRidge(50), KernelLogistic(50, bases="kmeans")])
+def test_it_learns_what_a_linear_function_cannot(learner: Any) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((800, 2))
+    signs = np.where(np.stack([X[:, 0] * X[:, 1], (X**2).sum(axis=1) - 1.4], axis=1) > 0, 1, -1)
+    with Workers(2) as workers:
+        hashed = learner.fit(X[:600], targets_of(signs[:600]), "image", FitContext(workers, 0))
+        projections = hashed.project(X[600:], "image", workers)
+    assert (np.sign(projections) == signs[600:]).mean() > 0.9
+
+
+def test_kernel_ridge_is_ridge_on_kernel_values() -> None:
+    from sklearn.linear_model import Ridge
+
+    X, signs = scene(3, n=200)
+    with Workers(1) as workers:
+        hashed = KernelRidge(25, ridge=0.5).fit(X, targets_of(signs), "image", FitContext(workers, 1))
+        K = hashed.kernel(X)
+        expected = Ridge(alpha=0.5).fit(K, signs).predict(K)
+        np.testing.assert_allclose(hashed.project(X, "image", workers), expected, atol=1e-5)
+
+
+def test_memory_limit_changes_nothing() -> None:
+    X, signs = scene(1, n=9000)
+    results = []
+    with Workers(2) as workers:
+        for memory in (0, 1 << 20, 1 << 30):
+            learner = KernelLogistic(20, memory=memory)
+            results.append(learner.fit(X, targets_of(signs), "image", FitContext(workers, 0)))
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0].weights, other.weights)
+
+
+def test_threads_change_nothing() -> None:
+    X, signs = scene(2, n=20_000)
+    results = []
+    for n_jobs in (1, 3):
+        with Workers(n_jobs) as workers:
+            results.append(KernelLogistic(20).fit(X, targets_of(signs), "image", FitContext(workers, 0)).weights)
+    np.testing.assert_array_equal(*results)
+
+
+@given(seeds, st.booleans())
+def test_code_of_a_point_does_not_depend_on_the_points_around_it(seed: int, sparse: bool) -> None:
+    X, signs = scene(seed, n=60, sparse=sparse)
+    with Workers(1) as workers:
+        hashed = KernelRidge(20).fit(X, targets_of(signs), "image", FitContext(workers, 0))
+        whole = hashed.encode(X, "image", workers)
+        order = np.random.default_rng(seed).permutation(60)
+        np.testing.assert_array_equal(hashed.encode(X[order], "image", workers), whole[order])
+        alone = [hashed.encode(X[i : i + 1], "image", workers) for i in range(60)]
+        np.testing.assert_array_equal(np.vstack(alone), whole)
+
+
+def test_projections_of_logistic_functions_are_expected_bits() -> None:
+    X, signs = scene(4)
+    with Workers(1) as workers:
+        hashed = KernelLogistic(30).fit(X, targets_of(signs), "image", FitContext(workers, 0))
+        projections = hashed.project(X, "image", workers)
+    probability = 1 / (1 + np.exp(-(hashed.kernel(X) @ hashed.weights)))
+    np.testing.assert_allclose(projections, 2 * probability - 1, atol=1e-6)
+    assert isinstance(hashed, KernelHash)
+
+
+def test_identical_points_and_more_bases_than_points() -> None:
+    signs = np.array([[1, -1], [1, 1], [-1, 1]], np.int8)
+    with Workers(1) as workers:
+        for learner in (KernelLogistic(500), KernelRidge(500)):
+            for X in (np.ones((3, 4)), np.eye(3)):
+                hashed = learner.fit(X, targets_of(signs), "image", FitContext(workers, 0))
+                assert np.isfinite(hashed.project(X, "image", workers)).all()

@@ -1,0 +1,519 @@
+"""Index folders: whole or not at all, one writer, many readers, and one sentence for everything else."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import time
+import zlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh.errors import StorageError
+from dlfh.index import Index
+from dlfh.index._manifest import Manifest, read_manifest, write_manifest
+from dlfh.index._segment_file import _sections
+from tests.index.plain_index import (
+    MODALITIES,
+    PlainIndex,
+    as_arguments,
+    assert_same,
+    assert_search_agrees,
+    random_items,
+)
+
+N_BITS = 20
+
+
+def fill(index: Index) -> PlainIndex:
+    """Make an index of three segments, two of them with removed rows; return what it holds."""
+    rng = np.random.default_rng(0)
+    model = PlainIndex(N_BITS)
+    for first, last in ((0, 40), (40, 54), (54, 57)):
+        items = random_items(rng, [f"ïd {i}" for i in range(first, last)], N_BITS)
+        index.add(**as_arguments(items, N_BITS))
+        model.add(items)
+    gone = ["ïd 3", "ïd 17", "ïd 45"]
+    index.remove(gone)
+    model.remove(gone)
+    return model
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def model(folder: Path) -> PlainIndex:
+    with Index.create(folder, N_BITS, MODALITIES) as index:
+        model = fill(index)
+        assert len(index._current().parts) == 3
+        return model
+
+
+def assert_whole(index: Index, model: PlainIndex) -> None:
+    assert_same(index, model)
+    rng = np.random.default_rng(1)
+    for modality in MODALITIES:
+        assert_search_agrees(index, model, rng.standard_normal(N_BITS), modality, 9)
+        assert_search_agrees(index, model, random_items(rng, ["x"], N_BITS)[0].codes.popitem()[1], modality, 9)
+
+
+def visible(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def test_reopening_gives_what_was_there_before(folder: Path, model: PlainIndex) -> None:
+    for writable in (False, True):
+        with Index.open(folder, writable=writable) as index:
+            index.verify()
+            assert_whole(index, model)
+            assert index.folder == folder
+
+
+def test_a_folder_holds_only_what_the_manifest_names(folder: Path, model: PlainIndex) -> None:
+    assert visible(folder) == read_manifest(folder).files() | {"manifest.json"}
+    with Index.open(folder, writable=True) as index:
+        index.compact()
+    assert len(visible(folder)) == 2
+
+
+def test_the_next_writer_sweeps_what_a_crash_left(folder: Path, model: PlainIndex) -> None:
+    before = visible(folder)
+    for name in ("segment-0123456789abcdef.dlfh", "removed-0123456789abcdef.dlfh", ".saving-xyz"):
+        (folder / name).write_bytes(b"half a file")
+    with Index.open(folder) as index:
+        assert_same(index, model)
+    assert len(visible(folder)) == len(before) + 2
+    with Index.open(folder, writable=True) as index:
+        assert_same(index, model)
+    assert visible(folder) == before
+    assert not list(folder.glob(".saving-*"))
+
+
+OTHER_PROCESS = """
+import sys
+from dlfh.index import Index
+try:
+    Index.open(sys.argv[1], writable=True)
+except Exception as error:
+    print(error)
+print(ascii(Index.open(sys.argv[1]).ids()))
+print("faiss" in sys.modules)
+"""
+
+
+def test_another_process_reads_but_does_not_write_at_the_same_time(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder, writable=True):
+        with pytest.raises(StorageError, match="is being written by another process or object: one writer at a time"):
+            Index.open(folder, writable=True)
+        command = [sys.executable, "-c", OTHER_PROCESS, str(folder)]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+        assert "one writer at a time" in printed[0]
+        assert printed[1] == ascii(model.ids())
+        assert printed[2] == "False"  # loaded by the first search
+    Index.open(folder, writable=True).close()
+
+
+def test_a_reader_does_not_write(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder) as reader:
+        for change in (lambda: reader.remove(["ïd 1"]), reader.compact):
+            with pytest.raises(StorageError, match="is open for reading: open it with writable=True"):
+                change()
+
+
+def test_readers_see_changes_when_they_refresh(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder, writable=True) as writer, Index.open(folder) as reader:
+        assert not reader.refresh()
+        hits = reader.search(np.zeros(3, np.uint8), "image")
+        writer.remove(model.ids()[5:])
+        writer.compact()
+        assert_whole(reader, model)
+        reader.verify()  # the folder as it is now, although files of the reader's state are gone
+        assert reader.refresh()
+        assert reader.ids() == model.ids()[:5]
+        assert not reader.refresh()
+        assert set(hits.ids[0]) <= set(model.ids())
+        assert not writer.refresh()
+
+
+def test_an_index_that_was_replaced_by_another_is_not_refreshed(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder) as reader:
+        shutil.rmtree(folder)
+        Index.create(folder, 64, MODALITIES).close()
+        with pytest.raises(StorageError, match="was replaced by another one: open it again"):
+            reader.refresh()
+        assert_whole(reader, model)
+
+
+WRITER = """
+import sys
+import numpy as np
+from dlfh.index import Index
+with Index.open(sys.argv[1], writable=True) as index:
+    for turn in range(15):
+        index.update(["a", "b"], {"image": np.full((2, 3), 16 * (turn % 16), np.uint8)})
+        if turn % 7 == 0:
+            index.compact()
+"""
+
+
+def test_readers_that_open_while_another_process_writes_find_a_whole_index(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder, writable=True) as index:
+        index.add(["a", "b"], {"image": np.zeros((2, 3), np.uint8)})
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder)])
+    opened = Index.open(folder)
+    states = set()
+    while writer.poll() is None:
+        opened.refresh()
+        with Index.open(folder) as fresh:
+            for index in (fresh, opened):
+                assert index.ids() == [*model.ids(), "a", "b"]
+                codes = {index.get(name).codes["image"].tobytes() for name in ("a", "b")}
+                assert len(codes) == 1  # never one item new and the other old
+                states |= codes
+        time.sleep(0.01)
+    assert writer.returncode == 0
+    assert len(states) > 1
+    opened.close()
+
+
+CHANGES = {
+    "add": lambda index: index.add(["new"], {"image": np.zeros((1, 3), np.uint8)}, metadata=[{"a": 1}]),
+    "remove": lambda index: index.remove(["ïd 1", "ïd 50"]),
+    "update": lambda index: index.update(["ïd 2"], {"image": np.zeros((1, 3), np.uint8)}),
+    "compact": lambda index: index.compact(),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
+def test_a_change_that_fails_anywhere_is_made_whole_or_not_at_all(
+    folder: Path, model: PlainIndex, name: str, error: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = {call: getattr(os, call) for call in ("fsync", "replace")}
+    outcomes = []
+    for fail_at in range(100):
+        copy = folder.with_name(f"copy {fail_at}")
+        shutil.copytree(folder, copy)
+        with Index.open(copy, writable=True) as index:
+            before = index.ids()
+            calls = 0
+
+            def counted(call: str, limit: int = fail_at) -> Any:
+                def run(*arguments: Any, **options: Any) -> Any:
+                    nonlocal calls
+                    calls += 1
+                    if calls == limit + 1:
+                        raise error
+                    return real[call](*arguments, **options)
+
+                return run
+
+            for call in real:
+                monkeypatch.setattr(os, call, counted(call))
+            with contextlib.suppress(KeyboardInterrupt, StorageError):
+                CHANGES[name](index)
+            monkeypatch.undo()
+            after = index.ids()
+            with Index.open(copy) as reader:
+                assert reader.ids() == after
+                reader.verify()
+            assert visible(copy) == read_manifest(copy).files() | {"manifest.json"}
+            outcomes.append((after != before, len(read_manifest(copy).segments)))
+            if after == before:  # it may be tried again
+                CHANGES[name](index)
+            Index.open(copy).verify()
+        if calls <= fail_at:
+            break
+    assert len(outcomes) >= 5
+    if name != "compact":
+        assert {changed for changed, _ in outcomes} == {False, True}
+
+
+def test_a_full_disk_is_one_sentence(folder: Path, model: PlainIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fsync(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with Index.open(folder, writable=True) as index:
+        monkeypatch.setattr(os, "fsync", fsync)
+        with pytest.raises(StorageError, match=r"cannot write in the index .*: No space left on device"):
+            index.remove(["ïd 1"])
+        monkeypatch.undo()
+        assert_whole(index, model)
+
+
+def test_every_flipped_byte_is_found_or_harmless(folder: Path, model: PlainIndex) -> None:
+    rng = np.random.default_rng(0)
+    refused = 0
+    for path in sorted(folder / name for name in visible(folder)):
+        content = path.read_bytes()
+        places = range(len(content)) if len(content) < 100 else rng.choice(len(content), 120, replace=False)
+        for place in places:
+            damaged = bytearray(content)
+            damaged[place] ^= 1 << rng.integers(8)
+            path.write_bytes(damaged)
+            try:
+                with Index.open(folder) as index:
+                    assert_same(index, model)
+                    index.verify()
+            except StorageError:
+                refused += 1
+        path.write_bytes(content)
+    assert refused > 300
+    with Index.open(folder) as index:
+        assert_whole(index, model)
+
+
+def test_every_truncation_is_found(folder: Path, model: PlainIndex) -> None:
+    for path in sorted(folder / name for name in visible(folder)):
+        content = path.read_bytes()
+        for length in {0, 1, len(content) // 3, len(content) // 2, len(content) - 1}:
+            path.write_bytes(content[:length])
+            with pytest.raises(StorageError, match="is damaged"):
+                Index.open(folder)
+        path.write_bytes(content + b"\0")
+        if path.suffix == ".dlfh":
+            with pytest.raises(StorageError, match="is damaged"):
+                Index.open(folder)
+        path.write_bytes(content)
+
+
+def test_missing_files_are_named(folder: Path, model: PlainIndex) -> None:
+    for path in sorted(folder.glob("*.dlfh")):
+        content = path.read_bytes()
+        path.unlink()
+        with pytest.raises(StorageError, match=f"is incomplete: {path.name} is missing"):
+            Index.open(folder)
+        path.write_bytes(content)
+
+
+def test_damaged_metadata_are_found_where_they_are_read(folder: Path, model: PlainIndex) -> None:
+    name = next(item.id for item in model.items if item.metadata)
+    manifest = read_manifest(folder)
+    record = manifest.segments[0][0]
+    path = folder / record.file
+    content = bytearray(path.read_bytes())
+    place = content.index(json.dumps(model.items[model.ids().index(name)].metadata, separators=(",", ":")).encode())
+    content[place + 5] ^= 1  # another digit: still JSON
+    path.write_bytes(content)
+    with Index.open(folder) as index:
+        with pytest.raises(StorageError, match=f"the metadata of '{name}' are damaged"):
+            index.get(name)
+        with pytest.raises(StorageError, match=r"does not match its checksum \(metadata\)"):
+            index.verify()
+    with Index.open(folder, writable=True) as index:  # merging does not launder damage
+        index.compact()
+        with pytest.raises(StorageError, match=f"the metadata of '{name}' are damaged"):
+            index.get(name)
+
+
+def reseal(folder: Path, section_name: str, change: Any) -> None:
+    """Change a section of the first segment and make the checksums fit, as a forger would."""
+    manifest = read_manifest(folder)
+    record, removed = manifest.segments[0]
+    sections = _sections(record.rows, record.codes, record.id_bytes, record.metadata_bytes, manifest.n_bits)
+    content = bytearray((folder / record.file).read_bytes())
+    start, checksums = 64, list(record.checksums)
+    for i, section in enumerate(sections):
+        if section.name == section_name:
+            array = np.frombuffer(bytes(content[start : start + section.size]), section.dtype).copy()
+            change(array)
+            content[start : start + section.size] = array.tobytes()
+            checksums[i] = zlib.crc32(array.tobytes())
+        start += section.padded
+    (folder / record.file).write_bytes(content)
+    forged = ((replace(record, checksums=tuple(checksums)), removed), *manifest.segments[1:])
+    write_manifest(folder, replace(manifest, segments=forged))
+
+
+def assign(place: Any, value: Any) -> Any:
+    def change(array: np.ndarray) -> None:
+        array[place] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "message"),
+    [
+        ("id offsets", assign(3, 2**40), "has offsets out of range"),
+        ("id offsets", assign(3, -5), "has offsets out of range"),
+        ("id offsets", assign(-1, 0), "has offsets out of range"),
+        ("id offsets", assign(0, 1), "has offsets out of range"),
+        ("id offsets", assign(1, 0), "has an empty id"),
+        ("id offsets", assign(1, 1), "has ids that are not UTF-8"),
+        ("ids", assign(0, 255), "has ids that are not UTF-8"),
+        ("rows of id hashes", assign(0, 40), "has rows out of range"),
+        ("states", assign(0, 7), "has states that do not fit its codes"),
+        ("states", assign(slice(None), 0), "has states that do not fit its codes"),
+        ("metadata offsets", assign(2, 2**50), "has offsets out of range"),
+    ],
+)
+def test_forged_files_are_refused(folder: Path, model: PlainIndex, section: str, change: Any, message: str) -> None:
+    reseal(folder, section, change)
+    for verify in (True, False):
+        with pytest.raises(StorageError, match=message):
+            Index.open(folder, verify=verify)
+
+
+@pytest.mark.parametrize(
+    ("section", "change", "message"),
+    [
+        ("id hashes", assign(0, 0), "has a table of ids that does not fit them"),
+        ("codes 0", assign(2, 255), "has codes of more than 20 bits"),
+    ],
+)
+def test_verify_checks_what_opening_does_not(
+    folder: Path, model: PlainIndex, section: str, change: Any, message: str
+) -> None:
+    reseal(folder, section, change)
+    with Index.open(folder) as index, pytest.raises(StorageError, match=message):
+        index.verify()
+
+
+def edit_manifest(folder: Path, **changes: Any) -> None:
+    """Change the manifest, its checksum included."""
+    content = json.loads((folder / "manifest.json").read_text())
+    content["index"] |= changes
+    body = json.dumps(content["index"], sort_keys=True, separators=(",", ":")).encode()
+    (folder / "manifest.json").write_text(json.dumps(content | {"checksum": zlib.crc32(body)}))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_bits": 0},
+        {"n_bits": "64"},
+        {"modalities": []},
+        {"modalities": ["image"]},
+        {"modalities": 3},
+        {"generation": -1},
+        {"segments": 3},
+        {"segments": [{}]},
+        {"segments": [None]},
+        {"file": "../../etc/passwd"},
+        {"file": "segment-0123456789abcdef.dlfh/.."},
+        {"file": 3},
+        {"rows": 10**30},
+        {"rows": 0},
+        {"rows": -1},
+        {"rows": "40"},
+        {"codes": [41, 0]},
+        {"codes": [1]},
+        {"codes": None},
+        {"id_bytes": 0},
+        {"id_bytes": 10**30},
+        {"metadata_bytes": 10**30},
+        {"metadata_bytes": 0},
+        {"checksums": []},
+        {"checksums": [None]},
+        {"removed": {"file": "removed-0123456789abcdef.dlfh"}},
+        {"removed": {"file": "/etc/passwd", "rows": 1, "checksum": 0}},
+        {"removed": 3},
+    ],
+)
+def test_forged_manifests_are_refused(folder: Path, model: PlainIndex, change: dict[str, Any]) -> None:
+    content = json.loads((folder / "manifest.json").read_text())["index"]
+    if not change.keys() <= content.keys():
+        change = {"segments": [content["segments"][0] | change, *content["segments"][1:]]}
+    edit_manifest(folder, **change)
+    with pytest.raises(StorageError, match="is damaged"):
+        Index.open(folder)
+
+
+def test_a_file_named_twice_is_refused(folder: Path, model: PlainIndex) -> None:
+    content = json.loads((folder / "manifest.json").read_text())["index"]
+    edit_manifest(folder, segments=[content["segments"][0]] * 2)
+    with pytest.raises(StorageError, match="does not describe an index"):
+        Index.open(folder)
+
+
+def test_other_folders_and_files_are_not_indexes(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"there is no index at .*nowhere: no such folder"):
+        Index.open(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(StorageError, match="it is a file, and an index is a folder"):
+        Index.open(tmp_path / "file")
+    with pytest.raises(StorageError, match=r"is not an index: it has no manifest\.json"):
+        Index.open(tmp_path, writable=True)
+    assert not (tmp_path / ".lock").exists()
+    for text, message in (
+        ("[]", "is of something else"),
+        ('{"name": "a web app"}', "is of something else"),
+        ("{", "is not valid JSON"),
+        ("[" * 100_000, "is not valid JSON"),
+        ('{"format": "dlfh-index"}', "its format version is None"),
+        ('{"format": "dlfh-index", "format_version": 9}', "has format version 9, and this dlfh reads up to 1: upgrade"),
+        ('{"format": "dlfh-index", "format_version": 1}', "does not describe an index"),
+        ('{"format": "dlfh-index", "format_version": 1, "checksum": 1, "index": 2}', "does not match its checksum"),
+    ):
+        (tmp_path / "manifest.json").write_text(text)
+        with pytest.raises(StorageError, match=message):
+            Index.open(tmp_path)
+    (tmp_path / "manifest.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(StorageError, match="is not valid JSON"):
+        Index.open(tmp_path)
+
+
+def test_an_index_is_made_only_where_there_is_nothing(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match=r"there is one, or something else with a manifest\.json"):
+        Index.create(folder, N_BITS, MODALITIES)
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(StorageError, match="it is a file, not a folder"):
+        Index.create(tmp_path / "file", N_BITS, MODALITIES)
+    with pytest.raises(StorageError, match=r"cannot make an index in .*: Not a directory"):
+        Index.create(tmp_path / "file" / "index", N_BITS, MODALITIES)
+    with pytest.raises(StorageError, match="the folder is not empty"):
+        Index.create(tmp_path, N_BITS, MODALITIES)
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "empty", tmp_path / "a" / "new" / "one"):
+        Index.create(place, N_BITS, MODALITIES).close()
+        assert len(Index.open(place)) == 0
+
+
+def test_a_crash_while_making_an_index_does_not_block_the_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", crash)
+    with pytest.raises(KeyboardInterrupt):
+        Index.create(folder, N_BITS, MODALITIES)
+    monkeypatch.undo()
+    Index.create(folder, N_BITS, MODALITIES).close()
+
+
+def test_files_follow_the_umask(folder: Path, model: PlainIndex) -> None:
+    modes = {stat.S_IMODE((folder / name).stat().st_mode) for name in visible(folder)}
+    assert modes == {0o666 & ~current_umask()}
+
+
+def current_umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def test_no_faiss_file_is_written(folder: Path, model: PlainIndex) -> None:
+    assert all(name == "manifest.json" or name.endswith(".dlfh") for name in visible(folder))
+    for name in visible(folder) - {"manifest.json"}:
+        assert not (folder / name).read_bytes().startswith(b"IB")
+
+
+def test_manifests_survive_a_round_trip(folder: Path, model: PlainIndex) -> None:
+    manifest = read_manifest(folder)
+    assert isinstance(manifest, Manifest)
+    write_manifest(folder, manifest)
+    assert read_manifest(folder) == manifest
+    assert manifest.modalities == MODALITIES
+    assert [removed is not None for _, removed in manifest.segments] == [True, True, False]

@@ -1,0 +1,388 @@
+"""More than two modalities, points without some of them, points without labels, similarities of single pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh import DLFH, KDLFH, InputError, load
+from dlfh._parallel import Workers
+from dlfh.codes import hamming_distances, pad_to_words
+from dlfh.datasets import Paired, make_paired
+from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.observed_pairs import ObservedPairs
+from dlfh.factorization.solver import factorize, log_likelihood
+from dlfh.factorization.supervision import Sample
+from dlfh.methods import METHODS, available
+from dlfh.metrics import mean_average_precision
+from tests.strategies import Problem, problems, seeds
+
+Split = tuple[Paired, Paired]
+
+
+def random_masks(rng: np.random.Generator, n_modalities: int, n: int) -> tuple[np.ndarray, ...]:
+    """Hide some points in each modality, but no point in all, and leave some in each."""
+    masks = rng.random((n_modalities, n)) < rng.random((n_modalities, 1))
+    masks[rng.integers(n_modalities, size=n), np.arange(n)] = True
+    masks[:, rng.integers(n)] = True
+    return tuple(masks)
+
+
+def random_similarity(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return a matrix of 0, 1 and NaN, not symmetric, with something observed."""
+    S = np.where(rng.random((n, n)) < rng.random(), 1.0, 0.0)
+    S[rng.random((n, n)) < 0.8 * rng.random()] = np.nan
+    S[rng.integers(n), rng.integers(n)] = 1
+    return S
+
+
+def written_out(problem: Problem, codes: list[np.ndarray], S: Any, masks: Any, weights: Any) -> float:
+    """Return the log-likelihood pair by pair."""
+    n_bits, total = problem.model.n_bits, 0.0
+    for b in range(len(codes)):
+        for a in range(b):
+            distances = hamming_distances(codes[a], codes[b])
+            theta = problem.model.scale / n_bits * (n_bits - 2.0 * distances)
+            terms = np.where(S == 1, -np.logaddexp(0, -theta), -np.logaddexp(0, theta))
+            seen = ~np.isnan(S) & masks[a][:, None] & masks[b]
+            total += weights[a, b] * terms[seen].sum()
+    return total
+
+
+@settings(max_examples=25)
+@given(problems(max_points=25), st.integers(2, 4), st.sampled_from(["labels", "random", "similarity"]))
+def test_the_full_solver_never_lowers_the_likelihood_of_what_is_observed(
+    problem: Problem, n_modalities: int, kind: str
+) -> None:
+    rng, n = problem.rng, len(problem.indicator)
+    masks = random_masks(rng, n_modalities, n)
+    weights = rng.integers(1, 5, (n_modalities, n_modalities))
+    options: Any = {"present": masks, "pair_weights": weights + weights.T}
+    rows: Any
+    if kind == "similarity":
+        S = random_similarity(rng, n)
+        rows = ObservedPairs.from_matrix(S, n, **options)
+    else:
+        S = ((problem.indicator @ problem.indicator.T) > 0).astype(np.float64)
+        make = LabelRows.of_label_sets if kind == "labels" else LabelRows.of_points
+        rows = make(problem.labels, **options)
+    with Workers(1) as workers:
+        learned = factorize(
+            problem.model,
+            rows,
+            problem.start(rows, n_modalities),
+            max_iter=4,
+            sample_size=None,
+            rng=rng,
+            workers=workers,
+            track_objective=True,
+        )
+    history = np.array(learned.objective)
+    assert np.all(np.diff(history) >= -1e-9 * np.abs(history[:-1]) - 1e-9)
+    codes = [learned.codes_of_points(a) for a in range(n_modalities)]
+    assert history[-1] == pytest.approx(written_out(problem, codes, S, masks, weights + weights.T), rel=1e-9, abs=1e-6)
+
+
+@given(problems(max_points=25), st.booleans())
+def test_similarities_made_from_labels_move_codes_as_labels_do(problem: Problem, full: bool) -> None:
+    n = len(problem.indicator)
+    S = (problem.indicator @ problem.indicator.T) > 0
+    masks = random_masks(problem.rng, 3, n)
+    by_labels, by_pairs = LabelRows.of_points(problem.labels, present=masks), ObservedPairs.from_matrix(S, n, masks)
+    start = [pad_to_words(code) for code in problem.start(by_labels, 3)]
+    outcomes = []
+    for rows in (by_labels, by_pairs):
+        codes = [code.copy() for code in start]
+        with Workers(1) as workers:
+            for a in range(3):
+                # A sample of all points is the same sample whatever order they are drawn in.
+                sample = None if full else Sample(n, np.random.default_rng(0))
+                rows.step(problem.model, a, codes, sample, workers)  # type: ignore[attr-defined]
+            outcomes.append((codes, log_likelihood(problem.model, codes, rows, workers)))
+    for ours, theirs in zip(outcomes[0][0], outcomes[1][0], strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert outcomes[0][1] == pytest.approx(outcomes[1][1])
+
+
+def test_a_model_learns_the_same_codes_from_labels_and_from_the_similarities_they_make(paired: Split) -> None:
+    train, _ = paired
+    S = (train.labels @ train.labels.T).toarray() > 0
+    setting: Any = {"init": "random", "solver": "full", "scale": 4.0, "max_iter": 5, "random_state": 0}
+    by_labels = DLFH(24, **setting).fit(train.modalities, train.labels)
+    stored = sp.coo_array((S.ravel().astype(int), tuple(np.indices(S.shape).reshape(2, -1))), shape=S.shape)
+    for similarity in (S, S.astype(float), stored):
+        by_pairs = DLFH(24, **setting).fit(train.modalities, similarity=similarity)
+        for name in ("image", "text"):
+            np.testing.assert_array_equal(by_labels.codes_[name], by_pairs.codes_[name])
+            np.testing.assert_array_equal(
+                by_labels.project(name, train.modalities[name]), by_pairs.project(name, train.modalities[name])
+            )
+
+
+def test_complete_data_with_masks_and_weights_of_one_is_complete_data(paired: Split) -> None:
+    train, _ = paired
+    plain = DLFH(32, random_state=0, max_iter=10).fit(train.modalities, train.labels)
+    everything = np.ones(len(train), bool)
+    told = DLFH(32, random_state=0, max_iter=10, pair_weights={("image", "text"): 1}).fit(
+        train.modalities, train.labels, present={"image": everything, "text": everything}, labelled=everything
+    )
+    for name in ("image", "text"):
+        np.testing.assert_array_equal(plain.codes_[name], told.codes_[name])
+        np.testing.assert_array_equal(
+            plain.project(name, train.modalities[name]), told.project(name, train.modalities[name])
+        )
+
+
+@pytest.mark.parametrize("init", ["labels", "random"])
+@pytest.mark.parametrize("solver", ["stochastic", "full"])
+def test_unlabelled_points_leave_the_others_as_if_they_were_not_there(paired: Split, init: Any, solver: Any) -> None:
+    train, _ = paired
+    labelled = np.arange(len(train)) % 3 > 0
+    setting: Any = {"init": init, "solver": solver, "max_iter": 5, "random_state": 0, "scale": 4.0}
+    alone = DLFH(24, **setting).fit(train.take(np.flatnonzero(labelled)).modalities, train.labels[labelled])
+    model = DLFH(24, **setting).fit(train.modalities, train.labels, labelled=labelled)
+    for name, matrix in train.modalities.items():
+        np.testing.assert_array_equal(model.codes_[name][labelled], alone.codes_[name])
+        np.testing.assert_array_equal(model.codes_[name][~labelled], alone.encode(name, matrix[~labelled]))
+        np.testing.assert_array_equal(model.project(name, matrix), alone.project(name, matrix))
+
+
+@given(problems(max_points=25))
+def test_observing_a_block_alone_is_training_on_the_block(problem: Problem) -> None:
+    n = len(problem.indicator)
+    size = int(problem.rng.integers(2, n + 1))
+    block = np.sort(problem.rng.permutation(n)[:size])
+    S = np.full((n, n), np.nan)
+    S[np.ix_(block, block)] = (problem.indicator[block] @ problem.indicator[block].T) > 0
+    whole, part = ObservedPairs.from_matrix(S, n), LabelRows.of_points(problem.labels.take(block))
+    start = problem.start(whole, 2)  # type: ignore[arg-type]
+    with Workers(1) as workers:
+        learned = [
+            factorize(problem.model, rows, codes, max_iter=4, sample_size=None, rng=problem.rng, workers=workers).codes  # type: ignore[arg-type]
+            for rows, codes in ((whole, start), (part, [code[block] for code in start]))
+        ]
+    for ours, theirs in zip(*learned, strict=True):
+        np.testing.assert_array_equal(ours[block], theirs)
+    outside = np.setdiff1d(np.arange(n), block)
+    for ours, before in zip(learned[0], start, strict=True):
+        np.testing.assert_array_equal(ours[outside], before[outside])
+
+
+@given(problems(max_points=30), st.integers(0, 1))
+def test_points_and_label_sets_agree_with_holes(problem: Problem, modality: int) -> None:
+    n = len(problem.indicator)
+    masks = random_masks(problem.rng, 2, n)
+    sets, points = (make(problem.labels, present=masks) for make in (LabelRows.of_label_sets, LabelRows.of_points))
+    start = problem.start(sets)
+    outcomes = []
+    for rows, codes in ((sets, start), (points, [code[sets.row_of_point] for code in start])):
+        padded = [pad_to_words(code) for code in codes]
+        with Workers(1) as workers:
+            for sample in (None, Sample(5, np.random.default_rng(1))):
+                rows.step(problem.model, modality, padded, sample, workers)
+        outcomes.append(padded[modality][rows.row_of_point])
+    np.testing.assert_array_equal(*outcomes)
+
+
+@settings(max_examples=10)
+@given(seeds)
+def test_the_order_of_points_only_permutes_the_codes_with_holes(seed: int) -> None:
+    data = make_paired(120, n_labels=4, image_features=5, text_features=6, random_state=seed)
+    rng = np.random.default_rng(seed)
+    masks, labelled, order = random_masks(rng, 2, 120), rng.random(120) < 0.8, rng.permutation(120)
+    fits = []
+    for rows in (np.arange(120), order):
+        present = {name: mask[rows] for name, mask in zip(("image", "text"), masks, strict=True)}
+        shuffled = data.take(rows)
+        model = DLFH(24, random_state=0, max_iter=5)
+        fits.append(model.fit(shuffled.modalities, shuffled.labels, present=present, labelled=labelled[rows]))
+    for name in ("image", "text"):
+        learned = labelled[order]
+        np.testing.assert_array_equal(fits[0].codes_[name][order][learned], fits[1].codes_[name][learned])
+
+
+def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
+    train, _ = paired
+    has_image = np.arange(len(train)) % 4 > 0
+    broken = train.modalities["image"].copy()
+    broken[~has_image] = np.nan
+    fits = [
+        DLFH(24, random_state=0, max_iter=10).fit(
+            {"image": image, "text": train.modalities["text"]}, train.labels, present={"image": has_image}
+        )
+        for image in (train.modalities["image"], broken)
+    ]
+    for name in ("image", "text"):
+        np.testing.assert_array_equal(fits[0].codes_[name], fits[1].codes_[name])
+    queries = train.modalities["image"][:50]
+    np.testing.assert_array_equal(fits[0].encode("image", queries), fits[1].encode("image", queries))
+
+
+@pytest.mark.parametrize("hole", ["present", "labelled"])
+def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: str, paired: Split) -> None:
+    train, _ = paired
+    image, late = train.modalities["image"].copy(), np.arange(len(train)) >= 40
+    holes: Any = {"present": {"image": late}} if hole == "present" else {"labelled": late}
+    for row in (57,) if hole == "present" else (57, 21):  # among the labelled points, and among the others
+        broken = image.copy()
+        broken[row, 1] = np.nan
+        with pytest.raises(InputError, match=f"modality 'image' has NaN or infinity in row {row}$"):
+            DLFH(8, random_state=0, max_iter=2).fit(
+                {"image": broken, "text": train.modalities["text"]}, train.labels, **holes
+            )
+
+
+def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) -> None:
+    train, test = paired
+    has_image = np.arange(len(train)) % 2 > 0
+    model = DLFH(32, random_state=0).fit(train.modalities, train.labels, present={"image": has_image})
+    hidden = np.flatnonzero(~has_image)
+    queries = model.encode("text", test.modalities["text"])
+    found = mean_average_precision(queries, model.codes_["image"][hidden], test.labels, train.labels[hidden])
+    shown = mean_average_precision(queries, model.codes_["image"][has_image], test.labels, train.labels[has_image])
+    assert found > shown - 0.1
+
+
+def test_unlabelled_points_without_a_modality_are_coded_by_the_ones_they_have(paired: Split) -> None:
+    train, _ = paired
+    has_image, labelled = np.arange(len(train)) % 2 > 0, np.arange(len(train)) % 3 > 0
+    model = DLFH(24, random_state=0, max_iter=10).fit(
+        train.modalities, train.labels, present={"image": has_image}, labelled=labelled
+    )
+    lost = ~has_image & ~labelled
+    np.testing.assert_array_equal(model.codes_["image"][lost], model.codes_["text"][lost])
+    assert model.codes_["image"].shape == (len(train), 3)
+
+
+@pytest.mark.parametrize("method", [DLFH, KDLFH])
+def test_three_modalities_with_every_kind_of_hole_learn(method: Any, paired: Split, tmp_path: Path) -> None:
+    train, test = paired
+    sound = train.modalities["image"][:, 32:]
+    rng = np.random.default_rng(0)
+    present = {"image": rng.random(len(train)) < 0.8, "sound": rng.random(len(train)) < 0.7}
+    model = method(32, random_state=0, self_training=1, pair_weights={("image", "sound"): 2}).fit(
+        train.modalities | {"sound": sound}, train.labels, present=present, labelled=rng.random(len(train)) < 0.8
+    )
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.get_params() == model.get_params()
+    queries = again.encode("sound", test.modalities["image"][:, 32:])
+    chance = float(((test.labels @ train.labels.T) > 0).mean())
+    for answered in ("image", "text"):
+        value = mean_average_precision(queries, again.codes_[answered], test.labels, train.labels)
+        assert value > chance + 0.2
+
+
+def test_similarities_alone_are_learned_from_stochastically(paired: Split) -> None:
+    train, test = paired
+    observed = np.random.default_rng(0).random((len(train), len(train))) < 0.2
+    similar = (train.labels @ train.labels.T).toarray() > 0
+    rows, columns = np.nonzero(observed)
+    S = sp.csr_array((similar[rows, columns].astype(np.int8), (rows, columns)), shape=observed.shape)
+    model = DLFH(32, random_state=0).fit(train.modalities, similarity=S)
+    chance = float(similar.mean())
+    queries = model.encode("image", test.modalities["image"])
+    assert mean_average_precision(queries, model.codes_["text"], test.labels, train.labels) > chance + 0.25
+
+
+@settings(max_examples=8)
+@given(seeds)
+def test_threads_change_nothing_with_holes(seed: int) -> None:
+    data = make_paired(80, n_labels=4, image_features=5, text_features=6, random_state=seed)
+    rng = np.random.default_rng(seed)
+    present = dict(zip(("image", "text"), random_masks(rng, 2, 80), strict=True))
+    S = random_similarity(rng, 80)
+    for options in ({"labels": data.labels, "labelled": rng.random(80) < 0.9}, {"similarity": S}):
+        models = [
+            DLFH(16, random_state=0, max_iter=4, n_jobs=n_jobs).fit(data.modalities, present=present, **options)  # type: ignore[arg-type]
+            for n_jobs in (1, 3)
+        ]
+        for name in ("image", "text"):
+            np.testing.assert_array_equal(models[0].codes_[name], models[1].codes_[name])
+
+
+N = 40
+
+
+def holes(**changed: Any) -> dict[str, Any]:
+    data = make_paired(N, n_labels=3, image_features=4, text_features=5, random_state=0)
+    return {"modalities": data.modalities, "labels": data.labels} | changed
+
+
+half = np.arange(N) < N // 2
+some = np.full((N, N), np.nan)
+some[3, 4] = 0.5
+twice = sp.coo_array((np.ones(2), ([1, 1], [2, 2])), shape=(N, N))
+BAD = [
+    (holes(present={"image": half, "text": ~half}), "modalities 'image' and 'text' never overlap: no point has both"),
+    (holes(present={"image": half, "text": half}), f"point {N // 2} has no modality"),
+    (holes(present={"image": np.zeros(N, bool)}), "no point has the modality 'image'"),
+    (holes(present={"sound": half}), "present names the modality 'sound'"),
+    (holes(present={"text": np.arange(N)}), r"present\['text'\] must be a boolean array with an entry for each of 40"),
+    (holes(present=half), "present must be a dict"),
+    (holes(labelled=np.zeros(N, bool)), "no point has known labels"),
+    (holes(labelled=half[:9]), "labelled must be a boolean array"),
+    (
+        holes(labels=np.where(half, 0, 1)[:, None] * np.ones((1, 2), int), labelled=half),
+        "no labelled point has any label",
+    ),
+    (holes(present={"image": half}, labelled=~half), "no labelled point has the modality 'image'"),
+    (holes(similarity=np.ones((N, N))), "pass either labels or similarity, not both"),
+    (holes(labels=None, similarity=np.ones((N, 3))), r"similarity must have shape \(40, 40\).*got \(40, 3\)"),
+    (holes(labels=None, similarity=sp.csr_array((3, 3))), r"similarity must have shape \(40, 40\)"),
+    (holes(labels=None, similarity=some), "found 0.5 in row 3, column 4"),
+    (holes(labels=None, similarity=np.full((N, N), np.nan)), "similarity has no observed entry"),
+    (holes(labels=None, similarity=np.full((N, N), "x")), "similarity must hold 0, 1 and NaN"),
+    (holes(labels=None, similarity=twice), "similarity has row 1, column 2 more than once"),
+    (holes(labels=None), "DLFH learns from labels: pass labels"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD, ids=[message[:40] for _, message in BAD])
+def test_bad_holes_get_one_sentence(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        DLFH(8, random_state=0).fit(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> None:
+    S = np.full((N, N), np.nan)
+    S[0, 1] = 1
+    present = {"image": np.arange(N) > 0}
+    with pytest.raises(InputError, match="no observed entry for modalities 'image' and 'text'"):
+        DLFH(8).fit(holes()["modalities"], similarity=S, present=present)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({("image", "sound"): 1}, r"pair_weights names \('image', 'sound'\)"),
+        ({("image", "text"): 0.5}, "must be a whole number from 0 to 1000"),
+        ({("image", "text"): 0}, "pair_weights leaves modality 'image' without any pair"),
+        ({"image": 1}, "pair_weights names 'image'"),
+        (3, "pair_weights must be a dict"),
+    ],
+)
+def test_bad_weights_of_pairs_get_one_sentence(weights: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        DLFH(8, pair_weights=weights).fit(**holes())
+
+
+def test_a_shared_code_needs_complete_data_and_labels() -> None:
+    with pytest.raises(InputError, match="shared_code needs points that have every modality"):
+        DLFH(8, shared_code=True).fit(**holes(present={"image": half}))
+    with pytest.raises(InputError, match="shared_code learns from labels"):
+        DLFH(8, shared_code=True).fit(**holes(labels=None, similarity=np.ones((N, N))))
+
+
+@pytest.mark.parametrize("name", sorted(name for name, info in available().items() if not info.takes_holes))
+def test_other_methods_refuse_holes(name: str) -> None:
+    for hole in ({"present": {"image": half}}, {"labelled": half}, {"similarity": np.ones((N, N))}):
+        with pytest.raises(InputError, match=f"{name} needs complete data: it does not take {next(iter(hole))}"):
+            METHODS[name](8).fit(**holes(**hole))  # type: ignore[call-arg]

@@ -1,0 +1,374 @@
+"""Model files: bit for bit the same, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlfh
+from dlfh import DLFH, InputError, ModelError, load
+from dlfh.datasets import Paired
+from dlfh.persistence._model_folder import config_checksum, read_model, write_model
+
+Split = tuple[Paired, Paired]
+
+
+@pytest.fixture
+def model(paired: Split) -> DLFH:
+    train, _ = paired
+    return DLFH(20, random_state=3, max_iter=10, track_objective=True).fit(train.modalities, train.labels)
+
+
+@pytest.fixture
+def folder(model: DLFH, tmp_path: Path) -> Path:
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def visible(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+
+
+def test_a_loaded_model_encodes_bit_for_bit_the_same(model: DLFH, folder: Path, paired: Split) -> None:
+    _, test = paired
+    loaded = load(folder)
+    assert isinstance(loaded, DLFH)
+    assert loaded.get_params() == model.get_params()
+    assert loaded.modalities_ == model.modalities_
+    assert loaded.n_iter_ == model.n_iter_
+    assert loaded.fit_seconds_ == model.fit_seconds_
+    np.testing.assert_array_equal(loaded.objective_, model.objective_)
+    for name in ("image", "text"):
+        np.testing.assert_array_equal(loaded.codes_[name], model.codes_[name])
+        features = test.modalities[name]
+        np.testing.assert_array_equal(loaded.project(name, features), model.project(name, features))
+        np.testing.assert_array_equal(loaded.encode(name, features), model.encode(name, features))
+
+
+def test_saving_a_loaded_model_writes_the_same_files(folder: Path, tmp_path: Path) -> None:
+    load(folder).save(tmp_path / "again")
+    again = tmp_path / "again"
+    assert visible(folder) == visible(again)
+    assert all((folder / name).read_bytes() == (again / name).read_bytes() for name in visible(folder))
+
+
+def test_a_model_loads_in_another_process(folder: Path, model: DLFH, paired: Split, tmp_path: Path) -> None:
+    features = paired[1].modalities["image"]
+    np.save(tmp_path / "features.npy", features)
+    program = (
+        "import sys, numpy as np; from dlfh import load;"
+        "codes = load(sys.argv[1]).encode('image', np.load(sys.argv[2])); np.save(sys.argv[3], codes)"
+    )
+    command = [sys.executable, "-c", program, str(folder), str(tmp_path / "features.npy"), str(tmp_path / "codes.npy")]
+    subprocess.run(command, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "codes.npy"), model.encode("image", features))
+
+
+def test_saving_replaces_an_older_model_and_leaves_nothing_else(folder: Path, paired: Split) -> None:
+    train, _ = paired
+    other = DLFH(8, random_state=0, max_iter=2).fit(train.modalities, train.labels)
+    other.save(folder)
+    assert load(folder).n_bits == 8
+    assert len(visible(folder)) == 2
+
+
+def test_names_with_slashes_and_numpy_parameters_survive(paired: Split, tmp_path: Path) -> None:
+    train, test = paired
+    renamed = {"an/image é": train.modalities["image"], "hash/text": train.modalities["text"]}
+    model = DLFH(np.int64(8), scale=np.float32(4), random_state=np.random.default_rng(0)).fit(renamed, train.labels)
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert loaded.modalities_ == ("an/image é", "hash/text")
+    assert loaded.get_params()["random_state"] is None
+    features = test.modalities["image"]
+    np.testing.assert_array_equal(loaded.encode("an/image é", features), model.encode("an/image é", features))
+
+
+@pytest.mark.parametrize("crash_at", range(6))
+def test_a_crash_while_saving_leaves_the_old_model_or_the_new_one(
+    folder: Path, model: DLFH, paired: Split, crash_at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, _ = paired
+    new = DLFH(8, random_state=0, max_iter=2).fit(train.modalities, train.labels)
+    calls = 0
+
+    def crashing(real: Any) -> Any:
+        def call(*arguments: Any, **options: Any) -> Any:
+            nonlocal calls
+            calls += 1
+            if calls > crash_at:
+                raise KeyboardInterrupt
+            return real(*arguments, **options)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, crashing(getattr(os, name)))
+    with contextlib.suppress(KeyboardInterrupt):
+        new.save(folder)
+    monkeypatch.undo()
+    assert load(folder).n_bits in (8, 20)
+    assert load(folder).n_bits == (20 if crash_at < 5 else 8)
+    assert {path.name for path in folder.iterdir()} - visible(folder) == {".lock"}
+    new.save(folder)
+    assert load(folder).n_bits == 8
+    assert len(visible(folder)) == 2
+
+
+KILLED = """
+import os, sys
+from dlfh import load
+model = load(sys.argv[1])
+real, calls = os.replace, 0
+def replace(*arguments):
+    global calls
+    calls += 1
+    if calls == int(sys.argv[2]):
+        os.kill(os.getpid(), 9)
+    real(*arguments)
+os.replace = replace
+model.codes_ = {name: codes[:100] for name, codes in model.codes_.items()}
+model.save(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_killed_save_leaves_the_old_model(folder: Path, model: DLFH, at: int) -> None:
+    result = subprocess.run([sys.executable, "-c", KILLED, str(folder), str(at)], check=False)
+    assert result.returncode == -9
+    assert len(load(folder).codes_["image"]) == 600
+    assert list(folder.glob(".saving-*"))
+    model.save(folder)
+    assert len(load(folder).codes_["image"]) == 600
+    assert not list(folder.glob(".saving-*"))
+    assert len(visible(folder)) == 2
+
+
+def test_a_crash_in_the_first_save_does_not_block_the_folder(
+    model: DLFH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = os.replace, []
+
+    def replace(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path / "model")
+    monkeypatch.undo()
+    with pytest.raises(ModelError, match="is not a model"):
+        load(tmp_path / "model")
+    model.save(tmp_path / "model")
+    assert load(tmp_path / "model").n_bits == 20
+
+
+SAVER = """
+import sys
+from dlfh import load
+model = load(sys.argv[1])
+for turn in range(40):
+    model.codes_ = {name: codes[: 100 + turn + int(sys.argv[2])] for name, codes in model.codes_.items()}
+    model.save(sys.argv[1])
+"""
+
+
+def test_processes_that_save_and_load_at_once_always_find_a_whole_model(folder: Path) -> None:
+    savers = [subprocess.Popen([sys.executable, "-c", SAVER, str(folder), str(50 * i)]) for i in range(3)]
+    loads = 0
+    while any(saver.poll() is None for saver in savers):
+        load(folder)
+        loads += 1
+    assert [saver.returncode for saver in savers] == [0, 0, 0]
+    assert loads > 0
+    load(folder)
+    assert len(visible(folder)) == 2
+
+
+def test_files_follow_the_umask(model: DLFH, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        model.save(tmp_path / "model")
+    finally:
+        os.umask(before)
+    for name in visible(tmp_path / "model"):
+        assert (tmp_path / "model" / name).stat().st_mode & 0o777 == 0o644
+
+
+def test_a_model_whose_bits_were_changed_is_not_saved(model: DLFH, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not have codes of 16 bits: was n_bits changed"):
+        model.set_params(n_bits=16).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def rewrite_arrays(folder: Path, changes: dict[str, Any]) -> None:
+    config, stored = read_model(folder)
+    for name, array in changes.items():
+        if array is None:
+            del stored[name]
+        else:
+            stored[name] = array
+    write_model(folder, {k: v for k, v in config.items() if k not in ("arrays", "format")}, stored)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"hash/image/offset": np.zeros(1)},
+        {"hash/image/offset": np.zeros(20, np.float32)},
+        {"hash/image/weights": np.zeros(20, np.float32)},
+        {"hash/image/ridge": np.zeros(0)},
+        {"hash/image/mean": None},
+        {"codes/image": np.zeros(600, np.uint8)},
+        {"codes/image": np.zeros((600, 3), np.int64)},
+        {"fitted/flips_": None},
+    ],
+)
+def test_crafted_arrays_are_refused(folder: Path, changes: dict[str, Any]) -> None:
+    rewrite_arrays(folder, changes)
+    with pytest.raises(ModelError, match="is damaged"):
+        load(folder)
+
+
+def test_arrays_cannot_replace_methods(folder: Path) -> None:
+    rewrite_arrays(folder, {"fitted/encode": np.zeros(3)})
+    assert callable(load(folder).encode)
+
+
+def edit_config(folder: Path, **changes: Any) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    config |= changes
+    (folder / "config.json").write_text(json.dumps(config | {"checksum": config_checksum(config)}))
+
+
+def arrays(folder: Path) -> Path:
+    (path,) = folder.glob("arrays-*.safetensors")
+    return path
+
+
+def test_a_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"there is no model at .*nowhere: no such folder"):
+        load(tmp_path / "nowhere")
+
+
+def test_a_file_is_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(ModelError, match="it is a file, and a model is a folder"):
+        load(tmp_path / "file")
+
+
+def test_another_folder_is_not_a_model(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    with pytest.raises(ModelError, match=r"is not a model: it has no config\.json"):
+        load(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match=r"is not a dlfh model: its config\.json is of something else"):
+        load(tmp_path)
+    (tmp_path / "config.json").write_text("[1, 2]")
+    with pytest.raises(ModelError, match="is not a dlfh model"):
+        load(tmp_path)
+
+
+def test_truncated_files(folder: Path) -> None:
+    whole = arrays(folder).read_bytes()
+    for length in (0, 10, len(whole) // 2, len(whole) - 1):
+        arrays(folder).write_bytes(whole[:length])
+        with pytest.raises(ModelError, match=r"is damaged: arrays-.* does not match its checksum"):
+            load(folder)
+    arrays(folder).write_bytes(whole)
+    text = (folder / "config.json").read_text()
+    (folder / "config.json").write_text(text[: len(text) // 2])
+    with pytest.raises(ModelError, match=r"is damaged: config\.json is not valid JSON"):
+        load(folder)
+
+
+def test_a_flipped_bit_is_found(folder: Path) -> None:
+    content = bytearray(arrays(folder).read_bytes())
+    content[-5] ^= 1
+    arrays(folder).write_bytes(content)
+    with pytest.raises(ModelError, match="does not match its checksum"):
+        load(folder)
+
+
+def test_missing_arrays(folder: Path) -> None:
+    arrays(folder).unlink()
+    with pytest.raises(ModelError, match=r"is incomplete: arrays-.* is missing"):
+        load(folder)
+
+
+def test_a_changed_word_of_the_configuration(folder: Path) -> None:
+    text = (folder / "config.json").read_text()
+    assert '"scale": 8.0' in text
+    (folder / "config.json").write_text(text.replace('"scale": 8.0', '"scale": 9.0'))
+    with pytest.raises(ModelError, match=r"is damaged: config\.json does not match its checksum"):
+        load(folder)
+
+
+def test_a_newer_version(folder: Path) -> None:
+    edit_config(folder, format_version=99)
+    with pytest.raises(ModelError, match="has format version 99, and this dlfh reads up to 1: upgrade dlfh"):
+        load(folder)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "Unheard"}, "made by a method that this dlfh does not have: 'Unheard'"),
+        ({"method": "CrossModalHasher"}, "made by a method that this dlfh does not have"),
+        ({"parameters": {"n_bits": 16}}, "is damaged: modality 'image' does not have codes of 16 bits"),
+        ({"parameters": {"n_bits": -1}}, "is damaged: n_bits must be a whole number"),
+        ({"parameters": {"colour": "red"}}, "is damaged"),
+        ({"parameters": None}, "is damaged"),
+        ({"modalities": ["image", "sound"]}, "is damaged"),
+        ({"modalities": 3}, "is damaged"),
+        ({"arrays": None}, r"is damaged: config\.json does not name its arrays"),
+        ({"arrays": {"file": "../../etc/passwd", "sha256": ""}}, "names arrays outside its folder"),
+        ({"arrays": {"file": "..", "sha256": ""}}, "names arrays outside its folder"),
+        ({"arrays": {"file": "arrays-\0.safetensors", "sha256": ""}}, "names arrays outside its folder"),
+        ({"format_version": "1"}, "is damaged: its format version is '1'"),
+    ],
+)
+def test_edited_configurations(folder: Path, changes: dict[str, Any], message: str) -> None:
+    edit_config(folder, **changes)
+    with pytest.raises(ModelError, match=message):
+        load(folder)
+
+
+def test_saving_where_something_else_is(model: DLFH, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("hello")
+    with pytest.raises(ModelError, match="it is a file, not a folder"):
+        model.save(tmp_path / "file")
+    (tmp_path / "bert").mkdir()
+    (tmp_path / "bert" / "config.json").write_text('{"model_type": "bert"}')
+    with pytest.raises(ModelError, match=r"its config\.json is of something else"):
+        model.save(tmp_path / "bert")
+    assert "bert" in (tmp_path / "bert" / "config.json").read_text()
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("meow")
+    with pytest.raises(ModelError, match="the folder is not empty and holds no model"):
+        model.save(tmp_path / "photos")
+    assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+
+
+def test_saving_in_a_new_or_empty_folder(model: DLFH, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    for folder in (tmp_path / "empty", tmp_path / "a" / "new" / "one"):
+        model.save(folder)
+        assert load(folder).n_bits == 20
+
+
+def test_files_say_what_they_are(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    assert config["dlfh_version"] == dlfh.__version__
+    assert config["method"] == "DLFH"
+    assert config["parameters"]["n_bits"] == 20
