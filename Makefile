@@ -40,23 +40,23 @@ format: $(READY)  ## Put the code in the project's format
 	$(VENV)/bin/ruff format .
 
 bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.md
-	$(RUN) benchmarks/run.py all --write docs/performance.md
-	$(RUN) benchmarks/index.py all --write docs/performance.md
+	$(RUN) -m benchmarks.run all --write docs/performance.md
+	$(RUN) -m benchmarks.index all --write docs/performance.md
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/defaults_study.py --write docs/defaults.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md
 
 study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/hash_functions_study.py --write docs/hash-functions.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/methods_study.py registry reference --write docs/methods.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 
 study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
-	$(RUN) benchmarks/icons_study.py --write docs/icons.md --picture docs/images/icons.png
+	$(RUN) -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png
 
 study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) benchmarks/holes_study.py --write docs/holes.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.holes_study --write docs/holes.md
 
 # A run that was stopped goes on where it was, in runs/.
 results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified
@@ -69,7 +69,7 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --out runs/nus-wide-20k --report docs/results/nus-wide-sensitivity
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --out runs/wiki --report docs/results/wiki-unified
 	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
-	$(RUN) benchmarks/results_summary.py --write
+	$(RUN) -m benchmarks.results_summary --write
 
 deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
 	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"

@@ -1,6 +1,6 @@
 """How the defaults were chosen: MAP by code length, database protocol and ranking.
 
-    DLFH_DATA=/path/to/folder python benchmarks/defaults_study.py --write docs/defaults.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write docs/defaults.md
 
 The folder holds `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
 validation split of the training points; the final comparison uses the data sets' own test queries.
@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.report import fill
 from dlfh import DLFH, datasets
 from dlfh._parallel import Workers
 from dlfh.datasets import Paired, read_arrays
 from dlfh.hashing import FitContext, LinearRidge
 from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
-from report import fill
 
 BITS = (8, 16, 32, 64, 128)
 MEASURES = tuple(product(("learned", "hashed"), ("Hamming", "asymmetric"), ("I→T", "T→I")))

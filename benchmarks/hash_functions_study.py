@@ -1,6 +1,6 @@
 """Which hash function to choose: linear, kernel ridge, kernel logistic and deep, side by side.
 
-    DLFH_DATA=/path/to/folder python benchmarks/hash_functions_study.py --write docs/hash-functions.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
 The folder holds `wiki.mat` and `iapr_tc12.npz`. Rows with deep functions need PyTorch.
 """
@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure
+from benchmarks.defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure
+from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
@@ -26,7 +27,6 @@ from dlfh.datasets import Paired
 from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
-from report import fill
 
 LEARNERS = {"linear": LinearRidge, "kernel ridge": KernelRidge, "kernel logistic": KernelLogistic, "deep": Deep}
 N_UNSEEN = 4000

@@ -1,6 +1,6 @@
 """More than two modalities, and data with holes, on IAPR TC-12: tables and a plot.
 
-    DLFH_DATA=/path/to/folder python benchmarks/holes_study.py --write docs/holes.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.holes_study --write docs/holes.md
 
 The folder holds `iapr_tc12.npz`: images (GIST), English and German captions, labels.
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.report import fill, machine
 from dlfh import DLFH
 from dlfh.datasets import Paired, read_arrays
 from dlfh.metrics import mean_average_precision
-from report import fill, machine
 
 N_BITS = 32
 HIDDEN = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)

@@ -1,6 +1,6 @@
 """Which features, hash function and code length to search the icons with, and how good the answers are.
 
-    python benchmarks/icons_study.py --write docs/icons.md --picture docs/images/icons.png
+    python -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png
 
 Choices are made on validation icons, one after another; test icons are for the last table alone.
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
 from dlfh.collection._pictures import contact_sheet
@@ -23,7 +24,6 @@ from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ
 from dlfh.metrics import mean_average_precision
-from report import fill
 
 DIRECTIONS = (("text", "image"), ("image", "text"))
 HEADER = "T→I, learned | T→I, hashed | T→I, unseen | I→T, learned | I→T, hashed | I→T, unseen"

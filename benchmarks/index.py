@@ -1,11 +1,11 @@
 """Speed, recall and memory of the index, side by side in one run.
 
-python benchmarks/index.py exact         # batches against bare faiss
-python benchmarks/index.py single        # one query: beside faiss, usearch and a NumPy loop
-python benchmarks/index.py rankings      # asymmetric and re-ranked, against the Hamming scan, with their MAP
-python benchmarks/index.py approximate   # recall and speed of the approximate kinds
-python benchmarks/index.py storage       # building, opening, changing, memory per item
-python benchmarks/index.py all --write docs/performance.md
+python -m benchmarks.index exact         # batches against bare faiss
+python -m benchmarks.index single        # one query: beside faiss, usearch and a NumPy loop
+python -m benchmarks.index rankings      # asymmetric and re-ranked, against the Hamming scan, with their MAP
+python -m benchmarks.index approximate   # recall and speed of the approximate kinds
+python -m benchmarks.index storage       # building, opening, changing, memory per item
+python -m benchmarks.index all --write docs/performance.md
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 import faiss
 import numpy as np
 
+from benchmarks.report import fill, machine
+from benchmarks.run import interleaved, seconds
 from dlfh import DLFH
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired
 from dlfh.index import ApproximateSearch, Index
 from dlfh.index._approximate import KINDS
-from report import fill, machine
-from run import interleaved, seconds
 
 N_ITEMS, N_BITS = 1_000_000, 64
 Rows = list[tuple[str, str]]

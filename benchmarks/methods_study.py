@@ -1,6 +1,6 @@
 """All methods: what there is to know of each, and agreement with reference codes; `dlfh bench` compares them.
 
-    DLFH_DATA=/path/to/folder python benchmarks/methods_study.py registry reference --write docs/methods.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.methods_study registry reference --write docs/methods.md
 
 The folder holds `wiki.mat`.
 """
@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from defaults_study import Split, load_wiki
+from benchmarks.defaults_study import Split, load_wiki
+from benchmarks.report import fill, machine
+from benchmarks.wiki_reference import ROWS
 from dlfh.methods import METHODS, CrossModalHasher, available
 from dlfh.metrics import mean_average_precision
-from report import fill, machine
-from wiki_reference import ROWS
 
 DIRECTIONS = (("image", "text"), ("text", "image"))
 

@@ -1,6 +1,6 @@
 """Short tables of what `dlfh bench` wrote into docs/results, for the pages that explain it.
 
-    python benchmarks/results_summary.py --write
+    python -m benchmarks.results_summary --write
 
 `make results` ends with it.
 """
@@ -12,7 +12,7 @@ import csv
 from collections import defaultdict
 from pathlib import Path
 
-from report import fill
+from benchmarks.report import fill
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 DATA = {"icons": "icons", "wiki": "Wiki", "iapr-tc12": "IAPR TC-12"}

@@ -1,13 +1,13 @@
 """Speed and memory, as ratios measured side by side in one run.
 
-python benchmarks/run.py fit          # against the cost of the Gram matrices, and the transcription
-python benchmarks/run.py pointwise    # the paper's own algorithm against the transcription
-python benchmarks/run.py growth       # time and memory at 10k, 100k and 1M points
-python benchmarks/run.py map          # MAP against the usual loop
-python benchmarks/run.py encode       # encoding against the bare matrix product
-python benchmarks/run.py holes        # three modalities beside two; similarities of single pairs
-python benchmarks/run.py compile      # what compiling costs, once
-python benchmarks/run.py all --write docs/performance.md
+python -m benchmarks.run fit          # against the cost of the Gram matrices, and the transcription
+python -m benchmarks.run pointwise    # the paper's own algorithm against the transcription
+python -m benchmarks.run growth       # time and memory at 10k, 100k and 1M points
+python -m benchmarks.run map          # MAP against the usual loop
+python -m benchmarks.run encode       # encoding against the bare matrix product
+python -m benchmarks.run holes        # three modalities beside two; similarities of single pairs
+python -m benchmarks.run compile      # what compiling costs, once
+python -m benchmarks.run all --write docs/performance.md
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.report import fill, machine
 from dlfh import DLFH
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
@@ -35,7 +36,6 @@ from dlfh.factorization.solver import factorize, random_start
 from dlfh.hashing import FitContext, RBFMap
 from dlfh.mathematics._classifiers import Fit, solve_logistic
 from dlfh.metrics import average_precisions
-from report import fill, machine
 
 NUS_WIDE_POINTS = 184_710
 
@@ -128,8 +128,7 @@ def bench_pointwise() -> list[tuple[str, str]]:
 
 GROWTH = """
 import sys, time
-sys.path.insert(0, sys.argv[2])
-from run import DLFH, make_paired, nus_wide_shaped
+from benchmarks.run import DLFH, make_paired, nus_wide_shaped
 
 def peak():
     status = open("/proc/self/status").read()
@@ -152,7 +151,7 @@ def bench_growth() -> list[tuple[str, str]]:
         return [("growth", "needs Linux, to measure peak memory")]
     rows = []
     for n_points in (10_000, 100_000, 1_000_000):
-        command = [sys.executable, "-c", GROWTH, str(n_points), str(Path(__file__).parent)]
+        command = [sys.executable, "-c", GROWTH, str(n_points)]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         spent, size, peak = map(float, printed.split())
         allowed = 1.3 * size + 300
@@ -268,7 +267,7 @@ def bench_kernel() -> list[tuple[str, str]]:
         ),
     ]
     if Path("/proc/self/clear_refs").exists():
-        command = [sys.executable, "-c", KERNEL_FIT, str(Path(__file__).parent)]
+        command = [sys.executable, "-c", KERNEL_FIT]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         spent, peak = map(float, printed.split())
         what = "KDLFH on data of NUS-WIDE's shape (184,710 points), 64 bits, both modalities"
@@ -277,9 +276,8 @@ def bench_kernel() -> list[tuple[str, str]]:
 
 
 KERNEL_FIT = """
-import sys, time
-sys.path.insert(0, sys.argv[1])
-from run import make_paired, nus_wide_shaped
+import time
+from benchmarks.run import make_paired, nus_wide_shaped
 from dlfh import KDLFH
 small = make_paired(2000, random_state=0)
 KDLFH(64).fit(small.modalities, small.labels)
@@ -295,8 +293,7 @@ print(spent, int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 OBSERVED = """
 import sys, time
 import numpy as np, scipy.sparse as sp
-sys.path.insert(0, sys.argv[2])
-from run import DLFH, make_paired
+from benchmarks.run import DLFH, make_paired
 
 def peak():
     status = open("/proc/self/status").read()
@@ -349,7 +346,7 @@ def bench_holes() -> list[tuple[str, str]]:
     if not Path("/proc/self/clear_refs").exists():
         return rows
     for share in (0.005, 0.01, 0.02):
-        command = [sys.executable, "-c", OBSERVED, str(share), str(Path(__file__).parent)]
+        command = [sys.executable, "-c", OBSERVED, str(share)]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         full, stochastic, entries, peak = map(float, printed.split())
         rows.append(

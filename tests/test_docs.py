@@ -122,13 +122,13 @@ def test_numbers_in_the_readme_are_those_of_the_docs() -> None:
 
 
 def test_the_table_of_methods_is_the_registry() -> None:
-    from methods_study import registry_table
+    from benchmarks.methods_study import registry_table
 
     assert registry_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
 def test_what_is_said_of_the_experiments_is_what_they_gave() -> None:
-    from results_summary import DOCUMENTS as EXPLAINING
+    from benchmarks.results_summary import DOCUMENTS as EXPLAINING
 
     for name, tables in EXPLAINING.items():
         text = (ROOT / "docs" / name).read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from defaults_study import load_wiki
-from methods_study import evaluate
-from wiki_reference import ROWS, Row
+from benchmarks.defaults_study import load_wiki
+from benchmarks.methods_study import evaluate
+from benchmarks.wiki_reference import ROWS, Row
 
 pytestmark = pytest.mark.data
 
