@@ -58,14 +58,8 @@ DATA = {
 
 
 def paper_setting(n_bits: int) -> dict[str, Any]:
-    return {
-        "init": "random",
-        "max_iter": 30,
-        "sample_size": n_bits,
-        "scale": 8.0,
-        "ridge": 1e-6,
-        "fit_intercept": False,
-    }
+    setting: dict[str, Any] = DLFH.paper(n_bits).get_params()
+    return {name: value for name, value in setting.items() if name not in ("n_bits", "random_state")}
 
 
 def measure(split: Split, n_bits: int, setting: dict[str, Any], seed: int) -> list[float]:

@@ -112,7 +112,7 @@ def registry_table() -> str:
     for name, info in available().items():
         least, most = info.n_modalities
         number = str(least) if least == most else f"{least} or more"
-        number += ", holes" if info.takes_holes else ""
+        number += ", incomplete data" if info.takes_incomplete else ""
         cells = (
             f"`{name}`",
             f"{info.title} ({info.paper})",

@@ -55,8 +55,7 @@ def _cmfh(updates: Any) -> Callable[[int, int], CrossModalHasher]:
 
 
 def _dlfh(n_bits: int, seed: int) -> CrossModalHasher:
-    setting: Any = {"init": "random", "max_iter": 30, "sample_size": n_bits, "ridge": 1e-6, "fit_intercept": False}
-    return DLFH(n_bits, random_state=seed, **setting)
+    return DLFH.paper(n_bits, random_state=seed)
 
 
 ALL, LONG = (8, 16, 32, 64), (16, 32, 64)
@@ -80,7 +79,7 @@ ROWS = (
     ),
     Row(
         "KDLFH",
-        lambda n_bits, seed: KDLFH(n_bits, init="random", max_iter=50, sample_size=n_bits, random_state=seed),
+        lambda n_bits, seed: KDLFH.paper(n_bits, random_state=seed),
         {
             "learned": _cells(
                 LONG,

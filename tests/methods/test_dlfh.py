@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from dlfh import DLFH, InputError, NotFittedError, _parallel
+from dlfh import DLFH, KDLFH, InputError, NotFittedError, _parallel
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired, make_paired
+from dlfh.hashing import KernelRidge
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
 
@@ -347,6 +348,8 @@ def test_encode_before_fit() -> None:
         ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
         ({"early_stopping": 1}, "early_stopping must be True or False, got 1"),
         ({"hash_function": "cubic"}, "hash_function must be one of 'linear', 'kernel', 'kernel-ridge', 'deep'"),
+        ({"hash_function": {"image": KernelRidge(ridge=-1)}}, "ridge must be a finite number of at least 0, got -1"),
+        ({"pair_weights": 3}, "pair_weights must be a dict"),
         ({"hash_function": {"image": "linear"}}, r"hash_function names the modalities \['image'\], but there are"),
     ],
 )
@@ -354,6 +357,29 @@ def test_bad_parameters(paired: Split, parameters: dict[str, Any], message: str)
     train, _ = paired
     with pytest.raises(InputError, match=message):
         DLFH(**parameters).fit(train.modalities, train.labels)
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (DLFH(ridge=-1), "ridge"),
+        (DLFH(hash_function="nope"), "hash_function"),
+        (DLFH(hash_function={"image": "nope"}), "hash_function"),
+        (DLFH(pair_weights=3), "pair_weights"),  # type: ignore[arg-type]
+        (DLFH(pair_weights={("image", "text"): -1}), "pair_weights"),
+        (KDLFH(n_bases=0), "n_bases"),
+        (KDLFH(penalty=0), "penalty"),
+    ],
+)
+def test_parameters_are_checked_before_any_work(model: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        model.check_parameters()
+
+
+def test_kdlfh_has_no_parameter_that_it_does_not_use() -> None:
+    model = KDLFH()
+    assert vars(model).keys() == model.get_params().keys()
+    assert not {"ridge", "hash_function", "fit_intercept"} & model.get_params().keys()
 
 
 X, Y = np.ones((4, 3)), np.ones((4, 2))

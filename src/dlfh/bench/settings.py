@@ -12,7 +12,7 @@ from typing import Any
 from dlfh.bench.sources import canonical_name
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
-from dlfh.methods import METHODS
+from dlfh.methods import DLFH, METHODS
 
 __all__ = [
     "PROTOCOLS",
@@ -26,7 +26,12 @@ __all__ = [
 
 PROTOCOLS = ("learned", "hashed", "unseen", "unified")
 
-_PAPER = {"init": "random", "max_iter": 30, "ridge": 1e-6, "fit_intercept": False}
+#: The paper's setting, as `DLFH.paper` has it; "n_bits" stands for the code length.
+_PAPER = {
+    name: value
+    for name, value in DLFH.paper().get_params().items()
+    if name not in ("n_bits", "sample_size") and value != DLFH().get_params()[name]
+}
 
 #: Parameters that differ from the methods' own defaults, by row of a table; footnotes say so.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {

@@ -15,6 +15,7 @@ from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.supervision import Sample, Supervision
+from dlfh.mathematics._targets import Targets
 
 __all__ = ["Factorization", "factorize", "log_likelihood", "random_start"]
 
@@ -25,6 +26,7 @@ class Factorization:
 
     Attributes
     ----------
+    n_bits : int
     codes : list of ndarray of uint8, one per modality
         Packed codes of the rows; a single array where the modalities share one code.
     rows : Rows, or other supervision
@@ -35,6 +37,7 @@ class Factorization:
         The log-likelihood at the start and after each iteration, when asked for.
     """
 
+    n_bits: int
     codes: list[Codes]
     rows: Supervision
     flips: list[int] = field(default_factory=list)
@@ -47,6 +50,10 @@ class Factorization:
     def codes_of_rows(self, modality: int) -> Codes:
         """Return the packed codes of every row."""
         return self.codes[modality if len(self.codes) > 1 else 0]
+
+    def targets(self, modality: int) -> Targets:
+        """Return what a hash function of a modality is to predict."""
+        return Targets(self.codes_of_rows(modality), self.rows.row_of_point, self.n_bits)
 
 
 def factorize(
@@ -81,7 +88,7 @@ def factorize(
     track_objective : bool
         Compute the log-likelihood before the first and after each iteration.
     """
-    result = Factorization([pad_to_words(code) for code in initial], rows)
+    result = Factorization(model.n_bits, [pad_to_words(code) for code in initial], rows)
     codes = result.codes
     sample = None if sample_size is None else Sample(sample_size, rng)
     if track_objective:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +27,6 @@ from dlfh._version import __version__
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
-from dlfh.methods._incomplete import Holes
 from dlfh.methods._info import MethodInfo
 from dlfh.persistence._model_folder import write_model
 
@@ -71,9 +72,7 @@ class CrossModalHasher(BaseEstimator, ABC):
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
-    def fit(
-        self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
-    ) -> Self:
+    def fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn codes and hash functions from paired modalities.
 
         Parameters
@@ -85,38 +84,27 @@ class CrossModalHasher(BaseEstimator, ABC):
             An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per
             point. Points are similar if they share a label; a point without labels is similar to none.
             Methods that learn from pairs alone (``info.supervised``) ignore them.
-        present : dict of str to array of bool (n,), optional
-            By modality, which points have it; all for modalities that are not named. What stands in the rows of
-            points that have not is not looked at. (This and the following: for methods that take holes,
-            ``info.takes_holes``.)
-        labelled : array of bool (n,), optional
-            Which points' labels are known. The others are not unlike everything, as points without labels are:
-            nothing is known of their similarities.
-        similarity : matrix (n, n), optional
-            Similarities of single pairs in place of labels: 1 where point i in a modality is similar to point j in
-            a later one, 0 where it is not. Dense, with NaN for what is unobserved, or sparse, with the stored
-            entries observed, zeros among them. Not necessarily symmetric.
 
         Returns
         -------
         self
         """
+        with self._fitting(modalities) as features:
+            self._fit(features, labels)
+        return self
+
+    @contextmanager
+    def _fitting(self, modalities: Any) -> Iterator[dict[str, Features]]:
+        """Check parameters and modalities, give the features to the block that learns from them, and take its time."""
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
         features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
-        holes = Holes(present, labelled, similarity)
-        if holes.names and not self.info.takes_holes:
-            raise InputError(f"{type(self).__name__} needs complete data: it does not take {holes.names[0]}")
         began = time.perf_counter()
         with blas_threads(self.n_jobs):
-            if holes.names:
-                self._fit_with_holes(features, labels, holes)
-            else:
-                self._fit(features, labels)
+            yield features
         self.modalities_ = tuple(features)
         self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
         self.fit_seconds_ = time.perf_counter() - began
-        return self
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
@@ -127,10 +115,6 @@ class CrossModalHasher(BaseEstimator, ABC):
     @abstractmethod
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         """Set ``codes_`` and ``hash_functions_``."""
-
-    def _fit_with_holes(self, features: dict[str, Features], labels: Any, holes: Holes) -> None:
-        """Set ``codes_`` and ``hash_functions_``, from data with holes."""
-        raise NotImplementedError
 
     def _read_labels(self, labels: Any, features: dict[str, Features]) -> LabelSets:
         """Return the labels of the points, which must be there and as many as the points."""

@@ -35,8 +35,9 @@ class MethodInfo:
         The least and the largest number of modalities.
     is_deterministic : bool
         Whether there is nothing random in it.
-    takes_holes : bool
-        Whether it takes points without some modality or without labels, and similarities of single pairs.
+    takes_incomplete : bool
+        Whether its ``fit`` takes points without some modality (``present``), points without labels (``labelled``), and
+        similarities of single pairs (``similarity``).
     """
 
     title: str
@@ -48,4 +49,4 @@ class MethodInfo:
     surplus_bits: Literal["used", "constant", "spread"] = "used"
     n_modalities: tuple[int, int | None] = (2, 2)
     is_deterministic: bool = False
-    takes_holes: bool = False
+    takes_incomplete: bool = False

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from dlfh.hashing import HashLearner, KernelLogistic
 from dlfh.methods._dlfh import DLFH
+from dlfh.methods._latent_factor import LatentFactorHasher
 
 __all__ = ["KDLFH"]
 
 
-class KDLFH(DLFH):
-    """DLFH with kernel logistic hash functions: shorthand for ``DLFH(hash_function="kernel")``.
+class KDLFH(LatentFactorHasher):
+    """DLFH with kernel logistic hash functions: the codes of `DLFH`, and `KernelLogistic` for each modality.
 
     Slower to train and to encode with than `DLFH`, and more accurate where features are dense and
     their relation to the labels is not linear.
@@ -23,8 +24,7 @@ class KDLFH(DLFH):
     Parameters
     ----------
     n_bits, scale, max_iter, sample_size, solver, init, shared_code
-        How codes are learned: as for `DLFH`. (The authors' KDLFH: ``init="random"``, ``max_iter=50``,
-        ``sample_size=n_bits``.)
+        How codes are learned: as for `DLFH`.
     n_bases : int, default 500
         Number of kernel bases.
     bases : {"random", "kmeans"}, default "random"
@@ -70,27 +70,50 @@ class KDLFH(DLFH):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        super().__init__(
-            n_bits,
-            scale=scale,
-            max_iter=max_iter,
-            sample_size=sample_size,
-            solver=solver,
-            init=init,
-            shared_code=shared_code,
-            pair_weights=pair_weights,
-            self_training=self_training,
-            early_stopping=early_stopping,
-            track_objective=track_objective,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        self.n_bits = n_bits
+        self.scale = scale
+        self.max_iter = max_iter
+        self.sample_size = sample_size
+        self.solver = solver
+        self.init = init
+        self.shared_code = shared_code
+        self.pair_weights = pair_weights
+        self.self_training = self_training
+        self.early_stopping = early_stopping
+        self.track_objective = track_objective
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
         self.n_bases = n_bases
         self.bases = bases
         self.penalty = penalty
 
+    @classmethod
+    def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
+        """Return the model in the authors' setting, less what ``changes`` says.
+
+        As `DLFH.paper`, with 50 iterations, and 500 random training points as kernel bases.
+
+        Examples
+        --------
+        >>> KDLFH.paper(32, random_state=0).max_iter
+        50
+        """
+        setting: dict[str, Any] = {
+            "scale": 8.0,
+            "max_iter": 50,
+            "sample_size": n_bits,
+            "solver": "stochastic",
+            "init": "random",
+        }
+        return cls(n_bits, **{**setting, **changes})
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        self._learner().check_parameters()
+
+    def _learner(self) -> KernelLogistic:
+        return KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
+
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
-        learner = KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
-        learner.check_parameters()
-        return dict.fromkeys(modalities, learner)
+        return dict.fromkeys(modalities, self._learner())

@@ -1,0 +1,212 @@
+"""What DLFH and KDLFH share: codes by the discrete latent factor model, then a hash function for each modality."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh._progress import Bar, progress
+from dlfh._validation import (
+    Features,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_positive,
+    check_random_state,
+)
+from dlfh.errors import InputError
+from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.likelihood import LatentFactorModel
+from dlfh.factorization.solver import Factorization, factorize, random_start
+from dlfh.factorization.supervision import Supervision
+from dlfh.hashing import FitContext, HashLearner
+from dlfh.methods._base import CrossModalHasher
+from dlfh.methods._incomplete import IncompleteData, Missing
+
+__all__ = ["LatentFactorHasher"]
+
+Integers = npt.NDArray[np.int64]
+
+#: Weights of pairs of modalities are exact factors in sums of 64-bit integers.
+MAX_PAIR_WEIGHT = 1000
+
+
+class LatentFactorHasher(CrossModalHasher):
+    """Codes by the discrete latent factor model; subclasses say who learns the hash functions."""
+
+    scale: float
+    max_iter: int
+    sample_size: int | None
+    solver: Literal["stochastic", "full"]
+    init: Literal["labels", "random"]
+    shared_code: bool
+    pair_weights: Mapping[tuple[str, str], int] | None
+    self_training: int
+    early_stopping: bool
+    track_objective: bool
+
+    _saved_arrays = ("objective_", "flips_")
+
+    objective_: npt.NDArray[np.float64]
+    flips_: Integers
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.flips_)
+
+    def fit(
+        self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
+    ) -> Self:
+        """Learn codes and hash functions from paired modalities, complete or not.
+
+        Parameters
+        ----------
+        modalities, labels
+            As for `CrossModalHasher.fit`.
+        present : dict of str to array of bool (n,), optional
+            By modality, which points have it; all for modalities that are not named. What stands in the rows of
+            points that have not is not looked at.
+        labelled : array of bool (n,), optional
+            Which points' labels are known. The others are not unlike everything, as points without labels are:
+            nothing is known of their similarities.
+        similarity : matrix (n, n), optional
+            Similarities of single pairs in place of labels: 1 where point i in a modality is similar to point j in
+            a later one, 0 where it is not. Dense, with NaN for what is unobserved, or sparse, with the stored
+            entries observed, zeros among them. Not necessarily symmetric.
+
+        Returns
+        -------
+        self
+        """
+        with self._fitting(modalities) as features:
+            if present is None and labelled is None and similarity is None:
+                self._fit(features, labels)
+            else:
+                self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
+        return self
+
+    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+        names, learners = tuple(features), self._learners(tuple(features))
+        rng = check_random_state(self.random_state)
+        rows = self._rows(self._read_labels(labels, features), names)
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = self._learn_codes(rows, len(names), rng, workers, bar)  # section 3.2
+            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            self.hash_functions_ = {  # section 3.3
+                name: learners[name].fit(features[name], learned.targets(index), name, context)
+                for index, name in enumerate(bar.track(names, "hash functions"))
+            }
+        self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
+
+    def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
+        names, learners = tuple(features), self._learners(tuple(features))
+        rng = check_random_state(self.random_state)
+        label_sets = None if missing.similarity is not None else self._read_labels(labels, features)
+        if label_sets is None and labels is not None:
+            raise InputError("pass either labels or similarity, not both")
+        if self.shared_code and missing.similarity is not None:
+            raise InputError("shared_code learns from labels, not from similarity")
+        data = IncompleteData.of(features, missing, label_sets)
+        if self.shared_code and data.masks is not None:
+            raise InputError("shared_code needs points that have every modality")
+        supervision: Supervision
+        if data.label_sets is None:
+            self._check_sample_size(data.n_points)
+            supervision = data.observed_pairs(self._weights_of_pairs(names))
+        else:
+            supervision = self._rows(data.label_sets, names, present=data.masks_of_labelled)
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = self._learn_codes(supervision, len(names), rng, workers, bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            self.hash_functions_, self.codes_ = data.learn_functions(
+                learned, learners, context, int(self.self_training)
+            )
+
+    @abstractmethod
+    def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
+        """Return who learns each modality's hash function, their parameters checked."""
+
+    def _rows(self, label_sets: LabelSets, modalities: tuple[str, ...], **options: Any) -> LabelRows:
+        """Return what the rows of U and V stand for: label sets, or points as in the paper."""
+        self._check_sample_size(label_sets.n_points)
+        make = LabelRows.of_label_sets if self.init == "labels" else LabelRows.of_points
+        return make(label_sets, pair_weights=self._weights_of_pairs(modalities), **options)
+
+    def _learn_codes(
+        self, supervision: Supervision, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Bar
+    ) -> Factorization:
+        n_bits = int(self.n_bits)
+        learned = factorize(
+            LatentFactorModel(n_bits, float(self.scale)),
+            supervision,
+            random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
+            max_iter=int(self.max_iter),
+            sample_size=None if self.solver == "full" else self._resolve_sample_size(supervision),
+            rng=rng,
+            workers=workers,
+            early_stopping=self.early_stopping,
+            track_objective=self.track_objective,
+            on_iteration=bar.counter("codes", int(self.max_iter)),
+        )
+        self.objective_ = np.array(learned.objective)
+        self.flips_ = np.array(learned.flips, dtype=np.int64)
+        return learned
+
+    def _resolve_sample_size(self, supervision: Supervision) -> int:
+        if self.sample_size is not None:
+            return int(self.sample_size)
+        # More samples help where label sets are many. Where they are few, sampling each of them makes
+        # the solver nearly full, and it stalls as the full solver does.
+        n_points, n_bits = len(supervision.row_of_point), int(self.n_bits)
+        n_kinds = supervision.labels.n_sets if isinstance(supervision, LabelRows) else n_points
+        return min(n_points, max(1, n_bits // 2, min(n_kinds, 4 * n_bits)))
+
+    def _check_sample_size(self, n_points: int) -> None:
+        if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
+            raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_positive(self.scale, "scale")
+        check_integer(self.max_iter, "max_iter", 0)
+        if self.sample_size is not None:
+            check_integer(self.sample_size, "sample_size", 1)
+        check_choice(self.solver, "solver", ("stochastic", "full"))
+        check_choice(self.init, "init", ("labels", "random"))
+        check_integer(self.self_training, "self_training", 0)
+        for name in ("shared_code", "early_stopping", "track_objective"):
+            check_flag(getattr(self, name), name)
+        self._check_pair_weights()
+
+    def _check_pair_weights(self) -> None:
+        """Raise InputError for weights of pairs that no modalities could fit."""
+        if self.pair_weights is None:
+            return
+        if not isinstance(self.pair_weights, Mapping):
+            raise InputError(f'pair_weights must be a dict such as {{("image", "text"): 2}}, got {self.pair_weights!r}')
+        for pair, weight in self.pair_weights.items():
+            if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+                raise InputError(f'pair_weights must have keys such as ("image", "text"), got {pair!r}')
+            check_integer(weight, f"pair_weights[{pair!r}]", 0, MAX_PAIR_WEIGHT)
+
+    def _weights_of_pairs(self, modalities: tuple[str, ...]) -> Integers | None:
+        """Return the weights of pairs of modalities as a symmetric matrix."""
+        if self.pair_weights is None:
+            return None
+        weights = np.ones((len(modalities), len(modalities)), np.int64)
+        np.fill_diagonal(weights, 0)
+        for pair, weight in self.pair_weights.items():
+            if not set(pair) <= set(modalities) or pair[0] == pair[1]:
+                raise InputError(f"pair_weights names {pair!r}, not a pair of the modalities {sorted(modalities)}")
+            a, b = (modalities.index(name) for name in pair)
+            weights[a, b] = weights[b, a] = weight
+        if not weights.any(axis=1).all():
+            alone = modalities[int(np.flatnonzero(~weights.any(axis=1))[0])]
+            raise InputError(f"pair_weights leaves modality {alone!r} without any pair that counts")
+        return weights
