@@ -11,6 +11,7 @@ from dlfh._labels import LabelSets
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import random_start
+from dlfh.mathematics._boosting import WeightedPairs
 
 
 @dataclass
@@ -42,3 +43,11 @@ def problems(draw: st.DrawFn, max_points: int = 60) -> Problem:
     indicator[rng.integers(n_points), rng.integers(n_labels)] = 1
     model = LatentFactorModel(draw(code_lengths), draw(scales))
     return Problem(indicator, LabelSets.from_labels(indicator), model, rng)
+
+
+def random_pairs(rng: np.random.Generator, n_points: int = 12, n_pairs: int = 40) -> WeightedPairs:
+    """Draw pairs of points, similar or not, with weights that sum to one."""
+    first, second = rng.integers(n_points, size=(2, n_pairs))
+    pairs = WeightedPairs(first, second, rng.random(n_pairs) < 0.5)
+    pairs.weights = rng.dirichlet(np.ones(n_pairs))
+    return pairs

@@ -149,3 +149,43 @@ def test_labels_of_different_forms_cannot_be_compared() -> None:
         indicator.aligned_with(classes, name="query_labels", other_name="database_labels")
     with pytest.raises(InputError, match="query_labels has 2 label columns but database_labels has 3"):
         indicator.aligned_with(LabelSets.from_labels(np.eye(3)), name="query_labels", other_name="database_labels")
+
+
+@given(problems(max_points=40))
+def test_label_sets_tell_similarities_and_cosines(problem: Problem) -> None:
+    L, sets = problem.indicator.astype(np.float64), problem.labels
+    points = sets.set_of_point
+    np.testing.assert_array_equal(sets.similar(points, points[::2]), (L @ L[::2].T) > 0)
+    unit = L / np.sqrt(np.maximum(L.sum(axis=1), 1))[:, None]
+    np.testing.assert_allclose(sets.unit_rows()[points].toarray(), unit)
+
+
+@given(problems(max_points=40))
+def test_some_points_have_the_label_sets_they_had(problem: Problem) -> None:
+    chosen = problem.rng.permutation(len(problem.indicator))[: problem.rng.integers(1, len(problem.indicator) + 1)]
+    taken = problem.labels.take(chosen)
+    expected = problem.indicator[chosen].astype(np.float64)
+    found = (taken.unit_rows()[taken.set_of_point] > 0).toarray()
+    np.testing.assert_array_equal(found, expected > 0)
+    np.testing.assert_array_equal(taken.counts, np.bincount(taken.set_of_point))
+
+
+@given(problems(max_points=40), st.integers(1, 300))
+def test_sampled_pairs_are_what_they_are_said_to_be(problem: Problem, n_pairs: int) -> None:
+    S = (problem.indicator @ problem.indicator.T) > 0
+    off_diagonal = ~np.eye(len(S), dtype=bool)
+    first, second, similar = problem.labels.sample_pairs(n_pairs, problem.rng)
+    assert np.all(first != second)
+    np.testing.assert_array_equal(S[first, second], similar)
+    # Where neither kind is rare, there are as many as asked for, half of each kind.
+    if 0.05 < S[off_diagonal].mean() < 0.95:
+        assert len(first) == n_pairs
+        assert similar.sum() == n_pairs // 2
+
+
+def test_similar_pairs_alone_are_taken_where_all_points_are_similar() -> None:
+    first, _, similar = LabelSets.from_labels([[0]] * 9).sample_pairs(40, np.random.default_rng(0))
+    assert similar.all()
+    assert len(first) == 40
+    with pytest.raises(InputError, match="no pair of different points"):
+        LabelSets.from_labels([[0]]).sample_pairs(40, np.random.default_rng(0))

@@ -154,6 +154,13 @@ def test_a_code_depends_on_its_point_alone(
         assert fitted[name].encode(modality, matrix[:0]).shape == (0, n_bytes(N_BITS))
 
 
+@pytest.mark.parametrize("name", ["CMFH", "SMFH", "SePH"])
+def test_the_learned_codes_of_factorizations_and_of_seph_are_one_code_for_all_modalities(
+    name: str, fitted: dict[str, CrossModalHasher]
+) -> None:
+    np.testing.assert_array_equal(fitted[name].codes_["image"], fitted[name].codes_["text"])
+
+
 @pytest.mark.parametrize("name", DETERMINISTIC)
 def test_without_randomness_the_order_of_training_points_only_permutes_the_codes(
     name: str, small: tuple[Paired, Paired], fitted: dict[str, CrossModalHasher]

@@ -1,0 +1,22 @@
+"""Results of runs that nobody ran, and a figure of nothing."""
+
+from __future__ import annotations
+
+from dlfh.bench.cache import Result
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.plan import Plan
+from dlfh.bench.runner import Results
+
+
+def faked(plan: Plan, experiment: str) -> Results:
+    """Return results that say how their cells were, without computing anything."""
+    score = {"map": 0.5, "map_at": 0.6, "precision_at": 0.7, "ranks": [1, 9], "precision": [1, 0.1], "recall": [0, 1]}
+    protocols = {name: dict.fromkeys(plan.directions, score) for name in plan.settings.protocols}
+    result = Result({"protocols": protocols}, {"fit": 2.0, "total": 3.0, "processor": 1.0, "peak_bytes": 10**9})
+    return Results(dict.fromkeys(EXPERIMENTS[experiment].cells(plan), result))
+
+
+def figure() -> Figure:
+    lines = (Line("DLFH", (1, 10, 100), (0.5, 0.6, 0.7)), Line("SCM", (1, 10, 100), (0.4, 0.5, 0.6), 9))
+    return Figure("sweep", "MAP against λ", (Panel("a", "λ", "MAP", lines, log_x=True), Panel("b", "m", "MAP", lines)))

@@ -1,0 +1,118 @@
+"""The commands: what they refuse, print and leave where."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.settings import Settings
+from dlfh.cli import main
+from dlfh.datasets import make_paired, write_paired
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        *([f"bench {name} no-such-data", "there is no data set and no file 'no-such-data'"] for name in EXPERIMENTS),
+        ("bench map wiki", "wiki does not come with dlfh: name its file with --data, or try generated:wiki"),
+        ("bench map wiki --data no-such-file.mat", "no-such-file.mat"),
+        ("bench map generated:nothing", "there is no data set 'nothing'"),
+        ("bench map icons --points 9", "only generated data can have any number of points"),
+        ("bench map generated:wiki --bits 8,x", "--bits must be whole numbers with commas between them"),
+        ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
+        ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
+        ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
+        ("bench map generated:wiki --settings no.toml", "cannot read the settings no.toml"),
+        ("bench map generated:wiki --settings broken.toml", "the settings broken.toml are not valid TOML"),
+        ("bench map generated:wiki --settings wrong.toml", "settings wrong.toml: unknown setting 'bit'"),
+        ("bench map generated:wiki --points 60 --out broken.toml", "broken.toml is a file; a run needs a folder"),
+        (
+            "tune SCM generated:wiki --points 60 --grid ridge=1 --protocol unified",
+            "SCM has no rule for one code from several modalities: choose by another protocol",
+        ),
+        ("bench map generated:wiki --points 60 --out x --report own.npz", "own.npz is a file; a run needs a folder"),
+        ("bench map generated:wiki --points 60 --threads 9999", "threads is 9999 but there are only"),
+        ("bench map own.npz --queries 999", "own has 40 points: 999 queries leave none to learn from"),
+        ("bench map generated:wiki --points 60 --queries 9", "comes with queries of its own: leave out queries"),
+        ("bench map generated:wiki --points 60 --memory-gb nan", "memory_gb must be finite, got nan"),
+        ("bench map generated:wiki --points 60 --cell-minutes inf", "cell_minutes must be finite, got inf"),
+        ("bench map own.npz --held-out 0.999", "held_out is 0.999, which leaves 0 of 32 points to learn from"),
+        ("bench map own.npz --settings refused.toml", "DLFH: scale must be a positive finite number, got 'abc'"),
+        ("tune DLFH own.npz --grid scale=1,nan", "scale of DLFH must be finite, got nan"),
+        ("tune DLFH own.npz --grid scale=2020-01-01,4", "scale of DLFH must be a number, a string, true or false"),
+        ("tune DLFH own.npz --grid scale=1 --validation 0.999", "validation is 0.999, which leaves 0 of 32 points"),
+        ("tune DLFH own.npz --grid scale=1 --write .", "cannot write .: it is a folder"),
+        ("tune DLFH generated:wiki", "there is nothing to choose from"),
+        ("tune DLHF generated:wiki --grid scale=1", "unknown method 'DLHF'"),
+        ("tune DLFH generated:wiki --grid lambda=1", "DLFH has no parameter 'lambda'"),
+        ("tune DLFH generated:wiki --grid scale", "a grid is NAME=VALUE,VALUE"),
+        ("tune DLFH generated:wiki --grid scale=1 --halving luck", "--halving must be one of"),
+        ("tune DLFH generated:wiki --grid scale=1 --protocol seen", "--protocol must be one of"),
+        ("tune DLFH generated:wiki --points 60 --grid scale=1 --validation 2", "validation must be a share"),
+        (
+            "tune SCM generated:wiki --points 60 --grid ridge=1,2,3 --halving max_iter",
+            "SCM cannot be halved by max_iter",
+        ),
+    ],
+    ids=lambda value: value if value.startswith(("bench", "tune")) else "",
+)
+def test_wrong_input_is_one_sentence(
+    arguments: str,
+    sentence: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.toml").write_text("bits = [")
+    (tmp_path / "wrong.toml").write_text("bit = 1")
+    (tmp_path / "refused.toml").write_text('[parameters.DLFH]\nscale = "abc"\n')
+    write_paired(tmp_path / "own.npz", make_paired(40, n_labels=3, random_state=0))
+    assert main(arguments.split()) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("dlfh: ")
+    assert sentence in line
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "broken.toml",
+        "wrong.toml",
+        "refused.toml",
+        "own.npz",
+    }  # nothing is left behind
+
+
+def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
+    command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
+    shown = tmp_path / "docs" / "wiki"
+    assert main([*command.split(), "--out", str(tmp_path / "run"), "--report", str(shown)]) == 0
+    assert {path.name for path in shown.iterdir()} == {"map.html", "map.md", "map.toml", "tables"}
+    assert len(list((tmp_path / "run" / "cells").iterdir())) == 1
+    assert not list((tmp_path / "run").glob("map.*"))
+
+
+def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.toml"
+    file.write_text("bits = [8]\nseeds = 7\n[parameters.SCM]\nridge = 0.5\n")
+    command = ["bench", "paper", "icons", "--settings", str(file), "--bits", "16,24", "--print-settings"]
+    assert main(command) == 0
+    settings = Settings.from_plain(tomllib.loads(capsys.readouterr().out))
+    assert (settings.bits, settings.seeds, settings.row("SCM").parameters) == ((16, 24), 7, {"ridge": 0.5})
+    assert settings.row("CRH").parameters["n_pairs"] == 500  # as is usual for the icons
+
+
+def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in EXPERIMENTS:
+        assert main(["bench", name, "--help"]) == 0
+        assert f"dlfh bench {name} " in capsys.readouterr().out
+    assert main(["tune", "--help"]) == 0
+    assert "dlfh tune DLFH icons" in capsys.readouterr().out
+
+
+def test_the_commands_import_nothing_heavy_until_they_run() -> None:
+    path = Path(sys.modules["dlfh.bench.commands"].__file__ or "")
+    outside = re.findall(r"^(?:from|import) (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert set(outside) == {"__future__", "collections.abc", "contextlib", "pathlib", "typing", "typer"}

@@ -1,0 +1,78 @@
+"""What the experiments say of their results."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlfh.bench.beside import published_map, published_seconds
+from dlfh.bench.data import Source
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.plan import Plan
+from dlfh.bench.settings import Settings
+from dlfh.bench.tables import Table
+from tests.bench.faked import faked
+
+
+def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(source: Source) -> None:
+    settings = Settings.from_plain({"methods": ["DLFH paper", "DLFH", "CCAITQ", "ACQ"], "bits": [16, 128], "seeds": 1})
+    real = replace(source, name="NUS-WIDE", like="nus-wide", as_published=True)
+    sections = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))
+    table = next(section for section in sections if section.key == "map-learned").blocks[0]
+    assert isinstance(table, Table)
+    published = {row.label: [entry.mean for entry in row.entries] for row in table.rows if row.published}
+    assert published == {"DLFH paper": [0.635, None, 0.769, None], "CCAITQ": [0.396, None, 0.39, None]}
+    assert not any(entry.is_best for row in table.rows if row.published for entry in row.entries)
+    imitated = replace(real, as_published=False)
+    assert published_map(imitated, settings, "CCAITQ", "image → text", 16) is None
+    assert published_seconds(imitated, settings, "CCAITQ", 1000) == 0.56
+    assert published_seconds(imitated, settings, "CCAITQ", 184_711) == 4.25
+    assert published_seconds(imitated, settings, "CCAITQ", 2000) is None
+    assert published_seconds(imitated, settings, "MLBE", 5000) is None
+    assert published_seconds(source, settings, "CCAITQ", 1000) is None
+
+
+def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source: Source) -> None:
+    plan = Plan(source, Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16, 32], "seeds": 1}))
+    results = faked(plan, "map")
+    for cell, result in results.items():
+        if cell.method == "SCM":
+            scores = {name: dict(result.values["protocols"]["learned"]) for name in plan.settings.protocols}
+            for name, value in {"learned": 0.7, "hashed": 0.3, "unseen": 0.1}.items():
+                scores[name] = {way: {**score, "map": value} for way, score in scores[name].items()}
+            results._found[cell] = replace(result, values={"protocols": scores})
+    overview = EXPERIMENTS["map"].sections(plan, results)[0]
+    assert overview.paragraphs == (
+        "From learned to hashed, the methods' mean MAP goes from 0.600 to 0.400.",
+        "From hashed to unseen, the methods' mean MAP goes from 0.400 to 0.300.",
+    )
+    table = overview.blocks[0]
+    assert isinstance(table, Table)
+    assert {row.label: [entry.is_best for entry in row.entries] for row in table.rows} == {
+        "DLFH": [False, True, True] * 3,
+        "SCM": [True, False, False] * 3,
+    }
+
+
+def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
+    chosen = {"rows": ["DLFH"], "scales": [0.1, 1.0, 2.0, 4.0, 8.0], "samples": [2, 4]}
+    plain = {"methods": ["DLFH"], "seeds": 1, "protocols": ["learned"], "sensitivity": chosen}
+    plan = Plan(source, Settings.from_plain(plain))
+    results = faked(plan, "sensitivity")
+    maps = {0.1: 0.79, 1.0: 0.1, 2.0: 0.77, 4.0: 0.8, 8.0: 0.75}  # 0.1 is good as well, but not next to the others
+    for cell, result in results.items():
+        samples = cell.values.get("sample_size")  # λ = 8 is the default, and so not named
+        value = maps[cell.values.get("scale", 8.0)] if samples is None else 0.1 * samples
+        scores = {way: {**score, "map": value} for way, score in result.values["protocols"]["learned"].items()}
+        results._found[cell] = replace(result, values={"protocols": {"learned": scores}})
+    (section,) = EXPERIMENTS["sensitivity"].sections(plan, results)
+    assert section.paragraphs[-1] == (
+        "Database learned, mean over directions: DLFH is best at λ = 4 (MAP 0.800; within 5% of it from 2 to 4) and "
+        "at m = 4 (MAP 0.400; within 5% of it nowhere else)."
+    )
+
+
+def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> None:
+    plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "at": 50}))
+    (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the fakes have nine items
+    assert "There are only 9 items to a database, so k is 9 instead of 50." in section.paragraphs
+    assert [block.title.split(" on ")[0] for block in section.blocks] == ["MAP", "MAP@9", "Precision@9"]

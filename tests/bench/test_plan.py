@@ -1,0 +1,27 @@
+"""Which cells a run has."""
+
+from __future__ import annotations
+
+from dlfh.bench.data import Source
+from dlfh.bench.experiments import EXPERIMENTS
+from dlfh.bench.plan import Plan
+from dlfh.bench.settings import Settings
+from dlfh.bench.sources import load_source
+
+
+def test_what_is_as_by_default_makes_no_other_cell(source: Source) -> None:
+    plan = Plan(source, Settings())
+    row = plan.settings.row("DLFH")
+    usual = plan.cell(row, 16, 0)
+    assert plan.cell(row, 16, 0, changed={"scale": 8.0, "solver": "stochastic"}) == usual
+    assert plan.cell(row, 16, 0, changed={"scale": 4.0}) != usual
+    assert plan.cell(row, 16, 0, changed={"early_stopping": 1}) != usual  # which the method will refuse
+
+
+def test_a_run_on_split_data_repeats_only_what_is_random(source: Source) -> None:
+    settings = Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16], "seeds": 4})
+    split = load_source("generated:wiki", n_points=60)
+    assert len(set(EXPERIMENTS["map"].cells(Plan(split, settings)))) == 4 + 1
+    assert len(set(EXPERIMENTS["map"].cells(Plan(source, settings)))) == 4 + 4
+    fixed = settings.changed(resplit=False)
+    assert len(set(EXPERIMENTS["map"].cells(Plan(source, fixed)))) == 4 + 1

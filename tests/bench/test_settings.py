@@ -1,0 +1,75 @@
+"""Settings come back from TOML, and wrong ones are one sentence."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.bench.settings import Settings
+from dlfh.errors import InputError
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "methods": st.lists(st.sampled_from(["DLFH", "SCM", "DLFH paper"]), min_size=1, unique=True),
+            "bits": st.lists(st.integers(1, 512), min_size=1, max_size=3, unique=True),
+            "seeds": st.integers(1, 9),
+            "resplit": st.booleans(),
+            "held_out": st.sampled_from([0.0, 0.25]),
+            "queries": st.integers(1, 99),
+            "cell_minutes": st.floats(0.1, 99),
+            "time": st.fixed_dictionaries({"sizes": st.lists(st.integers(1, 99), unique=True)}),
+            "parameters": st.fixed_dictionaries({"SCM": st.just({"ridge": 0.5}), "CRH": st.just({})}),
+        },
+    )
+)
+def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
+    settings = Settings.from_plain(plain)
+    assert Settings.from_plain(tomllib.loads(settings.to_toml())) == settings
+
+
+@pytest.mark.parametrize(
+    ("plain", "sentence"),
+    [
+        ({"bit": [8]}, "unknown setting 'bit': there are at, bits,"),
+        ({"time": {"size": [8]}}, r"unknown setting time\.'size': there are bits, sizes"),
+        ({"bits": 8}, "bits must be a list, got 8"),
+        ({"bits": [0]}, "bits must be code lengths from 1 to 512"),
+        ({"bits": ["8"]}, "bits must be a whole number, got '8'"),
+        ({"seeds": 0}, "seeds must be positive, got 0"),
+        ({"seeds": True}, "seeds must be a whole number, got True"),
+        ({"held_out": 1.5}, "held_out must be at least 0 and less than 1"),
+        ({"methods": ["DLHF"]}, "unknown method 'DLHF': there are ACQ, CCAITQ"),
+        ({"methods": ["DLFH", "DLFH"]}, "methods has DLFH twice"),
+        ({"methods": []}, "methods must not be empty"),
+        ({"bits": [16, 16]}, "bits has 16 twice"),
+        ({"protocols": ["learned", "learned"]}, "protocols has learned twice"),
+        ({"memory_gb": float("nan")}, "memory_gb must be finite"),
+        ({"time": {"sizes": [-5]}}, r"time\.sizes must be positive, got -5"),
+        ({"convergence": {"size": -3}}, r"convergence\.size must be positive"),
+        ({"convergence": {"iterations": 0}}, r"convergence\.iterations must be positive"),
+        ({"convergence": {"bits": []}}, r"convergence\.bits must not be empty"),
+        ({"curves": {"methods": 0}}, r"curves\.methods must be positive"),
+        ({"sensitivity": {"rows": []}}, r"sensitivity\.rows must not be empty"),
+        ({"sensitivity": {"rows": ["SCM"]}}, r"sensitivity\.rows must be rows of DLFH or KDLFH"),
+        ({"sensitivity": {"scales": [-1.0]}}, r"sensitivity\.scales must be positive"),
+        ({"sensitivity": {"scales": [float("nan")]}}, r"sensitivity\.scales must be finite"),
+        ({"parameters": {"DLFH": {"scale": float("inf")}}}, "scale of DLFH must be finite"),
+        ({"parameters": {"DLFH": {"scale": [1]}}}, "scale of DLFH must be a number, a string"),
+        ({"parameters": {"SePH": {"train_points": "x"}}}, "train_points of SePH must be a whole number"),
+        ({"parameters": {"SePH": {"train_points": 0}}}, "train_points of SePH must be a whole number of at least 1"),
+        ({"protocols": ["seen"]}, "unknown protocol 'seen': there are learned, hashed, unseen, unified"),
+        ({"parameters": {"DLFH": {"lambda": 1}}}, "DLFH has no parameter 'lambda': it has "),
+        ({"parameters": 1}, "parameters must be tables by row"),
+        ({"time": 1}, r"time must be a table, \[time\], got 1"),
+        ({"curves": {"bits": 7}}, r"curves\.bits is 7, which is none of the bits"),
+    ],
+)
+def test_wrong_settings_are_one_sentence(plain: dict[str, object], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        Settings.from_plain(plain)

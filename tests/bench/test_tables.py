@@ -1,0 +1,118 @@
+"""Tables say the same in every form."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from html import unescape
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+
+NOTES = ["", "needs more than 8 GB of memory", "n_pairs = 5 & 50% <of> it"]
+
+
+entries = st.builds(
+    Entry,
+    mean=st.none() | st.floats(0, 999),
+    std=st.none() | st.floats(0, 9),
+    runs=st.integers(0, 9),
+    is_best=st.booleans(),
+    note=st.sampled_from(NOTES),
+)
+
+
+rows = st.builds(TableRow, st.sampled_from(["DLFH", "A_B & C"]), st.tuples(entries, entries), st.sampled_from(NOTES))
+
+
+tables = st.builds(
+    Table,
+    st.just("key"),
+    st.just("MAP"),
+    st.just((("image → text", "16 bits"), ("text → image", "16 bits"))),
+    st.lists(rows, min_size=1, max_size=4).map(tuple),
+    digits=st.sampled_from([2, 3]),
+)
+
+
+def in_csv(table: Table) -> list[tuple[str, str, bool]]:
+    found = csv.DictReader(io.StringIO(table.to_csv()))
+    return [(row["mean"] or "–", row["std"], row["best"] == "yes") for row in found]
+
+
+def in_html(table: Table) -> list[tuple[str, str, bool]]:
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", table.to_html())
+    plain = [re.sub(r"<sup>\d+</sup>", "", cell) for cell in cells]
+    parts = [re.fullmatch(r"(<strong>)?([\d.–]+)(?:</strong>)?(?:<small>±([\d.]+)</small>)?", cell) for cell in plain]
+    return [(part[2], part[3] or "", bool(part[1])) for part in parts if part]
+
+
+def in_latex(table: Table) -> list[tuple[str, str, bool]]:
+    body = table.to_latex().split(r"\midrule")[1].split(r"\bottomrule")[0]
+    found = []
+    for line in body.strip().splitlines():
+        for cell in re.split(r"(?<!\\)&", line.removesuffix(r"\\"))[1:]:
+            plain = re.sub(r"\$\^\{\d+\}\$", "", cell).strip()
+            part = re.fullmatch(r"(\\textbf\{)?([\d.]+|--)\}?(?:\{\\scriptsize\$\\pm\$([\d.]+)\})?", plain)
+            assert part
+            found.append((part[2].replace("--", "–"), part[3] or "", bool(part[1])))
+    return found
+
+
+def in_markdown(table: Table) -> list[tuple[str, str, bool]]:
+    found = []
+    for line in table.to_markdown().splitlines()[2 : 2 + len(table.rows)]:
+        for cell in line.strip("| ").split(" | ")[1:]:
+            part = re.fullmatch(r"(\*\*)?([\d.–]+)(?:\*\*)?(?: ±([\d.]+))?", re.sub(r"<sup>\d+</sup>", "", cell))
+            assert part
+            found.append((part[2], part[3] or "", bool(part[1])))
+    return found
+
+
+@given(tables)
+def test_csv_html_latex_and_markdown_hold_the_same_numbers(table: Table) -> None:
+    assert in_csv(table) == in_html(table) == in_latex(table) == in_markdown(table)
+    assert len(in_csv(table)) == 2 * len(table.rows)
+
+
+def unlatex(text: str) -> str:
+    return text.replace(r"\textless{}", "<").replace(r"\textgreater{}", ">").replace("\\", "")
+
+
+@given(tables)
+def test_every_footnote_is_there_in_every_form(table: Table) -> None:
+    for note in table.notes():
+        assert note in unescape(table.to_html())
+        assert note in table.to_csv()
+        assert note in table.to_text()
+        assert note in unlatex(table.to_latex())
+        assert note in table.to_markdown().replace("\\", "")
+
+
+def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> None:
+    rows = TableRow("A|B*<i>", (Entry(0.25),)), TableRow("A", (Entry(0.5),), published=True)
+    table = Table("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
+    assert table.to_markdown().splitlines() == [
+        r"| method | a\_b |",
+        "| --- | ---: |",
+        r"| A\|B\*\<i\> | 0.25 |",
+        "| *published* | *0.50* |",
+        "",
+        "<sub>Published: elsewhere.</sub>",
+    ]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+def test_the_best_is_what_looks_best(means: list[float]) -> None:
+    marked = mark_best([TableRow(str(i), (Entry(mean),)) for i, mean in enumerate(means)])
+    shown = [row.entries[0].numbers(3)[0] for row in marked]
+    assert [row.entries[0].is_best for row in marked] == [text == max(shown) for text in shown]
+
+
+def test_what_some_seeds_could_not_do_is_said() -> None:
+    entry = summarize([0.5, None, 0.7], ["", "not finished in 5 minutes", ""])
+    assert (entry.mean, entry.runs, entry.note) == (pytest.approx(0.6), 2, "2 of 3 runs: not finished in 5 minutes")

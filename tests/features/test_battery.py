@@ -1,0 +1,155 @@
+"""What every featuriser keeps to: how it is saved, what it gives, what it refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from dlfh import InputError, ModelError, NotFittedError
+from dlfh.features import (
+    BagOfWords,
+    Clip,
+    CombinedImage,
+    Featurizer,
+    Gist,
+    Hog,
+    Thumbnail,
+    Vectors,
+    featurizer_from_parts,
+)
+from tests.features.examples import PICTURES, TEXTS, dense, with_json
+
+EXAMPLES: list[tuple[Featurizer, Any]] = [
+    (BagOfWords(), TEXTS),
+    (BagOfWords("binary", analyzer="word+char", ngrams=(1, 2), stop_words=("the", "a"), max_features=50), TEXTS),
+    (BagOfWords("count", analyzer="char", strip_accents=True, lowercase=False, min_df=2), TEXTS),
+    (Vectors(), np.eye(3, 4)),
+    (Vectors(), sp.csr_array(np.eye(3, 4))),
+    (Gist(size=64), PICTURES),
+    (Hog(), PICTURES),
+    (Thumbnail(4), PICTURES),
+    (CombinedImage(("hog", "thumbnail")), PICTURES),
+]
+
+
+each = pytest.mark.parametrize(("featurizer", "items"), EXAMPLES, ids=lambda value: getattr(value, "kind", ""))
+
+
+@each
+def test_a_saved_featuriser_gives_bit_for_bit_the_same_vectors(featurizer: Featurizer, items: Any) -> None:
+    fitted = clone(featurizer).fit(items)
+    again = featurizer_from_parts(*with_json(fitted.to_parts()))
+    assert type(again) is type(fitted)
+    assert repr(again.get_params()) == repr(fitted.get_params())
+    first, second = fitted.transform(items), again.transform(items)
+    assert type(first) is type(second)
+    np.testing.assert_array_equal(dense(first), dense(second))
+
+
+@each
+def test_vectors_are_single_precision_rows_of_one_width(featurizer: Featurizer, items: Any) -> None:
+    features = clone(featurizer).fit_transform(items)
+    assert features.shape == (np.shape(items)[0], clone(featurizer).fit(items).n_features_)
+    assert isinstance(featurizer, Vectors) or features.dtype == np.float32
+
+
+@each
+def test_each_item_is_described_on_its_own(featurizer: Featurizer, items: Any) -> None:
+    fitted = clone(featurizer).fit(items)
+    together = dense(fitted.transform(items))
+    for row in range(together.shape[0]):
+        alone = dense(fitted.transform(items[row : row + 1]))
+        np.testing.assert_allclose(alone[0], together[row], rtol=1e-5, atol=1e-6)
+
+
+@each
+def test_no_items_give_no_rows(featurizer: Featurizer, items: Any) -> None:
+    fitted = clone(featurizer).fit(items)
+    assert fitted.transform(items[:0]).shape == (0, fitted.n_features_)
+
+
+@each
+def test_a_featuriser_that_is_not_fitted_says_so(featurizer: Featurizer, items: Any) -> None:
+    for use in (featurizer.transform, featurizer.transform_readable, lambda _: featurizer.to_parts()):
+        with pytest.raises(NotFittedError, match="is not fitted yet: call fit first"):
+            use(items)
+
+
+@each
+def test_damaged_parts_are_refused_in_one_sentence(featurizer: Featurizer, items: Any) -> None:
+    config, arrays = clone(featurizer).fit(items).to_parts()
+    damaged = [
+        {**config, "kind": "unheard-of"},
+        {**config, "kind": None},
+        {**config, "n_features": 0},
+        {**config, "n_features": "7"},
+        {**config, "parameters": {"no_such": 1}},
+        {**config, "parameters": {**config["parameters"], "verbose": "yes"}},
+        {**config, "parameters": None},
+        *({name: value for name, value in config.items() if name != left_out} for left_out in config),
+    ]
+    if not isinstance(featurizer, Vectors):
+        damaged.append({**config, "n_features": config["n_features"] + 1})
+    for bad in damaged:
+        with pytest.raises(ModelError) as error:
+            featurizer_from_parts(bad, arrays)
+        assert "\n" not in str(error.value)
+    for name, array in arrays.items():
+        for wrong in ({}, {name: array[:-1]}, {name: array.astype(np.int16)}, {name: array * np.nan}):
+            with pytest.raises(ModelError, match="damaged"):
+                featurizer_from_parts(config, wrong)
+
+
+def test_a_featuriser_is_not_made_from_the_parts_of_another_kind() -> None:
+    with pytest.raises(ModelError, match="not a Gist"):
+        Gist.from_parts(*Vectors().fit(np.eye(2)).to_parts())
+
+
+@pytest.mark.parametrize("one", ["text", b"bytes", 3])
+def test_one_item_that_is_not_in_a_list_is_refused(one: Any) -> None:
+    with pytest.raises(InputError, match=r"takes a list of items, got one \w+: wrap it"):
+        BagOfWords().fit(one)
+
+
+def test_items_may_come_from_a_generator() -> None:
+    assert BagOfWords().fit_transform(text for text in TEXTS).shape[0] == len(TEXTS)
+
+
+@pytest.mark.parametrize(
+    ("featurizer", "named"),
+    [
+        (BagOfWords("idf"), "weighting"),
+        (BagOfWords(analyzer="words"), "analyzer"),
+        (BagOfWords(ngrams=(2, 1)), "ngrams"),
+        (BagOfWords(char_ngrams=3), "char_ngrams"),
+        (BagOfWords(max_features=0), "max_features"),
+        (BagOfWords(min_df=0.5), "min_df"),
+        (BagOfWords(stop_words="german"), "stop_words"),
+        (BagOfWords(stop_words=[1]), "stop_words"),
+        (BagOfWords(stop_words=7), "stop_words"),
+        (BagOfWords(lowercase=1), "lowercase"),
+        (BagOfWords(verbose="no"), "verbose"),
+        (Gist(size=100), "size"),
+        (Gist(n_jobs=0), "n_jobs"),
+        (Thumbnail(0), "size"),
+        (CombinedImage(("gist", "gist")), "parts"),
+        (CombinedImage("gist"), "parts"),
+        (CombinedImage([]), "parts"),
+        (Clip(""), "name_or_folder"),
+        (Clip("x", "audio"), "tower"),
+        (Clip("x", batch_size=0), "batch_size"),
+    ],
+)
+def test_a_wrong_parameter_is_named(featurizer: Featurizer, named: str) -> None:
+    with pytest.raises(InputError, match=named):
+        featurizer.fit(["a word"])
+
+
+def test_any_number_of_threads_gives_the_same_vectors() -> None:
+    for kind in (Gist, Hog, Thumbnail):
+        one, four = (kind(n_jobs=n).fit([]).transform(PICTURES * 3) for n in (1, 4))
+        np.testing.assert_array_equal(one, four)

@@ -1,0 +1,25 @@
+"""Histograms of gradients: what light and turning do to them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlfh.features import (
+    Hog,
+)
+
+
+def test_hog_of_one_colour_is_zero_and_contrast_hardly_matters() -> None:
+    ramp = np.tile(np.linspace(0.2, 0.8, 64), (64, 1)) + 0.1 * np.sin(np.arange(64) / 2)[:, None]
+    hog = Hog().fit([])
+    assert not hog.transform([np.full((64, 64), 0.4)]).any()
+    full, faint = hog.transform([np.clip(ramp, 0, 1), np.clip(ramp * 0.7, 0, 1)])
+    assert full @ faint > 0.98 * np.linalg.norm(full) * np.linalg.norm(faint)
+
+
+def test_turning_a_picture_turns_its_hog() -> None:
+    picture = np.random.default_rng(1).integers(0, 256, (64, 64), np.uint8)
+    hog = Hog().fit([])
+    straight, turned = hog.transform([picture, np.rot90(picture)]).reshape(2, 8, 8, 8)
+    expected = np.roll(np.rot90(straight), 4, axis=2)  # a quarter turn is four of eight directions
+    np.testing.assert_allclose(turned, expected, atol=1e-5)

@@ -1,0 +1,193 @@
+"""Images of every kind and degree of damage become pixels, or one sentence."""
+
+from __future__ import annotations
+
+import io
+import threading
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from sklearn.base import clone
+
+from dlfh import InputError
+from dlfh.features import (
+    CombinedImage,
+    Thumbnail,
+    read_image,
+)
+from tests.features.examples import PICTURES
+
+
+def saved(image: Image.Image, form: str, **options: Any) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, form, **options)
+    return buffer.getvalue()
+
+
+RGB = Image.fromarray(PICTURES[0])
+
+
+def test_the_same_picture_is_read_from_a_path_bytes_pil_and_arrays(tmp_path: Path) -> None:
+    file = tmp_path / "Bild — 画像.png"
+    file.write_bytes(saved(RGB, "PNG"))
+    sources = [file, str(file), file.read_bytes(), bytearray(file.read_bytes()), RGB, PICTURES[0], PICTURES[0] / 255]
+    for source in sources:
+        np.testing.assert_array_equal(read_image(source), PICTURES[0])
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "LA", "RGBA", "CMYK", "YCbCr", "LAB", "HSV", "I", "F", "I;16"])
+def test_every_mode_becomes_rgb_of_about_the_same_brightness(mode: str) -> None:
+    gradient = np.tile(np.arange(0, 256, 4, dtype=np.uint8), (64, 1))
+    if mode == "I;16":
+        image = Image.fromarray(gradient.astype(np.uint16) * 257)
+    elif mode == "LAB":
+        image = Image.merge("LAB", [Image.fromarray(gradient), *[Image.new("L", (64, 64), 128)] * 2])
+    else:
+        image = Image.fromarray(gradient).convert("L" if mode in ("L", "LA", "1", "I", "F") else "RGB").convert(mode)
+    pixels = read_image(image)
+    assert pixels.shape == (64, 64, 3)
+    assert pixels.dtype == np.uint8
+    brightness = np.array([pixels.mean(axis=2), gradient]).reshape(2, 4, 16, 4, 16).mean(axis=(2, 4))  # over dither
+    assert np.abs(brightness[0] - brightness[1]).max() < 15
+
+
+def test_what_is_transparent_becomes_white() -> None:
+    half = np.zeros((4, 4, 4), np.uint8)
+    half[:2, :, 3] = 255
+    for source in (half, half / 255, Image.fromarray(half), saved(Image.fromarray(half), "PNG")):
+        pixels = read_image(source)
+        assert not pixels[:2].any()
+        assert (pixels[2:] == 255).all()
+    palette = Image.fromarray(np.array([[0, 1]], np.uint8)).convert("P")
+    palette.putpalette([0, 0, 0, 10, 20, 30])
+    np.testing.assert_array_equal(read_image(saved(palette, "PNG", transparency=0)), [[[255] * 3, [10, 20, 30]]])
+
+
+def test_a_photograph_is_turned_upright() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was held upright: turn by 90 degrees clockwise
+    content = saved(RGB, "PNG", exif=exif)
+    np.testing.assert_array_equal(read_image(content), np.rot90(PICTURES[0], -1))
+
+
+def test_of_an_animation_the_first_frame_is_taken() -> None:
+    frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    pixels = read_image(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    np.testing.assert_array_equal(pixels[0, 0], [255, 0, 0])
+
+
+def broken_files(folder: Path) -> dict[str, str]:
+    png, jpeg = saved(RGB, "PNG"), saved(RGB.resize((300, 300)), "JPEG")
+    contents = {
+        "empty.png": b"",
+        "short.jpg": jpeg[: len(jpeg) // 2],
+        "words.jpg": b"not an image",
+        "half.png": png[:90],
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder.png").mkdir()
+    return {
+        "empty.png": "is empty",
+        "short.jpg": "cannot be decoded: .*truncated",
+        "words.jpg": "is not an image of a known format",
+        "half.png": "cannot be decoded",
+        "folder.png": "is a folder",
+        "missing.png": "does not exist",
+        "nul\0.png": "cannot be read",
+    }
+
+
+def test_a_broken_file_is_named_with_the_reason(tmp_path: Path) -> None:
+    for name, reason in broken_files(tmp_path).items():
+        with pytest.raises(InputError, match=reason) as error:
+            read_image(tmp_path / name)
+        assert name in str(error.value)
+        assert "\n" not in str(error.value)
+
+
+def test_a_picture_with_too_many_pixels_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = saved(Image.new("1", (400, 400)), "PNG")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000)
+    assert read_image(content).shape == (400, 400, 3)  # Pillow would warn
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    with pytest.raises(InputError, match="the image has more pixels than is safe to decode"):
+        read_image(content)
+
+
+@given(st.binary(max_size=60), st.integers(0, 200), st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))
+def test_damage_anywhere_gives_a_picture_or_one_sentence(noise: bytes, place: int, form: str) -> None:
+    content = bytearray(saved(RGB, form))
+    content[place : place + len(noise)] = noise
+    try:
+        pixels = read_image(bytes(content))
+    except InputError as error:
+        assert "\n" not in str(error)  # noqa: PT017
+    else:
+        assert pixels.ndim == 3
+
+
+@pytest.mark.parametrize(
+    ("array", "reason"),
+    [
+        (np.zeros(4), "must have shape"),
+        (np.zeros((3, 4, 2)), "must have shape"),
+        (np.zeros((3, 4), complex), "must have shape"),
+        (np.zeros((0, 4)), "no pixels"),
+        (np.full((3, 4), 2.0), "fractions from 0 to 1"),
+        (np.full((3, 4), np.nan), "fractions from 0 to 1"),
+        (np.full((3, 4), -1), "whole numbers from 0 to 255"),
+        (None, "must be a path, bytes, a PIL image or an array, got NoneType"),
+    ],
+)
+def test_what_is_no_picture_is_refused(array: Any, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        read_image(array)
+    with pytest.raises(InputError, match=f"image 1 .*{reason}"):
+        Thumbnail().fit([]).transform([PICTURES[0], array])
+
+
+def test_deep_arrays_are_scaled_to_eight_bits() -> None:
+    for top, dtype in ((65535, np.uint16), (255, np.int64), (1, bool), (1, np.float32)):
+        pixels = read_image(np.array([[0, top]], dtype))
+        np.testing.assert_array_equal(pixels[0], [[0] * 3, [255] * 3])
+
+
+def test_images_that_cannot_be_read_are_skipped_and_reported(tmp_path: Path) -> None:
+    reasons = broken_files(tmp_path)
+    good = [tmp_path / f"good {number}.png" for number in range(12)]
+    for number, file in enumerate(good):
+        Image.fromarray(PICTURES[number % 10]).save(file)
+    items = [*good[:5], *(tmp_path / name for name in reasons), *good[5:]]
+    for featurizer in (Thumbnail(4), CombinedImage(("thumbnail", "hog"))):
+        found = clone(featurizer).fit_transform_readable(items)
+        assert found.rows.tolist() == [*range(5), *range(12, 19)]
+        assert sorted(found.problems) == list(range(5, 12))
+        for position, problem in found.problems.items():
+            assert items[position].name in problem
+        np.testing.assert_array_equal(found.features, clone(featurizer).fit_transform(good))
+        with pytest.raises(InputError, match=r"empty\.png is empty"):
+            clone(featurizer).fit(good).transform(items)
+
+
+def test_nothing_but_broken_images_is_no_training_data() -> None:
+    for items, reason in (([b""], "none of the 1 images can be read"), ([], "there are no images")):
+        with pytest.raises(InputError, match=reason):
+            CombinedImage().fit_transform_readable(items)
+
+
+def test_reading_in_several_threads_leaves_the_warning_filters_as_they_were() -> None:
+    before = list(warnings.filters)
+    content = saved(RGB, "PNG")
+    threads = [threading.Thread(target=lambda: [read_image(content) for _ in range(50)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before

@@ -1,0 +1,106 @@
+"""Bags of words, in any script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from dlfh import InputError
+from dlfh.features import (
+    BagOfWords,
+    featurizer_from_parts,
+)
+from tests.features.examples import with_json
+
+
+def test_tfidf_is_that_of_scikit_learn() -> None:
+    texts = ["the red cat", "the blue cat cat", "green birds", "", "unseen"]
+    theirs = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+").fit(texts[:4])
+    ours = BagOfWords().fit(texts[:4])
+    assert ours.vocabulary_ == list(theirs.get_feature_names_out())
+    np.testing.assert_allclose(ours.transform(texts).toarray(), theirs.transform(texts).toarray(), rtol=1e-6)
+
+
+@given(st.lists(st.text(max_size=20), min_size=1, max_size=8), st.sampled_from(["word", "char", "word+char"]))
+def test_any_text_can_be_described(texts: list[str], analyzer: Any) -> None:
+    words = BagOfWords(analyzer=analyzer).fit(["some words", *texts])
+    again = featurizer_from_parts(*with_json(words.to_parts()))
+    rows = words.transform(texts)
+    lengths = np.sqrt(rows.multiply(rows).sum(axis=1))
+    assert np.all(np.isclose(lengths, 1, atol=1e-5) | (lengths == 0))
+    np.testing.assert_array_equal(again.transform(texts).toarray(), rows.toarray())
+
+
+@given(st.text(st.characters(categories=["L", "M", "N", "Z"]), max_size=15))
+def test_capital_letters_make_no_difference(text: str) -> None:
+    words = BagOfWords("count").fit(["a word", text])
+    folded = [words.transform([each]).toarray() for each in (text, text.casefold())]
+    np.testing.assert_array_equal(*folded)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Don't STOP-me now_ok 42", ["42", "don't", "me", "now", "ok", "stop"]),
+        ("Straße STRASSE", ["strasse"]),
+        ("cafe\u0301 café", ["café"]),  # two spellings of one word
+        ("हिन्दी", ["हिन्दी"]),
+        ("привет мир", ["мир", "привет"]),
+        ("مرحبا", ["مرحبا"]),
+        ("한국어 말", ["말", "한국어"]),
+        ("猫が", ["が", "猫", "猫が"]),
+        ("ＡＢＣ", ["abc"]),
+    ],
+)
+def test_words_are_found_in_any_script(text: str, words: list[str]) -> None:
+    assert BagOfWords().fit([text]).vocabulary_ == words
+
+
+def test_accents_can_be_left_out_and_vowel_signs_stay() -> None:
+    words = BagOfWords(strip_accents=True).fit(["Café Ёлка हिन्दी"])
+    assert words.vocabulary_ == ["cafe", "елка", "हिन्दी"]
+
+
+def test_a_text_without_known_words_is_a_row_of_zeros() -> None:
+    for weighting in ("tfidf", "count", "binary"):
+        assert not BagOfWords(weighting).fit(["a word"]).transform(["", "?!", "unheard"]).toarray().any()
+
+
+def test_pieces_of_words_relate_words_that_training_never_saw() -> None:
+    plain, pieces = BagOfWords().fit(["swimming"]), BagOfWords(analyzer="word+char").fit(["swimming"])
+    assert plain.transform(["swimmer"]).nnz == 0
+    assert pieces.transform(["swimmer"]).nnz > 0
+
+
+def test_max_features_keeps_what_most_texts_have_and_min_df_what_enough_have() -> None:
+    texts = ["b a c", "b a", "b d d d d"]
+    assert BagOfWords(max_features=2).fit(texts).vocabulary_ == ["a", "b"]
+    assert BagOfWords(min_df=3).fit(texts).vocabulary_ == ["b"]
+    with pytest.raises(InputError, match="no word is in as many as min_df=4 of the 3 texts"):
+        BagOfWords(min_df=4).fit(texts)
+
+
+def test_stop_words_are_left_out() -> None:
+    assert BagOfWords(stop_words="english").fit(["the cat and the hat"]).vocabulary_ == ["cat", "hat"]
+    assert BagOfWords(stop_words=["CAT"]).fit(["the cat"]).vocabulary_ == ["the"]
+
+
+@pytest.mark.parametrize("texts", [[], ["", " "], ["?!", "..."]])
+def test_texts_without_a_word_are_refused(texts: list[str]) -> None:
+    with pytest.raises(InputError, match=f"there is not one word in the {len(texts)} texts"):
+        BagOfWords().fit(texts)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"x", float("nan")])
+def test_what_is_not_a_string_is_named_by_its_position(wrong: Any) -> None:
+    with pytest.raises(InputError, match="text 1 must be a string"):
+        BagOfWords().fit(["a word", wrong])
+    found = BagOfWords().fit_transform_readable(["a word", wrong, "more"])
+    assert found.rows.tolist() == [0, 2]
+    assert found.features.shape == (2, 3)
+    assert list(found.problems) == [1]

@@ -1,0 +1,156 @@
+"""Updates of codes and counts of pairs are those of the twins, bit for bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import _kernels, _reference
+from dlfh.codes import as_words, by_word, pad_to_words, random_codes
+from dlfh.factorization.label_rows import Columns
+from tests.kernels.twins import assert_twins_agree
+from tests.strategies import Problem, problems
+
+
+def gather(problem: Problem, kind: str) -> tuple[Any, list[np.ndarray], Columns]:
+    rows = problem.rows(kind)
+    codes = [code.copy() for code in problem.start(rows)]
+    padded = [as_words(code).view(np.uint8) for code in codes]
+    chosen = problem.rng.integers(0, len(rows), size=problem.rng.integers(1, 80))
+    chosen, counts = np.unique(chosen, return_counts=True)
+    weights = counts * rows.weights[chosen] if kind == "labels" else np.ones(len(chosen), np.int64)
+    return rows, padded, Columns.gather(rows, [chosen], [weights], [padded[1]])
+
+
+@given(problems(), st.sampled_from(["labels", "random"]))
+def test_update_of_rows(problem: Problem, kind: str) -> None:
+    rows, (codes, _), columns = gather(problem, kind)
+    n_bits = problem.model.n_bits
+    masks = np.unpackbits(columns.codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    first = int(problem.rng.integers(0, n_bits))
+    last = int(problem.rng.integers(first, n_bits + 1))
+    start = int(problem.rng.integers(0, len(rows)))
+    memory = codes.copy()
+    # The byte and the word view are of one memory: the twins get (and change) a pair each.
+    outcomes = []
+    for module in (_kernels, _reference):
+        mine = memory.copy()
+        flips = module.update_rows(
+            mine,
+            mine.view(np.uint64),
+            rows.set_of_row,
+            problem.labels.starts,
+            problem.labels.labels,
+            by_word(columns.codes),
+            masks,
+            columns.weights,
+            columns.list_starts,
+            columns.list_members,
+            problem.model.sigmoid,
+            problem.model.threshold(int(columns.weights.sum())),
+            first,
+            last,
+            start,
+            len(rows),
+        )
+        outcomes.append((flips, mine))
+    assert outcomes[0][0] == outcomes[1][0]
+    np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
+
+
+@given(problems(max_points=25), st.sampled_from(["labels", "random"]))
+def test_update_of_shared_rows(problem: Problem, kind: str) -> None:
+    rows, (codes, _), _ = gather(problem, kind)
+    n_bits, labels = problem.model.n_bits, problem.labels
+    lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
+    masks = np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
+    first = int(problem.rng.integers(0, n_bits))
+    outcomes = []
+    for module in (_kernels, _reference):
+        mine, my_words, my_masks = codes.copy(), by_word(codes).copy(), masks.copy()
+        flips = module.update_shared_rows(
+            mine,
+            mine.view(np.uint64),
+            rows.set_of_row,
+            rows.weights,
+            labels.starts,
+            labels.labels,
+            my_words,
+            my_masks,
+            *lists,
+            problem.model.sigmoid,
+            problem.model.unit_threshold,
+            first,
+            n_bits,
+        )
+        outcomes.append((flips, mine, my_words, my_masks))
+    for ours, theirs in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+
+
+@given(problems(), st.sampled_from(["labels", "random"]))
+def test_count_of_pairs(problem: Problem, kind: str) -> None:
+    rows, (codes, _), columns = gather(problem, kind)
+    assert_twins_agree(
+        "count_pairs",
+        codes.view(np.uint64),
+        rows.set_of_row,
+        rows.weights,
+        problem.labels.starts,
+        problem.labels.labels,
+        by_word(columns.codes),
+        columns.weights.astype(np.int64),
+        columns.list_starts,
+        columns.list_members,
+        problem.model.n_bits,
+        0,
+        len(rows),
+    )
+
+
+def observed(problem: Problem) -> tuple[list[np.ndarray], Any]:
+    """Return padded codes of points and a CSR matrix of observed similarities."""
+    n, rng = len(problem.indicator), problem.rng
+    codes = [pad_to_words(random_codes(rng, n, problem.model.n_bits)) for _ in range(2)]
+    rows, columns = np.nonzero(rng.random((n, n)) < rng.random())
+    S = sp.csr_array((rng.integers(0, 2, len(rows)).astype(np.uint8), (rows, columns)), shape=(n, n))
+    return codes, S
+
+
+@given(problems(max_points=12))
+def test_update_observed_rows(problem: Problem) -> None:
+    (rows, columns), S = observed(problem)
+    n_bits = problem.model.n_bits
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
+    weights = problem.rng.integers(1, 4, len(columns)).astype(np.int32)
+    model = (problem.model.sigmoid, problem.model.unit_threshold, 0, n_bits, 0, len(rows))
+    results = []
+    for module in (_kernels, _reference):
+        own = rows.copy()  # its words must share its memory, which deep copies would not
+        arguments = (
+            own,
+            own.view(np.uint64),
+            starts,
+            places,
+            S.data,
+            weights,
+            columns,
+            columns.view(np.uint64),
+            *model,
+        )
+        results.append((module.update_observed_rows(*arguments), own))
+    assert results[0][0] == results[1][0]
+    np.testing.assert_array_equal(results[0][1], results[1][1])
+
+
+@given(problems(max_points=12))
+def test_count_observed_pairs(problem: Problem) -> None:
+    (rows, columns), S = observed(problem)
+    words = rows.view(np.uint64), columns.view(np.uint64)
+    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
+    arguments = (words[0], starts, places, S.data, words[1], problem.model.n_bits, 0, len(rows))
+    assert_twins_agree("count_observed_pairs", *arguments)

@@ -1,0 +1,70 @@
+"""Products and their signs are those of the twins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.codes import n_bytes
+from tests.kernels.twins import assert_twins_agree
+from tests.strategies import seeds
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_sums_by_group(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, groups = rng.integers(1, 30, size=3)
+    rows = rng.standard_normal((n, d)).astype(dtype)
+    start = int(rng.integers(0, d))
+    assert_twins_agree("sum_rows_by_group", rows, rng.integers(0, groups, n), np.zeros((groups, d)), start, int(d))
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_sparse_gram(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d = (int(size) for size in rng.integers(1, 30, size=2))
+    matrix = sp.random_array((n, d), density=0.3, format="csr", dtype=dtype, rng=rng)
+    matrix.sum_duplicates()
+    gram = np.zeros((d, d))
+    assert_twins_agree("add_sparse_gram", matrix.indptr, matrix.indices, matrix.data, gram, exact=False)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_finishing_of_products(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
+    rows = rng.standard_normal((n, d)).astype(dtype)
+    weights = rng.standard_normal((n_bits, d)).astype(np.float32)
+    offset = rng.standard_normal(n_bits)
+    offset[0] = -float(sum(rows[0].astype(np.float64) * weights[0]))  # a value that cancels
+    terms = np.array([offset, np.linalg.norm(weights, axis=1), 0.05 * np.abs(offset)]).astype(dtype)
+    products, codes = rows @ weights.T.astype(dtype), np.zeros((n, n_bytes(n_bits)), np.uint8)
+    start = int(rng.integers(0, n))
+    arguments = (rows, weights, offset, terms, dtype(0.05), products, codes, start, n)
+    assert_twins_agree("finish_products", *arguments)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64, np.uint8]))
+def test_sparse_products(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
+    matrix = sp.csr_array((rng.standard_normal((n, d)) * 9 * (rng.random((n, d)) < 0.3)).astype(np.int8).astype(dtype))
+    weights, offset = rng.standard_normal((d, n_bits)).astype(np.float32), rng.standard_normal(n_bits)
+    products = np.zeros((n, n_bits), np.float32)
+    parts = (matrix.indptr, matrix.indices, matrix.data)
+    codes = np.zeros((n, n_bytes(n_bits)), np.uint8)
+    terms = np.array([offset, np.linalg.norm(weights, axis=0), 0.3 * np.abs(offset)]).astype(np.float32)
+    start = int(rng.integers(0, n))
+    assert_twins_agree("sparse_products", *parts, weights, offset, terms, products, codes, start, n)
+
+
+@given(seeds, st.sampled_from([np.float32, np.float64]))
+def test_packing_of_signs(seed: int, dtype: Any) -> None:
+    rng = np.random.default_rng(seed)
+    n, n_bits = (int(size) for size in rng.integers(1, 40, size=2))
+    values = rng.integers(-2, 3, (n, n_bits)).astype(dtype)  # with zeros
+    assert_twins_agree("pack_signs", values, np.empty((n, n_bytes(n_bits)), np.uint8))

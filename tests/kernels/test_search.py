@@ -1,0 +1,44 @@
+"""Searches are those of the twins."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.codes import as_words, random_codes
+from dlfh.index import _nearest as nearest
+from tests.kernels.twins import assert_twins_agree
+from tests.strategies import seeds
+
+
+@given(seeds, st.integers(1, 140), st.booleans())
+def test_search_by_weight(seed: int, n_bits: int, coarse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_queries = (int(size) for size in rng.integers(1, 60, 2))
+    items, queries = (as_words(random_codes(rng, n, n_bits)) for n in (n_items, n_queries))
+    weights = rng.integers(0, 3 if coarse else 1 << 24, (n_queries, n_bits))
+    low, high, steps = nearest._coarse(weights)
+    start = int(rng.integers(0, n_items))
+    shape = (n_queries, int(rng.integers(1, n_items - start + 1)))
+    outputs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    assert_twins_agree("nearest_by_weight", queries, weights, low, high, steps, items, start, n_items, *outputs)
+    candidates = rng.integers(0, n_items, (n_queries, 5))
+    distances = np.zeros(candidates.shape, np.int64)
+    assert_twins_agree("weigh_candidates", queries, weights, items, candidates, distances, 0, n_queries)
+
+
+@given(seeds, st.integers(1, 140))
+def test_search_within_a_radius(seed: int, n_bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    items = as_words(random_codes(rng, int(rng.integers(0, 60)), n_bits))
+    query = as_words(random_codes(rng, 1, n_bits))[0]
+    assert_twins_agree("within_radius", query, items, int(rng.integers(0, n_bits + 1)))
+
+
+def test_the_scan_by_weight_of_more_codes_than_a_tile() -> None:
+    rng = np.random.default_rng(0)
+    items, queries = (as_words(random_codes(rng, n, 64)) for n in (7000, 3))
+    weights = rng.integers(0, 1 << 24, (3, 64))
+    outputs = np.empty((3, 50), np.int64), np.empty((3, 50), np.int64)
+    assert_twins_agree("nearest_by_weight", queries, weights, *nearest._coarse(weights), items, 0, 7000, *outputs)

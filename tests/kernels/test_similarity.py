@@ -1,0 +1,46 @@
+"""Sums over all pairs of points are those of the twins."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import _kernels
+from tests.kernels.twins import assert_twins_agree
+from tests.strategies import Problem, problems
+
+
+@given(problems(max_points=30), st.sampled_from(["labels", "random"]), st.integers(1, 6))
+def test_pull_and_push(problem: Problem, kind: str, n_dimensions: int) -> None:
+    rows, labels = problem.rows(kind), problem.labels
+    H = problem.rng.standard_normal((len(rows), n_dimensions)).astype(np.float32)
+    first = int(problem.rng.integers(len(rows)))
+    products = H[first:] @ H.T
+    norms = np.einsum("nc,nc->n", H, H)
+    lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
+    pull, push = np.zeros_like(products), np.zeros_like(products)
+    weights = rows.weights.astype(np.float32)
+    sets = (rows.set_of_row, weights, labels.starts, labels.labels, *lists)
+    arguments = (products, norms, *sets, 0.25, first, pull, push, 0, len(products))
+    assert_twins_agree("pull_and_push", *arguments, tolerance=1e-4)
+
+
+@given(problems(max_points=14), st.integers(1, 5))
+def test_update_latent_bits(problem: Problem, n_bits: int) -> None:
+    rng, labels = problem.rng, problem.labels
+    n = labels.n_points
+    S = rng.random((n, n)).astype(np.float32)
+    S = S + S.T
+    U, V = rng.choice(np.array([-1, 1], np.int8), (2, n, n_bits))
+    W = rng.standard_normal((n_bits, n_bits))
+    W = W + W.T
+    A = U.astype(np.float64) @ W
+    lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
+    set_sums = np.zeros((labels.n_sets, n_bits))
+    np.add.at(set_sums, labels.set_of_point, V)
+    t, link = np.arange(-n_bits, n_bits + 1), 0.3
+    slopes = np.logaddexp(0, link * (t + 1)) - np.logaddexp(0, link * (t - 1))
+    other = np.ascontiguousarray(V.T)
+    sets = (labels.set_of_point, labels.starts, labels.labels, *lists, set_sums)
+    assert_twins_agree("update_latent_bits", S, U, W, A, A.T @ A, other, *sets, 1.7, link, slopes, 0.2, tolerance=1e-5)

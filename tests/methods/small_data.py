@@ -1,0 +1,21 @@
+"""Small data for formulas that are written out in full."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlfh.datasets import Paired, make_paired
+
+
+def centred(data: Paired) -> tuple[np.ndarray, np.ndarray]:
+    X, Y = data.modalities["image"].astype(np.float64), data.modalities["text"].toarray().astype(np.float64)
+    return X - X.mean(axis=0), Y - Y.mean(axis=0)
+
+
+def small(seed: int = 0, n_points: int = 150) -> Paired:
+    return make_paired(n_points, n_labels=4, image_features=6, text_features=9, random_state=seed)
+
+
+def unit_labels(data: Paired) -> np.ndarray:
+    L = data.labels.toarray().astype(np.float64)
+    return L / np.sqrt(np.maximum(L.sum(axis=1), 1))[:, None]

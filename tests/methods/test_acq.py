@@ -1,0 +1,58 @@
+"""ACQ: one code that two rotations approach together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import InputError
+from dlfh.codes import pack
+from dlfh.datasets import make_paired
+from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._rotation import iterative_quantization, random_rotation, signs
+from dlfh.methods import ACQ
+from dlfh.methods._acq import co_quantize
+from dlfh.methods._cca_itq import correlated_embeddings
+from tests.methods.small_data import small
+from tests.strategies import seeds
+
+
+@given(seeds, st.integers(1, 10), st.floats(0, 1))
+def test_acqs_objective_never_rises(seed: int, c: int, coupling: float) -> None:
+    rng = np.random.default_rng(seed)
+    points = [rng.standard_normal((50, c)), rng.standard_normal((50, c))]
+    rotations, history = co_quantize(points, random_rotation(c, rng), coupling, 15)
+    assert np.all(np.diff(history) <= 1e-9 * history[0])
+    rotated = [P @ R for P, R in zip(points, rotations, strict=True)]
+    own, other = signs(rotated[0] + coupling * rotated[1]), signs(rotated[1] + coupling * rotated[0])
+    expected = sum(np.sum((B - P) ** 2) for B, P in ((own, rotated[0]), (other, rotated[1])))
+    expected += coupling * sum(np.sum((B - P) ** 2) for B, P in ((other, rotated[0]), (own, rotated[1])))
+    assert history[-1] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_acqs_rotations_quantize_better_than_one_for_both(seed: int) -> None:
+    data = make_paired(600, n_labels=8, image_features=20, text_features=40, random_state=seed)
+    x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
+    points = [each.times(A) for each, A in zip((x, y), correlated_embeddings(x, y, 12, 1e-4), strict=True)]
+    start = random_rotation(12, np.random.default_rng(seed))
+    rotations, _ = co_quantize(points, start, 1.0, 50)
+    shared, _ = iterative_quantization(np.concatenate(points), start, 50)
+
+    def error(Rx: np.ndarray, Ry: np.ndarray) -> float:
+        rotated = points[0] @ Rx, points[1] @ Ry
+        B = signs(rotated[0] + rotated[1])
+        return float(sum(np.sum((B - each) ** 2) for each in rotated))
+
+    assert error(*rotations) <= error(shared, shared)
+
+
+def test_acqs_unified_code_is_that_of_both_projections_together() -> None:
+    data = small()
+    model = ACQ(6, random_state=0).fit(data.modalities)
+    projections = [model.project(name, data.modalities[name]) for name in ("image", "text")]
+    np.testing.assert_array_equal(model.encode_unified(data.modalities), pack(projections[0] + projections[1]))
+    with pytest.raises(InputError, match="coupling must be a number from 0 to 1"):
+        ACQ(6, coupling=1.5).fit(data.modalities)

@@ -1,0 +1,30 @@
+"""CCA-ITQ: errors that never rise, and where its rotation comes from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlfh.codes import unpack
+from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._rotation import iterative_quantization, random_rotation, signs
+from dlfh.methods import CCAITQ
+from dlfh.methods._cca_itq import correlated_embeddings
+from tests.methods.small_data import small
+
+
+def test_cca_itq_reports_errors_that_never_rise() -> None:
+    model = CCAITQ(12, random_state=0).fit(small().modalities)
+    assert len(model.quantization_error_) == 52
+    assert np.all(np.diff(model.quantization_error_) <= 1e-9 * model.quantization_error_[0])
+
+
+def test_cca_itq_takes_its_rotation_from_the_first_modality_or_from_both() -> None:
+    data = small()
+    x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
+    weights = correlated_embeddings(x, y, 5, 1e-4)
+    start = random_rotation(5, np.random.default_rng(0))
+    for rotation, points in (("first", [x.times(weights[0])]), ("both", [x.times(weights[0]), y.times(weights[1])])):
+        R, _ = iterative_quantization(np.concatenate(points), start, 51)
+        model = CCAITQ(5, rotation=rotation, random_state=0).fit(data.modalities)  # type: ignore[arg-type]
+        expected = signs(y.times(weights[1]) @ R)
+        assert np.mean(unpack(model.codes_["text"], 5) == expected) > 0.995

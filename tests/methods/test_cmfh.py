@@ -1,0 +1,57 @@
+"""CMFH: an objective that never rises, and the same iterations over points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh.codes import pack
+from dlfh.methods import CMFH
+from tests.methods.small_data import centred, small
+from tests.strategies import seeds
+
+
+@settings(max_examples=15)
+@given(seeds, st.integers(1, 12), st.floats(0.05, 0.95), st.floats(-2, 3), st.floats(-3, 1))
+def test_cmfhs_objective_never_rises(seed: int, n_bits: int, balance: float, log_mu: float, log_gamma: float) -> None:
+    weights: Any = {"balance": balance, "mu": 10**log_mu, "gamma": 10**log_gamma}
+    model = CMFH(n_bits, max_iter=20, tol=0, random_state=seed, **weights).fit(small(seed).modalities)
+    assert model.n_iter_ == 20
+    assert np.all(np.diff(model.objective_) <= 1e-9 * np.abs(model.objective_[:-1]))
+
+
+@pytest.mark.parametrize("updates", ["exact", "code", "code-as-is"])
+def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
+    data = small()
+    views, c, a, mu, gamma = centred(data), 5, (0.3, 0.7), 20.0, 0.1
+    rng = np.random.default_rng(7)
+    Y = rng.standard_normal((len(views[0]), c))
+    W = [rng.standard_normal((X.shape[1], c)) for X in views]
+    exact, eye = updates == "exact", np.eye(c)
+    for _ in range(6):
+        U = [
+            np.linalg.solve(Y.T @ Y + (gamma / w if exact else gamma) * eye, Y.T @ X)
+            for w, X in zip(a, views, strict=True)
+        ]
+        if exact:
+            right = sum(w * X @ u.T + mu * X @ p for w, X, u, p in zip(a, views, U, W, strict=True))
+            left = sum(w * u @ u.T for w, u in zip(a, U, strict=True)) + (2 * mu + gamma) * eye
+        else:
+            right = sum(w * X @ (u.T + mu * p) for w, X, u, p in zip(a, views, U, W, strict=True))
+            left = sum(w * (u @ u.T + (mu + gamma) * eye) for w, u in zip(a, U, strict=True))
+        Y = right @ np.linalg.inv(left)
+        slip = mu**-2 if updates == "code-as-is" else 1.0
+        W = [slip * np.linalg.solve(X.T @ X + gamma / mu * np.eye(X.shape[1]), X.T @ Y) for X in views]
+    objective = sum(w * np.sum((X - Y @ u) ** 2) for w, X, u in zip(a, views, U, strict=True))
+    objective += mu * sum(np.sum((Y - X @ p) ** 2) for X, p in zip(views, W, strict=True))
+    objective += gamma * (np.sum(Y**2) + sum(np.sum(each**2) for each in (*U, *W)))
+    model = CMFH(c, balance=0.3, mu=mu, gamma=gamma, updates=updates, max_iter=6, tol=0, random_state=7)
+    model.fit(data.modalities)
+    assert model.objective_[-1] == pytest.approx(objective, rel=1e-6)
+    np.testing.assert_array_equal(model.codes_["image"], pack(Y))
+    for name, expected in zip(("image", "text"), W, strict=True):
+        np.testing.assert_allclose(model.hash_functions_[name].weights, expected, rtol=1e-3, atol=1e-6)  # type: ignore[attr-defined]
