@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from sklearn.exceptions import NotFittedError as _SklearnNotFittedError
-
 __all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError", "StorageError"]
 
 
@@ -19,8 +17,8 @@ class ModelError(DLFHError, ValueError):
     """A model folder is missing, damaged, too new, or not a model at all."""
 
 
-class NotFittedError(DLFHError, _SklearnNotFittedError):
-    """A fitted model is needed and this one has not been fitted."""
+class NotFittedError(DLFHError, ValueError, AttributeError):
+    """A fitted model is needed and this one has not been fitted; of the same built-in types as scikit-learn's."""
 
 
 class StorageError(DLFHError, ValueError):

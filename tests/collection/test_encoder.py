@@ -120,7 +120,10 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
     ("change", "sentence"),
     [
         (lambda features: features.pop("text"), "is damaged"),
-        (lambda features: features["text"].update(kind="unheard"), "featuriser of a kind that is not known here"),
+        (
+            lambda features: features["text"].update(kind="unheard"),
+            "it needs the featuriser 'unheard', which is",
+        ),
         (lambda features: features.update(text=features["image"]), "do not fit its hash function"),
     ],
 )

@@ -9,7 +9,7 @@ import io
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from dlfh.errors import InputError
+from dlfh._optional import missing
 
 __all__ = ["Figure", "Line", "Panel", "check_can_draw"]
 
@@ -135,7 +135,7 @@ class Figure:
 def check_can_draw() -> None:
     """Raise InputError unless there is Matplotlib: better before hours of computing than after."""
     if importlib.util.find_spec("matplotlib") is None:
-        raise InputError('figures need Matplotlib, which is not installed: pip install "dlfh[plots]"')
+        raise missing("matplotlib", "drawing figures", "plots")
 
 
 def _draw_panel(panel: Panel, axis: Any) -> None:

@@ -88,7 +88,6 @@ def _model_info(path: Path, as_json: bool) -> None:
         "method": type(model).__name__,
         "bits": model.n_bits,
         "trained": len(next(iter(model.codes_.values()))),
-        "seconds": round(model.fit_seconds_, 3),
         "modalities": {
             name: {
                 "features": repr(encoder.features[name]),

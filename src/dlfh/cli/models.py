@@ -28,8 +28,8 @@ def load_pipeline(path: Path, verbose: bool = False) -> Encoder:
         for name, featurizer in features.items():
             featurizer.n_features_ = model.n_features_[name]
         model = Encoder(features, model)
-    for featurizer in model.features.values():
-        featurizer.verbose = verbose
+    for modality in model.modalities_:
+        model.features[modality].verbose = verbose
     return model
 
 

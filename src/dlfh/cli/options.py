@@ -159,7 +159,7 @@ class ModelOptions:
         if chosen is None:
             raise InputError(f"unknown method {self.method!r}: choose one of {', '.join(METHODS)}")
         parameters = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
-        known = chosen._get_param_names()
+        known = chosen.parameter_names()
         for name in parameters:
             if name not in known or name in ("n_bits", "random_state", "verbose"):
                 raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")

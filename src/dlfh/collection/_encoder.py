@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
+from dlfh._parameters import Parameterized
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, unpack
 from dlfh.datasets._items import Items
@@ -85,7 +85,7 @@ class Coded:
     learned: dict[str, Mask]
 
 
-class Encoder(BaseEstimator):
+class Encoder(Parameterized):
     """A hashing method that takes raw texts and images.
 
     Parameters
@@ -110,6 +110,9 @@ class Encoder(BaseEstimator):
     def __init__(self, features: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
         self.features = features
         self.model = model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self.model, "modalities_")
 
     @property
     def n_bits(self) -> int:
@@ -348,7 +351,7 @@ def choose_features(
 
 
 #: Image featurisers by the names that choose them.
-_IMAGES: dict[str, type[ImageFeaturizer]] = {
+_IMAGES: dict[str, Callable[..., ImageFeaturizer]] = {
     "gist": Gist,
     "hog": Hog,
     "thumbnail": Thumbnail,

@@ -7,7 +7,6 @@ attribute of each object says what it is in MATLAB.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._optional import require
 from dlfh.datasets._csr import as_csr, join_csr_parts
 from dlfh.errors import InputError
 
@@ -27,19 +27,10 @@ _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("",
 
 def read_hdf5(file: Path, *, column_major: bool = False) -> dict[str, Any]:
     """Return the arrays of an HDF5 file; ``column_major`` says that MATLAB or the like wrote it."""
-    h5py = _h5py()
+    h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
     with h5py.File(file, "r") as root:
         arrays = dict(_Reader(h5py, root, column_major).arrays_in(root, ""))
     return arrays if column_major else join_csr_parts(arrays)
-
-
-def _h5py() -> Any:
-    try:
-        return importlib.import_module("h5py")
-    except ImportError:
-        raise InputError(
-            'files of MATLAB 7.3 and HDF5 need h5py, which is not installed: pip install "dlfh[matlab]"'
-        ) from None
 
 
 class _Reader:

@@ -7,7 +7,6 @@ licence: https://fontawesome.com/license/free. They are drawn by ``resvg_py``.
 from __future__ import annotations
 
 import csv
-import importlib
 import importlib.util
 import json
 import os
@@ -20,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._optional import missing, require
 from dlfh._progress import progress
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
@@ -153,7 +153,7 @@ def _folder() -> Path:
     """Return where the package keeps its files, without importing it: importing needs Django's settings."""
     found = importlib.util.find_spec("fontawesomefree")
     if found is None or not found.submodule_search_locations:
-        raise InputError('the icons need fontawesomefree, which is not installed: pip install "dlfh[icons]"')
+        raise missing("fontawesomefree", "loading the icons", "icons")
     return Path(found.submodule_search_locations[0]) / "static" / "fontawesomefree"
 
 
@@ -224,12 +224,7 @@ def _labels_by_icon(categories: dict[str, list[str]]) -> dict[str, list[str]]:
 
 def _draw(files: list[Path], size: int, verbose: bool) -> Pixels:
     """Return the pictures, each as large as fits and in the middle of a white square."""
-    try:
-        renderer: Any = importlib.import_module("resvg_py")
-    except ImportError as error:
-        raise InputError(
-            f'drawing icons needs {error.name}, which is not installed: pip install "dlfh[icons]"'
-        ) from None
+    renderer = require("resvg_py", "drawing icons", "icons")
     with progress(verbose) as bar:  # one thread: the renderer lets no other Python code run
         return np.stack([_draw_one(renderer, file, size) for file in bar.track(files, "icons")])
 

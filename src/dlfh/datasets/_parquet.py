@@ -6,7 +6,6 @@ the row; how many columns it has is in the table's metadata, and so are single t
 
 from __future__ import annotations
 
-import importlib
 import io
 import json
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._optional import require
 from dlfh.datasets._csr import csr_from_parts
 from dlfh.errors import InputError
 
@@ -27,7 +27,7 @@ _METADATA = b"dlfh"
 def read_parquet(file: Path) -> dict[str, Any]:
     """Return the columns of a table: lists of one length as matrices, numbers and strings as vectors."""
     _pyarrow()
-    parquet = importlib.import_module("pyarrow.parquet")
+    parquet = _pyarrow("pyarrow.parquet")
     with parquet.ParquetFile(file) as stored:
         table = stored.read()
     about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
@@ -62,7 +62,7 @@ def write_parquet(arrays: Mapping[str, Any]) -> bytes:
     about = {_METADATA: json.dumps({"sparse": widths, "texts": texts})}
     content = io.BytesIO()
     table = pyarrow.table(columns).replace_schema_metadata(about)
-    importlib.import_module("pyarrow.parquet").write_table(table, content)
+    _pyarrow("pyarrow.parquet").write_table(table, content)
     return content.getvalue()
 
 
@@ -80,11 +80,8 @@ def _columns(name: str, array: Any) -> dict[str, Any]:
     return {name: pyarrow.FixedSizeListArray.from_arrays(flat, array.shape[1])}
 
 
-def _pyarrow() -> Any:
-    try:
-        return importlib.import_module("pyarrow")
-    except ImportError:
-        raise InputError('Parquet tables need pyarrow, which is not installed: pip install "dlfh[parquet]"') from None
+def _pyarrow(module: str = "pyarrow") -> Any:
+    return require(module, "reading or writing Parquet", "parquet")
 
 
 def _ragged(matrix: sp.csr_array, values: Any) -> Any:
@@ -121,8 +118,8 @@ def _lists(name: str, column: Any) -> tuple[Any, Any]:
     if column.null_count:
         missing = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise InputError(f"column {name!r} has no value in row {missing}")
-    lengths = importlib.import_module("pyarrow.compute").list_value_length(column).to_numpy()
-    flat = importlib.import_module("pyarrow.compute").list_flatten(column)
+    lengths = _pyarrow("pyarrow.compute").list_value_length(column).to_numpy()
+    flat = _pyarrow("pyarrow.compute").list_flatten(column)
     strings = _pyarrow().types.is_string(flat.type) or _pyarrow().types.is_large_string(flat.type)
     values = np.array(flat.to_pylist(), dtype=str) if strings else _owned(flat.to_numpy())
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), values

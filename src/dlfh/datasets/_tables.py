@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlfh._optional import require
 from dlfh.errors import InputError
 
 __all__ = ["TABLE_SUFFIXES", "Problem", "Table", "read_table"]
@@ -174,13 +175,9 @@ def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
 
 
 def _read_parquet(file: Path) -> Table:
+    pyarrow = require("pyarrow", f"reading {file}", "parquet")
     try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise InputError(f'reading {file} needs pyarrow: pip install "dlfh[parquet]"') from None
-    try:
-        content = pyarrow.parquet.read_table(file)
+        content = require("pyarrow.parquet", f"reading {file}", "parquet").read_table(file)
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
     columns = [column.to_pylist() for column in content.columns]

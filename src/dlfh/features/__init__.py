@@ -1,17 +1,24 @@
 """Raw data to vectors: one file per featuriser, over a small base.
 
-A featuriser is registered by the line that imports it here; everything else about it stands in its file.
+A featuriser is registered by the line that names it here; everything else about it stands in its file.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlfh._lazy import import_on_demand
 from dlfh.features._base import Featurizer, Readable, featurizer_from_parts
-from dlfh.features._clip import Clip
-from dlfh.features._combined import CombinedImage
-from dlfh.features._gist import Gist
-from dlfh.features._hog import Hog
-from dlfh.features._images import ImageFeaturizer, read_image
-from dlfh.features._text import BagOfWords
-from dlfh.features._thumbnail import Thumbnail
-from dlfh.features._vectors import Vectors
+
+if TYPE_CHECKING:
+    from dlfh.features._clip import Clip
+    from dlfh.features._combined import CombinedImage
+    from dlfh.features._gist import Gist
+    from dlfh.features._hog import Hog
+    from dlfh.features._images import ImageFeaturizer, read_image
+    from dlfh.features._text import BagOfWords
+    from dlfh.features._thumbnail import Thumbnail
+    from dlfh.features._vectors import Vectors
 
 __all__ = [
     "BagOfWords",
@@ -27,3 +34,31 @@ __all__ = [
     "featurizer_from_parts",
     "read_image",
 ]
+
+#: In which file each kind is that a saved model may name.
+Featurizer.registry.expect(
+    __name__,
+    {
+        "bag-of-words": "_text",
+        "clip": "_clip",
+        "combined-image": "_combined",
+        "gist": "_gist",
+        "hog": "_hog",
+        "thumbnail": "_thumbnail",
+        "vectors": "_vectors",
+    },
+)
+
+__getattr__, __dir__ = import_on_demand(
+    __name__,
+    {
+        "_clip": ("Clip",),
+        "_combined": ("CombinedImage",),
+        "_gist": ("Gist",),
+        "_hog": ("Hog",),
+        "_images": ("ImageFeaturizer", "read_image"),
+        "_text": ("BagOfWords",),
+        "_thumbnail": ("Thumbnail",),
+        "_vectors": ("Vectors",),
+    },
+)

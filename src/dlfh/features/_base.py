@@ -6,17 +6,18 @@ numbers, and comes apart into JSON and arrays, so that a saved model encodes raw
 
 from __future__ import annotations
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
+from dlfh._parameters import Parameterized
 from dlfh._validation import Features, check_flag
 from dlfh.errors import InputError, ModelError, NotFittedError
+from dlfh.persistence._plain import parameters_from_plain, plain_parameters
+from dlfh.persistence._registry import Registered, Registry
 
 __all__ = ["Featurizer", "Readable", "featurizer_from_parts"]
 
@@ -40,7 +41,7 @@ class Readable(NamedTuple):
     problems: dict[int, str]
 
 
-class Featurizer(BaseEstimator, ABC):
+class Featurizer(Registered, Parameterized, ABC):
     """Turns raw items of one modality into vectors.
 
     Subclasses set ``kind``, the name by which a saved model finds them again, assign their parameters in
@@ -52,18 +53,12 @@ class Featurizer(BaseEstimator, ABC):
         How many numbers describe an item.
     """
 
-    kind: ClassVar[str]
+    registry: ClassVar[Registry[Featurizer]] = Registry("featuriser")
     #: What its items are.
     takes: Literal["texts", "images", "vectors"]
-    _kinds: ClassVar[dict[str, type[Featurizer]]] = {}
 
     verbose: bool
     n_features_: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if "kind" in cls.__dict__:
-            Featurizer._kinds[cls.kind] = cls
 
     def fit(self, items: Any, y: Any = None) -> Self:
         """Learn from the training items what describing others needs.
@@ -142,8 +137,12 @@ class Featurizer(BaseEstimator, ABC):
         """
         self._check_fitted()
         fitted, arrays = self._state()
-        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        config = {"kind": self.kind, "parameters": parameters, "n_features": self.n_features_, "fitted": fitted}
+        config = {
+            "kind": self.registry.kind_of(type(self)),
+            "parameters": plain_parameters(self),
+            "n_features": self.n_features_,
+            "fitted": fitted,
+        }
         return config, arrays
 
     @classmethod
@@ -152,7 +151,7 @@ class Featurizer(BaseEstimator, ABC):
         try:
             if config["kind"] != cls.kind:
                 raise ModelError(f"a featuriser of kind {config['kind']!r} is not a {cls.__name__}")
-            featurizer = cls(**{name: _from_plain(value) for name, value in config["parameters"].items()})
+            featurizer = cls(**parameters_from_plain(config["parameters"]))
             featurizer.check_parameters()
             n_features = config["n_features"]
             if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
@@ -225,9 +224,7 @@ def featurizer_from_parts(config: Mapping[str, Any], arrays: Arrays) -> Featuriz
     0
     """
     kind = config.get("kind") if isinstance(config, Mapping) else None
-    if not isinstance(kind, str) or kind not in Featurizer._kinds:
-        raise ModelError(f"it has a featuriser of a kind that is not known here: {kind!r}")
-    return Featurizer._kinds[kind].from_parts(config, arrays)
+    return Featurizer.registry.find(kind).from_parts(config, arrays)
 
 
 def readable(
@@ -247,29 +244,3 @@ def readable(
                 raise
             problems[position] = str(error)
     return values, rows, problems
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON can hold it."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return [_plain(each) for each in (sorted(value) if isinstance(value, (set, frozenset)) else value)]
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "__fspath__"):
-        return str(value)
-    raise InputError(f"a parameter of type {type(value).__name__} cannot be saved")
-
-
-def _from_plain(value: Any) -> Any:
-    return tuple(map(_from_plain, value)) if isinstance(value, list) else value
-
-
-def require(module: str, what: str, extra: str) -> Any:
-    """Return an optional module, or say what to install."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        package = {"PIL.Image": "Pillow", "torch": "PyTorch"}.get(module, module)
-        raise InputError(f'{what} needs {package}, which is not installed: pip install "dlfh[{extra}]"') from None

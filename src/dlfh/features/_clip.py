@@ -16,10 +16,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._optional import require
 from dlfh._progress import progress
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, ModelError
-from dlfh.features._base import Arrays, Featurizer, Readable, readable, require
+from dlfh.features._base import Arrays, Featurizer, Readable, readable
 from dlfh.features._images import open_item, quiet_pillow
 from dlfh.features._text import check_text
 
@@ -134,7 +135,7 @@ class Clip(Featurizer):
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies open the network again: it is neither small nor made to be copied.
-        return {name: value for name, value in super().__getstate__().items() if name != "_loaded"}
+        return {name: value for name, value in vars(self).items() if name != "_loaded"}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         return {"fingerprint": self.fingerprint_}, {}

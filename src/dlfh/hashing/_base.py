@@ -14,15 +14,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
+from dlfh._parameters import Parameterized
 from dlfh._progress import Bar
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes
-from dlfh.errors import ModelError
 from dlfh.mathematics._targets import Targets
+from dlfh.persistence._registry import Registered, Registry
 
 __all__ = ["FitContext", "HashFunction", "HashLearner"]
 
@@ -43,7 +43,7 @@ def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.tanh(log_odds / 2)
 
 
-class HashFunction(ABC):
+class HashFunction(Registered, ABC):
     """A fitted hash function of one modality: the code of x is the sign of ``project(x)``.
 
     Projections are estimates of the bits' expected values, between -1 and +1 or so: of the scales that were
@@ -52,16 +52,10 @@ class HashFunction(ABC):
     Subclasses set ``kind``, the name by which a saved model finds them again.
     """
 
-    kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type[HashFunction]]] = {}
+    registry: ClassVar[Registry[HashFunction]] = Registry("hash function")
 
     n_features: int
     n_bits: int
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        if hasattr(cls, "kind"):
-            HashFunction._kinds[cls.kind] = cls
 
     @abstractmethod
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
@@ -83,13 +77,6 @@ class HashFunction(ABC):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
         """Make a hash function from the arrays of another."""
 
-    @staticmethod
-    def restore(kind: str, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
-        """Make a hash function of a saved kind."""
-        if kind not in HashFunction._kinds:
-            raise ModelError(f"it has hash functions of a kind that is not known here: {kind!r}")
-        return HashFunction._kinds[kind].from_arrays(arrays)
-
 
 def check_array(
     arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
@@ -102,8 +89,13 @@ def check_array(
     return array
 
 
-class HashLearner(BaseEstimator, ABC):
-    """How hash functions are learned from codes; parameters as in scikit-learn."""
+class HashLearner(Registered, Parameterized, ABC):
+    """How hash functions are learned from codes; parameters as in scikit-learn.
+
+    Subclasses that are to be saved, as parameters of a model, set ``kind``, the name by which it finds them again.
+    """
+
+    registry: ClassVar[Registry[HashLearner]] = Registry("hash learner")
 
     @abstractmethod
     def check_parameters(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._optional import require
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_integer, check_positive, raise_for_overflow, raise_if_not_finite
 from dlfh.errors import InputError, ModelError
@@ -29,11 +30,7 @@ _CHUNK_ROWS = 4096
 
 
 def _torch() -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise InputError('deep hash functions need PyTorch, which is not installed: pip install "dlfh[deep]"') from None
-    return torch
+    return require("torch", "learning a deep hash function", "deep")
 
 
 class DeepHash(HashFunction):
@@ -168,8 +165,11 @@ class Deep(HashLearner):
         As PyTorch names it; by default a GPU where there is one.
     module : torch.nn.Module, optional
         Your own network instead, from float32 features (batch, n_features) to log-odds (batch, n_bits); a
-        copy of it is trained. Features are not standardised then.
+        copy of it is trained. Features are not standardised then. A saved model has its parameters, not the network.
     """
+
+    kind = "deep"
+    unsaved_parameters = ("module",)
 
     def __init__(
         self,

@@ -214,6 +214,8 @@ class KernelLogistic(HashLearner):
         Bytes of kernel values to keep between iterations; more are computed again each time.
     """
 
+    kind = "kernel-logistic"
+
     def __init__(
         self,
         n_bases: int = 500,
@@ -291,6 +293,8 @@ class KernelRidge(HashLearner):
 
     #: ``ridge="auto"`` is this times the mean eigenvalue (docs/hash-functions.md says why).
     auto_ridge = 1e-4
+
+    kind = "kernel-ridge"
 
     def __init__(
         self, n_bases: int = 500, *, bases: Literal["random", "kmeans"] = "random", ridge: float | str = "auto"

@@ -177,6 +177,8 @@ class LinearRidge(HashLearner):
     #: ``ridge="auto"`` is this times the mean eigenvalue of X'X (docs/defaults.md says why).
     auto_ridge = 0.01
 
+    kind = "linear-ridge"
+
     def __init__(self, ridge: float | str = "auto", *, fit_intercept: bool = True) -> None:
         self.ridge = ridge
         self.fit_intercept = fit_intercept

@@ -1,33 +1,92 @@
 """One file per method, over a small base.
 
-A method is registered by the line that imports it here; everything else about it stands in its file.
+A method is registered by the line that names it here; everything else about it stands in its file.
 """
 
-from dlfh.methods._acq import ACQ as ACQ
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from dlfh._lazy import import_on_demand
 from dlfh.methods._base import CrossModalHasher, hasher_from_parts
-from dlfh.methods._cca_itq import CCAITQ as CCAITQ
-from dlfh.methods._cmfh import CMFH as CMFH
-from dlfh.methods._cmssh import CMSSH as CMSSH
-from dlfh.methods._crh import CRH as CRH
-from dlfh.methods._cvh import CVH as CVH
-from dlfh.methods._dlfh import DLFH as DLFH
 from dlfh.methods._info import MethodInfo
-from dlfh.methods._kdlfh import KDLFH as KDLFH
-from dlfh.methods._lfh import LFH as LFH
-from dlfh.methods._mlbe import MLBE as MLBE
-from dlfh.methods._pdh import PDH as PDH
-from dlfh.methods._scm import SCM as SCM
-from dlfh.methods._seph import SePH as SePH
-from dlfh.methods._smfh import SMFH as SMFH
 
-#: The methods by name, as saved models name them.
-METHODS: dict[str, type[CrossModalHasher]] = {
-    name: value
-    for name, value in sorted(globals().items())
-    if isinstance(value, type) and issubclass(value, CrossModalHasher) and value is not CrossModalHasher
+if TYPE_CHECKING:
+    from dlfh.methods._acq import ACQ
+    from dlfh.methods._cca_itq import CCAITQ
+    from dlfh.methods._cmfh import CMFH
+    from dlfh.methods._cmssh import CMSSH
+    from dlfh.methods._crh import CRH
+    from dlfh.methods._cvh import CVH
+    from dlfh.methods._dlfh import DLFH
+    from dlfh.methods._kdlfh import KDLFH
+    from dlfh.methods._lfh import LFH
+    from dlfh.methods._mlbe import MLBE
+    from dlfh.methods._pdh import PDH
+    from dlfh.methods._scm import SCM
+    from dlfh.methods._seph import SePH
+    from dlfh.methods._smfh import SMFH
+
+__all__ = [
+    "ACQ",
+    "CCAITQ",
+    "CMFH",
+    "CMSSH",
+    "CRH",
+    "CVH",
+    "DLFH",
+    "KDLFH",
+    "LFH",
+    "METHODS",
+    "MLBE",
+    "PDH",
+    "SCM",
+    "SMFH",
+    "CrossModalHasher",
+    "MethodInfo",
+    "SePH",
+    "available",
+    "hasher_from_parts",
+]
+
+#: The methods, and the file of each. They are imported when they are asked for: searching needs one of them.
+_FILES = {
+    "ACQ": "_acq",
+    "CCAITQ": "_cca_itq",
+    "CMFH": "_cmfh",
+    "CMSSH": "_cmssh",
+    "CRH": "_crh",
+    "CVH": "_cvh",
+    "DLFH": "_dlfh",
+    "KDLFH": "_kdlfh",
+    "LFH": "_lfh",
+    "MLBE": "_mlbe",
+    "PDH": "_pdh",
+    "SCM": "_scm",
+    "SMFH": "_smfh",
+    "SePH": "_seph",
 }
+CrossModalHasher.registry.expect(__name__, _FILES)
+__getattr__, __dir__ = import_on_demand(__name__, {file: (name,) for name, file in _FILES.items()})
 
-__all__ = ["METHODS", "CrossModalHasher", "MethodInfo", "available", "hasher_from_parts", *METHODS]
+
+class _Methods(Mapping[str, type[CrossModalHasher]]):
+    """The library's methods by name, as saved models name them."""
+
+    def __getitem__(self, name: str) -> type[CrossModalHasher]:
+        if name not in _FILES:
+            raise KeyError(name)
+        return CrossModalHasher.registry.find(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_FILES)
+
+    def __len__(self) -> int:
+        return len(_FILES)
+
+
+METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
 
 
 def available() -> dict[str, MethodInfo]:

@@ -65,6 +65,7 @@ class ACQ(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "ACQ"
     info = MethodInfo(
         title="Alternating co-quantization",
         paper="Irie, Arai and Taniguchi, ICCV 2015",

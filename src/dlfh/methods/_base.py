@@ -11,10 +11,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator
 
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._parameters import Parameterized
 from dlfh._validation import (
     Features,
     check_features,
@@ -25,10 +25,12 @@ from dlfh._validation import (
 )
 from dlfh._version import __version__
 from dlfh.codes import Codes, n_bytes, pack
-from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.errors import InputError, NotFittedError
+from dlfh.hashing import HashFunction, HashLearner
 from dlfh.methods._info import MethodInfo
 from dlfh.persistence._model_folder import write_model
+from dlfh.persistence._plain import parameters_from_plain, plain_parameters
+from dlfh.persistence._registry import Registered, Registry
 
 __all__ = ["CrossModalHasher", "hasher_from_parts"]
 
@@ -36,7 +38,7 @@ __all__ = ["CrossModalHasher", "hasher_from_parts"]
 MAX_BITS = 512
 
 
-class CrossModalHasher(BaseEstimator, ABC):
+class CrossModalHasher(Registered, Parameterized, ABC):
     """Learns binary codes for paired modalities, and hash functions for unseen points.
 
     Subclasses say what they are in ``info``, set their parameters in ``__init__`` without looking at them,
@@ -52,10 +54,11 @@ class CrossModalHasher(BaseEstimator, ABC):
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
-        How long `fit` took.
+        How long `fit` took; a loaded model does not know.
     """
 
-    #: What the registry says of the method.
+    registry: ClassVar[Registry[CrossModalHasher]] = Registry("method")
+    #: What there is to know of the method before choosing it.
     info: ClassVar[MethodInfo]
 
     n_bits: int
@@ -205,7 +208,8 @@ class CrossModalHasher(BaseEstimator, ABC):
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save the fitted model as a folder of safetensors and JSON, atomically.
 
-        A ``random_state`` that is a generator, not a number, is saved as None.
+        A ``random_state`` that is a generator, not a number, is saved as None. Any other parameter that a file cannot
+        hold raises InputError, before anything is written.
         """
         write_model(folder, *self.to_parts())
 
@@ -214,14 +218,14 @@ class CrossModalHasher(BaseEstimator, ABC):
         self._check_fitted()
         self.check_parameters()
         self._check_consistency()
-        parameters = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         config = {
             "dlfh_version": __version__,
-            "method": type(self).__name__,
-            "parameters": parameters,
+            "method": self.registry.kind_of(type(self)),
+            "parameters": plain_parameters(self, HashLearner.registry),
             "modalities": list(self.modalities_),
-            "hash_functions": [self.hash_functions_[name].kind for name in self.modalities_],
-            "fit_seconds": self.fit_seconds_,
+            "hash_functions": [
+                HashFunction.registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
+            ],
         }
         arrays = {f"codes/{name}": codes for name, codes in self.codes_.items()}
         for name, hash_function in self.hash_functions_.items():
@@ -232,11 +236,11 @@ class CrossModalHasher(BaseEstimator, ABC):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         self.modalities_ = tuple(config["modalities"])
-        self.fit_seconds_ = float(config["fit_seconds"])
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
         kinds = zip(self.modalities_, config["hash_functions"], strict=True)
         self.hash_functions_ = {
-            name: HashFunction.restore(kind, _with_prefix(arrays, f"hash/{name}/")) for name, kind in kinds
+            name: HashFunction.registry.find(kind).from_arrays(_with_prefix(arrays, f"hash/{name}/"))
+            for name, kind in kinds
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
         for name in self._saved_arrays:
@@ -256,49 +260,13 @@ def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, 
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-def _plain(value: Any) -> Any:
-    """Return a parameter as JSON can hold it; None for what it cannot."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, dict) and any(isinstance(key, tuple) for key in value):
-        return {"items": [[_plain(key), _plain(each)] for key, each in value.items()]}
-    if isinstance(value, dict):
-        return {str(key): _plain(each) for key, each in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(each) for each in value]
-    if type(value).__name__ in _LEARNERS and isinstance(value, HashLearner):
-        return {"learner": type(value).__name__, "parameters": _plain(value.get_params(deep=False))}
-    return value if value is None or isinstance(value, (bool, int, float, str)) else None
-
-
-def _from_plain(value: Any) -> Any:
-    """Return what `_plain` made of a parameter to what it was."""
-    if isinstance(value, dict) and value.get("learner") in _LEARNERS:
-        return _LEARNERS[value["learner"]](**_from_plain(value["parameters"]))
-    if isinstance(value, dict) and value.keys() == {"items"}:
-        return {_from_plain(key): _from_plain(each) for key, each in value["items"]}
-    if isinstance(value, dict):
-        return {key: _from_plain(each) for key, each in value.items()}
-    return tuple(value) if isinstance(value, list) else value
-
-
-#: The library's own learners, which may be parameters of a saved model.
-_LEARNERS: dict[str, type[HashLearner]] = {
-    learner.__name__: learner for learner in (LinearRidge, KernelLogistic, KernelRidge, Deep)
-}
-
-
 def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
     """Return the fitted model whose `CrossModalHasher.to_parts` these are.
 
     What is wrong with them raises a ModelError, or one of the errors that reading a value of a wrong type raises.
     """
-    from dlfh.methods import METHODS
-
-    method = config.get("method")
-    if not isinstance(method, str) or method not in METHODS:
-        raise ModelError(f"it was made by a method that this dlfh does not have: {method!r}")
-    model = METHODS[method](**_from_plain(config["parameters"]))
+    method = CrossModalHasher.registry.find(config.get("method"))
+    model = method(**parameters_from_plain(config["parameters"], HashLearner.registry))
     model.check_parameters()
     model._restore(config, arrays)
     return model

@@ -61,6 +61,7 @@ class CCAITQ(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "CCAITQ"
     info = MethodInfo(
         title="Canonical correlation analysis with iterative quantization",
         paper="Gong, Lazebnik, Gordo and Perronnin, IEEE PAMI 2013",

@@ -75,6 +75,7 @@ class CMFH(CrossModalHasher):
     True
     """
 
+    kind = "CMFH"
     info = MethodInfo(
         title="Collective matrix factorization hashing",
         paper="Ding, Guo and Zhou, CVPR 2014",

@@ -77,6 +77,7 @@ class CMSSH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "CMSSH"
     info = MethodInfo(
         title="Cross-modality similarity-sensitive hashing",
         paper="Bronstein, Bronstein, Michel and Paragios, CVPR 2010",

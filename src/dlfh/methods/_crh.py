@@ -96,6 +96,7 @@ class CRH(CrossModalHasher):
     (300, 1)
     """
 
+    kind = "CRH"
     info = MethodInfo(
         title="Co-regularized hashing",
         paper="Zhen and Yeung, NIPS 2012",

@@ -60,6 +60,7 @@ class CVH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "CVH"
     info = MethodInfo(
         title="Cross-view hashing",
         paper="Kumar and Udupa, IJCAI 2011",

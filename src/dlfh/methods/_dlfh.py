@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -92,6 +92,7 @@ class DLFH(LatentFactorHasher):
     ((500, 4), (100, 4))
     """
 
+    kind = "DLFH"
     info = MethodInfo(
         title="Discrete latent factor model based cross-modal hashing",
         paper="Jiang and Li, IEEE TIP 2019",
@@ -192,7 +193,7 @@ class DLFH(LatentFactorHasher):
         return {name: self._learner(choice) for name, choice in chosen.items()}
 
     def _learner(self, choice: Any) -> HashLearner:
-        named = {
+        named: dict[str, Callable[[], HashLearner]] = {
             "linear": lambda: LinearRidge(self.ridge, fit_intercept=self.fit_intercept),
             "kernel": KernelLogistic,
             "kernel-ridge": KernelRidge,

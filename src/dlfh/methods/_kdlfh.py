@@ -43,6 +43,7 @@ class KDLFH(LatentFactorHasher):
     (100, 4)
     """
 
+    kind = "KDLFH"
     info = dataclasses.replace(
         DLFH.info,
         title="DLFH with kernel logistic hash functions",

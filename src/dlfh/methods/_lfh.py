@@ -98,6 +98,7 @@ class LFH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "LFH"
     info = MethodInfo(
         title="Latent factor hashing",
         paper="Zhang, Zhang, Li and Guo, SIGIR 2014",

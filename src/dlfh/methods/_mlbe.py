@@ -87,6 +87,7 @@ class MLBE(CrossModalHasher):
     (200, 1)
     """
 
+    kind = "MLBE"
     info = MethodInfo(
         title="Multimodal latent binary embedding",
         paper="Zhen and Yeung, KDD 2012",

@@ -87,6 +87,7 @@ class PDH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "PDH"
     info = MethodInfo(
         title="Predictable dual-view hashing",
         paper="Rastegari, Choi, Fakhraei, Daumé and Davis, ICML 2013",

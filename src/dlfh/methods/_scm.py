@@ -55,6 +55,7 @@ class SCM(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "SCM"
     info = MethodInfo(
         title="Semantic correlation maximization",
         paper="Zhang and Li, AAAI 2014",

@@ -86,6 +86,7 @@ class SePH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "SePH"
     info = MethodInfo(
         title="Semantics-preserving hashing",
         paper="Lin, Ding, Hu and Wang, CVPR 2015",

@@ -95,6 +95,7 @@ class SMFH(CrossModalHasher):
     (300, 2)
     """
 
+    kind = "SMFH"
     info = MethodInfo(
         title="Supervised matrix factorization hashing",
         paper="Liu, Ji, Wu and Hua, IJCAI 2016",

@@ -1,0 +1,118 @@
+"""Parameters of objects, as scikit-learn has them, without loading scikit-learn."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar, Self
+
+from dlfh.errors import InputError
+
+__all__ = ["Parameterized"]
+
+#: A value that is longer than this is cut where an object is shown.
+_SHOWN = 200
+
+
+class Parameterized:
+    """An object whose parameters are the arguments of its ``__init__``, kept under the same names.
+
+    It is what scikit-learn's ``BaseEstimator`` is to scikit-learn's own tools: ``clone``, ``check_is_fitted``,
+    pipelines and grid searches take it. Loading scikit-learn takes a second, which is why it is not that class.
+
+    Examples
+    --------
+    >>> class Ridge(Parameterized):
+    ...     def __init__(self, alpha=1.0, *, centred=True):
+    ...         self.alpha = alpha
+    ...         self.centred = centred
+    >>> Ridge(alpha=0.5)
+    Ridge(alpha=0.5)
+    >>> Ridge(alpha=0.5).set_params(centred=False).get_params()
+    {'alpha': 0.5, 'centred': False}
+    """
+
+    #: Parameters that no file can hold: a saved object has None in their place.
+    unsaved_parameters: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def parameter_names(cls) -> tuple[str, ...]:
+        """Return the names of the parameters, in the order of ``__init__``."""
+        return tuple(_defaults(cls))
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name.
+
+        Parameters
+        ----------
+        deep : bool, default True
+            Whether to add the parameters of parameters, as ``outer__inner``.
+
+        Returns
+        -------
+        dict of str to object
+        """
+        parameters: dict[str, Any] = {}
+        for name in _defaults(type(self)):
+            value = parameters[name] = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                parameters |= {f"{name}__{inner}": each for inner, each in value.get_params().items()}
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name, those of parameters as ``outer__inner``; an unknown name raises InputError.
+
+        Returns
+        -------
+        self
+        """
+        known = _defaults(type(self))
+        nested: dict[str, dict[str, Any]] = {}
+        for key, value in parameters.items():
+            name, _, inner = key.partition("__")
+            if name not in known:
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}: it has {', '.join(known)}")
+            if inner:
+                nested.setdefault(name, {})[inner] = value
+        own = {name: value for name, value in parameters.items() if name in known}
+        for name in nested:
+            if not hasattr(own.get(name, getattr(self, name)), "set_params"):
+                inner = next(iter(nested[name]))
+                raise InputError(f"the parameter {name!r} of {type(self).__name__} has no parameter {inner!r} itself")
+        for name, value in own.items():
+            setattr(self, name, value)
+        for name, values in nested.items():
+            getattr(self, name).set_params(**values)
+        return self
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{name}={_short(value)}"
+            for name, default in _defaults(type(self)).items()
+            if _differs(value := getattr(self, name), default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a fitted attribute: one that ends in an underscore."""
+        return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn wants to know of an estimator; nobody else asks, so by then it is loaded."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+
+def _defaults(kind: type) -> dict[str, Any]:
+    """Return the parameters of a class and their defaults, in the order of its ``__init__``."""
+    return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
+
+
+def _differs(value: Any, default: Any) -> bool:
+    # By what is shown of them: comparing arrays gives arrays, and NaN is not itself.
+    return value is not default and repr(value) != repr(default)
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

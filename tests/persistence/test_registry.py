@@ -1,0 +1,292 @@
+"""Kinds and plain values: what is saved is found again, or refused in a sentence before anything is written."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dlfh.features
+import dlfh.hashing
+import dlfh.methods
+from dlfh import DLFH, Encoder, InputError, ModelError, load
+from dlfh._parameters import Parameterized
+from dlfh.datasets import Paired
+from dlfh.features import BagOfWords, Featurizer
+from dlfh.hashing import (
+    Deep,
+    HashFunction,
+    HashLearner,
+    KernelHash,
+    KernelLogistic,
+    KernelRidge,
+    LatentBinaryHash,
+    LinearHash,
+    LinearRidge,
+    UnitLinearHash,
+)
+from dlfh.methods import KDLFH, METHODS, MLBE, SMFH, CrossModalHasher
+from dlfh.persistence._plain import parameters_from_plain, plain_parameters
+from dlfh.persistence._registry import Registered, Registry
+
+Split = tuple[Paired, Paired]
+
+
+class OwnHash(LinearHash):
+    """A linear hash function that is found again as what it is."""
+
+    kind = "own-linear"
+
+
+class OwnRidge(LinearRidge):
+    """A learner of the user's, with a parameter of its own."""
+
+    kind = "own-ridge"
+
+    def __init__(self, ridge: float = 1.0, *, fit_intercept: bool = True, names: Any = ()) -> None:
+        super().__init__(ridge, fit_intercept=fit_intercept)
+        self.names = names
+
+    def fit(self, *arguments: Any) -> HashFunction:
+        found: Any = super().fit(*arguments)
+        return OwnHash.from_arrays(found.to_arrays())
+
+
+class NamelessRidge(LinearRidge):
+    """A learner that has its parent's kind alone."""
+
+
+class NamelessHash(LinearHash):
+    """A hash function that has its parent's kind alone."""
+
+
+def fitted(paired: Split, **parameters: Any) -> DLFH:
+    train, _ = paired
+    return DLFH(8, max_iter=2, random_state=0, **parameters).fit(train.modalities, train.labels)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("room", [dlfh.features, dlfh.hashing, dlfh.methods], ids=lambda room: room.__name__)
+def test_every_kind_of_the_library_is_found_where_its_room_says(room: Any) -> None:
+    bases: dict[Any, dict[str, type]] = {base: {} for base in (CrossModalHasher, Featurizer, HashFunction, HashLearner)}
+    for module in pkgutil.iter_modules(room.__path__):
+        for value in vars(importlib.import_module(f"{room.__name__}.{module.name}")).values():
+            if inspect.isclass(value) and issubclass(value, Registered) and "kind" in vars(value):
+                base = next(base for base in bases if issubclass(value, base))
+                if value.__module__.startswith(room.__name__):
+                    bases[base][value.kind] = value
+    assert any(bases.values())
+    for base, classes in bases.items():
+        expected = {kind: module for kind, module in base.registry._modules.items() if module.startswith(room.__name__)}
+        assert {kind: cls.__module__ for kind, cls in classes.items()} == expected
+        for kind, cls in classes.items():
+            assert base.registry.find(kind) is cls
+            assert base.registry.kind_of(cls) == kind
+
+
+def test_methods_are_called_as_their_classes() -> None:
+    assert {name: method.__name__ for name, method in METHODS.items()} == {name: name for name in METHODS}
+    assert "Nothing" not in METHODS
+
+
+def test_a_subclass_without_a_kind_does_not_take_its_parents_place(paired: Split, tmp_path: Path) -> None:
+    model = fitted(paired, hash_function=LinearRidge())
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert type(loaded.hash_function) is LinearRidge
+    assert type(loaded.hash_functions_["image"]) is LinearHash
+
+
+def test_two_classes_of_one_kind_are_refused_where_the_second_is_defined() -> None:
+    with pytest.raises(InputError, match=r"OtherHash has the kind 'own-linear', which is that of .*\.OwnHash: give it"):
+
+        class OtherHash(LinearHash):
+            kind = "own-linear"
+
+    assert HashFunction.registry.find("own-linear") is OwnHash
+
+
+def test_a_kind_of_the_library_is_taken_before_its_file_is_imported() -> None:
+    class Shape(Registered):
+        registry: Any = Registry("shape")
+
+    Shape.registry.expect("dlfh", {"circle": "no_such_module"})
+    with pytest.raises(InputError, match=r"Mine has the kind 'circle', which is that of dlfh\.no_such_module"):
+
+        class Mine(Shape):
+            kind = "circle"
+
+
+def test_a_class_that_is_defined_again_takes_its_own_place() -> None:
+    class Shape(Registered):
+        registry: Any = Registry("shape")
+
+    def define() -> type[Shape]:
+        class Circle(Shape):
+            kind = "circle"
+
+        return Circle
+
+    old, new = define(), define()
+    assert Shape.registry.find("circle") is new
+    assert Shape.registry.kind_of(old) == "circle"
+
+
+def test_a_learner_of_the_users_own_is_saved(paired: Split, tmp_path: Path) -> None:
+    _, test = paired
+    learner = OwnRidge(2.0, names={"a": 1, ("b", "c"): 2})
+    model = fitted(paired, hash_function={"image": learner, "text": "linear"})
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert repr(loaded) == repr(model)
+    assert type(loaded.hash_function["image"]) is OwnRidge
+    assert type(loaded.hash_functions_["image"]) is OwnHash
+    features = test.modalities["image"]
+    np.testing.assert_array_equal(loaded.project("image", features), model.project("image", features))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        (
+            {"hash_function": NamelessRidge()},
+            "the parameter 'hash_function' of DLFH cannot be saved: the hash learner NamelessRidge has no kind of its",
+        ),
+        (
+            {"hash_function": {"image": OwnRidge(names=object()), "text": "linear"}},
+            "the parameter 'hash_function' of DLFH cannot be saved: the parameter 'names' of OwnRidge cannot be saved: "
+            "it has a object in it",
+        ),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_anything_is_written(
+    parameters: dict[str, Any], message: str, paired: Split, tmp_path: Path
+) -> None:
+    model = fitted(paired, **parameters)
+    with pytest.raises(InputError, match=message):
+        model.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_hash_functions_and_methods_without_a_kind_are_refused(paired: Split, tmp_path: Path) -> None:
+    class Nameless(DLFH):
+        pass
+
+    model = fitted(paired)
+    model.hash_functions_["text"] = NamelessHash.from_arrays(model.hash_functions_["text"].to_arrays())
+    with pytest.raises(InputError, match="the hash function NamelessHash has no kind of its own"):
+        model.save(tmp_path / "model")
+    with pytest.raises(InputError, match="the method Nameless has no kind of its own, by which loading would find it"):
+        Nameless(8, max_iter=2).fit(paired[0].modalities, paired[0].labels).save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_featuriser_without_a_kind_is_refused() -> None:
+    class Nameless(BagOfWords):
+        pass
+
+    with pytest.raises(InputError, match="the featuriser Nameless has no kind of its own"):
+        Nameless().fit(["a"]).to_parts()
+    with pytest.raises(InputError, match="BagOfWords is no hash learner"):
+        HashLearner.registry.kind_of(BagOfWords)  # type: ignore[arg-type]
+
+
+class Values(Parameterized):
+    """Something with a parameter."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@pytest.mark.parametrize(
+    ("value", "back"),
+    [
+        (None, None),
+        (np.float32(0.5), 0.5),
+        (np.bool_(True), True),
+        ([1, (2, [3])], (1, (2, (3,)))),
+        ({"b", "a"}, ("a", "b")),
+        (Path("a") / "b", str(Path("a") / "b")),
+        ({"items": 1, "kind": "x", "parameters": {}}, {"items": 1, "kind": "x", "parameters": {}}),
+        ({("a", "b"): {"c": 1}}, {("a", "b"): {"c": 1}}),
+        ({1: [2]}, {1: (2,)}),
+        (LinearRidge(2.0), LinearRidge(2.0)),
+        ({"image": Deep((3, 4))}, {"image": Deep((3, 4))}),
+    ],
+)
+def test_plain_values_come_back(value: Any, back: Any) -> None:
+    text = json.dumps(plain_parameters(Values(value), HashLearner.registry))
+    assert repr(parameters_from_plain(json.loads(text), HashLearner.registry)) == repr({"value": back})
+
+
+@pytest.mark.parametrize("value", [object(), np.zeros(2), 1j, print, np.random.default_rng(0), b"x", [LinearRidge]])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(InputError, match="the parameter 'value' of Values cannot be saved: it has a "):
+        plain_parameters(Values(value), HashLearner.registry)
+
+
+def test_a_network_is_not_saved_with_its_learner() -> None:
+    assert plain_parameters(Deep(module=object()), HashLearner.registry)["module"] is None
+
+
+@pytest.mark.parametrize("plain", [{"what": 1}, {"kind": "linear-ridge"}, {"items": 3}, {"items": [[1]]}])
+def test_plain_values_that_were_never_saved_are_refused(plain: Any) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        parameters_from_plain({"value": plain}, HashLearner.registry)
+
+
+def test_a_file_that_names_an_unknown_learner_says_so() -> None:
+    plain = {"value": {"kind": "alien", "parameters": {}}}
+    with pytest.raises(ModelError, match="it needs the hash learner 'alien', which is not known here: import the"):
+        parameters_from_plain(plain, HashLearner.registry)
+
+
+KINDS: dict[str, tuple[Any, type[HashFunction]]] = {
+    "linear": (DLFH(8, max_iter=2, random_state=0), LinearHash),
+    "kernel": (KDLFH(8, max_iter=2, n_bases=20, random_state=0), KernelHash),
+    "kernel-ridge": (DLFH(8, max_iter=2, hash_function=KernelRidge(20), random_state=0), KernelHash),
+    "learners": (DLFH(8, max_iter=2, hash_function={"image": KernelLogistic(20), "text": "linear"}), KernelHash),
+    "unit-linear": (SMFH(8, max_iter=2, random_state=0), UnitLinearHash),
+    "latent-binary": (MLBE(8, encoding="sweep", random_state=0), LatentBinaryHash),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_the_same_seed_and_data_write_the_same_bytes(name: str, paired: Split, tmp_path: Path) -> None:
+    model, kind = KINDS[name]
+    train, _ = paired
+    modalities = {key: matrix[:80] for key, matrix in train.modalities.items()}
+    for folder in ("one", "two"):
+        model.set_params(random_state=3).fit(modalities, train.labels[:80]).save(tmp_path / folder)
+    assert isinstance(model.hash_functions_["image"], kind)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_an_encoder_writes_the_same_bytes_and_no_seconds(tmp_path: Path) -> None:
+    texts = ["a red car", "a blue car", "a small dog", "a big dog"] * 5
+    for folder in ("one", "two"):
+        features = {"left": BagOfWords(stop_words={"a", "the", "of"}), "right": BagOfWords("count")}
+        encoder = Encoder(features, DLFH(8, max_iter=2, random_state=0))
+        encoder.fit({"left": texts, "right": texts}, ["car", "car", "dog", "dog"] * 5).save(tmp_path / folder)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+    assert "seconds" not in (tmp_path / "one" / "config.json").read_text()
+    assert not hasattr(load(tmp_path / "one").model, "fit_seconds_")
+
+
+def test_arrays_of_a_hash_function_are_all_it_is(paired: Split) -> None:
+    function = fitted(paired).hash_functions_["image"]
+    arrays: dict[str, npt.NDArray[Any]] = function.to_arrays()
+    again = HashFunction.registry.find(function.kind).from_arrays(arrays)
+    assert {name: array.tobytes() for name, array in again.to_arrays().items()} == {
+        name: array.tobytes() for name, array in arrays.items()
+    }
