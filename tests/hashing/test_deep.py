@@ -38,6 +38,13 @@ def fit(data: Paired, learner: Any = small, **parameters: Any) -> DLFH:
     return DLFH(16, hash_function=learner, random_state=0, **parameters).fit(data.modalities, data.labels)
 
 
+def test_parameters_are_checked_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    DLFH(8, hash_function="deep").check_parameters()  # as loading a model does, which needs no PyTorch
+    with pytest.raises(InputError, match="patience must be a whole number"):
+        DLFH(8, hash_function=Deep(patience=0)).check_parameters()
+
+
 def test_asking_for_deep_without_pytorch_says_what_to_install(
     split: tuple[Paired, Paired], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,6 +101,9 @@ class HashLearner(Registered, Parameterized, ABC):
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
 
+    def check_installed(self) -> None:
+        """Raise InputError if fitting needs a package that is not installed; what was fitted may do without."""
+
     @abstractmethod
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return a hash function that predicts the target codes from the features."""

@@ -197,7 +197,7 @@ class Deep(HashLearner):
         self.module = module
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range, or if PyTorch is missing."""
+        """Raise InputError for a parameter that is out of range."""
         for size in self.hidden:
             check_integer(size, "hidden", 1)
         check_positive(self.dropout, "dropout", allow_zero=True)
@@ -207,6 +207,9 @@ class Deep(HashLearner):
             check_integer(getattr(self, name), name, 1)
         if self.dropout >= 1 or not 0 < check_positive(self.validation, "validation") < 1:
             raise InputError("dropout and validation are shares: they must be less than 1")
+
+    def check_installed(self) -> None:
+        """Raise InputError if PyTorch is missing."""
         _torch()
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:

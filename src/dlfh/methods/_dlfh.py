@@ -190,7 +190,10 @@ class DLFH(LatentFactorHasher):
                 )
         else:
             chosen = dict.fromkeys(modalities, chosen)
-        return {name: self._learner(choice) for name, choice in chosen.items()}
+        learners = {name: self._learner(choice) for name, choice in chosen.items()}
+        for learner in learners.values():
+            learner.check_installed()
+        return learners
 
     def _learner(self, choice: Any) -> HashLearner:
         named: dict[str, Callable[[], HashLearner]] = {
