@@ -12,7 +12,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ def load_iapr(folder: Path, n_labels: int | None = None, image: str = "image") -
     return data.take(np.flatnonzero(~is_test & keep)), data.take(np.flatnonzero(is_test & keep))
 
 
-DATA = {
+DATA: dict[str, Callable[[Path], Split]] = {
     "Wiki": load_wiki,
     "IAPR TC-12": load_iapr,
     "IAPR TC-12, 10 labels": lambda folder: load_iapr(folder, n_labels=10),
@@ -173,7 +173,8 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
                 model = DLFH(n_bits, random_state=seed).fit(train.modalities, train.labels)
                 for intercept, factor in grid:
                     learner = LinearRidge(1e-6 if factor is None else "auto", fit_intercept=intercept)
-                    learner.auto_ridge = factor
+                    if factor is not None:
+                        learner.auto_ridge = factor
                     refit(model, learner, train)
                     values[intercept, factor].append(evaluate(model, (train, test)))
             for (intercept, factor), measured in values.items():

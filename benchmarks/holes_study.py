@@ -34,7 +34,7 @@ def load(folder: Path) -> tuple[Paired, Paired]:
     return data.take(np.flatnonzero(~is_test)), data.take(np.flatnonzero(is_test))
 
 
-def directions(model: DLFH, train: Paired, test: Paired) -> dict[tuple[str, str], tuple[float, float]]:
+def directions(model: DLFH, train: Paired, test: Paired) -> dict[tuple[str, str], tuple[float, ...]]:
     """Return MAP of every direction, against learned and against hashed codes of the training points."""
     queries = {name: model.encode(name, test.modalities[name]) for name in model.modalities_}
     hashed = {name: model.encode(name, train.modalities[name]) for name in model.modalities_}

@@ -14,7 +14,11 @@ import argparse
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import faiss
 import numpy as np
@@ -59,11 +63,13 @@ def bench_exact() -> Rows:
     codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(1000, 2)
     index, bare = index_of(codes), faiss.IndexBinaryFlat(N_BITS)
     bare.add(codes)
+
+    def ids_found(k: int) -> object:
+        return index.search(queries, "image", k).ids
+
     rows: Rows = []
     for k in (10, 100):
-        ours, theirs = interleaved(
-            lambda k=k: index.search(queries, "image", k).ids, lambda k=k: bare.search(queries, k)
-        )
+        ours, theirs = interleaved(partial(ids_found, k), partial(bare.search, queries, k))
         same = np.array_equal(index.search(queries, "image", k).positions, bare.search(queries, k)[1])
         rows += [
             (f"faiss `IndexBinaryFlat`, 1M codes of 64 bits, 1,000 queries, k = {k}", f"{theirs:.2f} s"),
@@ -74,7 +80,7 @@ def bench_exact() -> Rows:
 
 
 def bench_single() -> Rows:
-    from usearch.index import MetricKind, ScalarKind
+    from usearch.compiled import MetricKind, ScalarKind
     from usearch.index import search as usearch_search
 
     codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(20, 2)
@@ -82,8 +88,8 @@ def bench_single() -> Rows:
     bare.add(codes)
     words, query_words = codes.view(np.uint64)[:, 0], queries.view(np.uint64)[:, 0]
 
-    def each(search: object) -> object:
-        return lambda: [search(i) for i in range(len(queries))]  # type: ignore[operator]
+    def each(search: Callable[[int], object]) -> Callable[[], object]:
+        return lambda: [search(i) for i in range(len(queries))]
 
     def numpy_loop(i: int) -> np.ndarray:
         return np.argsort(np.bitwise_count(words ^ query_words[i]), kind="stable")[:10]
@@ -93,10 +99,10 @@ def bench_single() -> Rows:
 
     names = ("`Index.search`", "faiss `IndexBinaryFlat`", "usearch, exact", "NumPy: XOR, popcount, stable argsort")
     times = interleaved(
-        each(lambda i: index.search(queries[i], "image", 10).ids),  # type: ignore[arg-type]
-        each(lambda i: bare.search(queries[i : i + 1], 10)),  # type: ignore[arg-type]
-        each(usearch_exact),  # type: ignore[arg-type]
-        each(numpy_loop),  # type: ignore[arg-type]
+        each(lambda i: index.search(queries[i], "image", 10).ids),
+        each(lambda i: bare.search(queries[i : i + 1], 10)),
+        each(usearch_exact),
+        each(numpy_loop),
     )
     return [
         (f"one query, 1M codes of 64 bits, k = 10: {name}", f"{1000 * spent / len(queries):.2f} ms")
@@ -147,7 +153,7 @@ def mean_average_precisions() -> Rows:
             queries = model.project("text", test.modalities["text"])
             values = []
             for ranking in ("hamming", "asymmetric", "rerank"):
-                found = index.search(queries, "image", 100, ranking=ranking).positions  # type: ignore[arg-type]
+                found = index.search(queries, "image", 100, ranking=ranking).positions
                 gains = np.take_along_axis(relevant, found, axis=1)
                 precisions = np.cumsum(gains, axis=1) / np.arange(1, 101)
                 values.append(((precisions * gains).sum(axis=1) / np.maximum(1, gains.sum(axis=1))).mean())
@@ -162,27 +168,24 @@ def bench_approximate() -> Rows:
     codes, queries = clustered_codes(N_ITEMS, 1), clustered_codes(1000, 2)
     index = index_of(codes)
     rows: Rows = []
-    settings: list[tuple[str, dict[str, int]]] = [
+    settings: list[tuple[Any, dict[str, Any]]] = [
         *((kind, {}) for kind in KINDS),
         ("ivf", {"n_probe": 8}),
         ("multihash", {"n_flips": 2}),
         ("hnsw", {"breadth": 200}),
     ]
     for kind, options in settings:
-        built: list[ApproximateSearch] = []
-        build = seconds(
-            lambda kind=kind, options=options, built=built: built.append(
-                ApproximateSearch(index, "image", kind, queries=queries, **options)
-            )
-        )
+        began = time.perf_counter()
+        built = ApproximateSearch(index, "image", kind, queries=queries, **options)
+        build = time.perf_counter() - began
         fast, exact = interleaved(
-            lambda built=built: built[0].search(queries, 10), lambda: index.search(queries, "image", 10), rounds=3
+            partial(built.search, queries, 10), lambda: index.search(queries, "image", 10), rounds=3
         )
-        chosen = ", ".join(f"{name} {value}" for name, value in built[0].options_.items())
+        chosen = ", ".join(f"{name} {value}" for name, value in built.options_.items())
         rows.append(
             (
                 f"{kind} ({chosen})",
-                f"recall@10 {built[0].recall_:.3f}, {exact / fast:.1f} × as fast as exact, built in {build:.0f} s",
+                f"recall@10 {built.recall_:.3f}, {exact / fast:.1f} × as fast as exact, built in {build:.0f} s",
             )
         )
     return rows
@@ -231,8 +234,8 @@ def bench_storage() -> Rows:
             ("opening it unverified", f"{1000 * unverified:.0f} ms"),
         ]
         with Index.open(folder, writable=True) as index:
-            add = [seconds(lambda i=i: index.add([f"new-{i}"], {"image": codes[:1]})) for i in range(20)]
-            remove = [seconds(lambda i=i: index.remove([f"item-{i}"])) for i in range(10, 30)]
+            add = [seconds(partial(index.add, [f"new-{i}"], {"image": codes[:1]})) for i in range(20)]
+            remove = [seconds(partial(index.remove, [f"item-{i}"])) for i in range(10, 30)]
             verify = seconds(index.verify)
         rows += [
             ("adding one item to it, durably", f"{1000 * np.median(add):.1f} ms"),

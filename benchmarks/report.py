@@ -15,8 +15,8 @@ def fill(document: Path, tables: dict[str, str]) -> None:
         start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
         if text.count(start) != 1 or text.count(end) != 1:
             raise SystemExit(f"{document} has no place for the table {name!r}")
-        pattern = re.escape(start) + ".*?" + re.escape(end)
-        text = re.sub(pattern, lambda _, t=table, a=start, b=end: f"{a}{t}\n{b}", text, flags=re.DOTALL)
+        before, rest = text.split(start)
+        text = f"{before}{start}{table}\n{end}{rest.split(end)[1]}"
     document.write_text(text, encoding="utf-8")
 
 

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
+from operator import matmul
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,7 @@ from dlfh.factorization import paper
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import factorize, random_start
-from dlfh.hashing import FitContext, RBFMap
+from dlfh.hashing import FitContext, LinearHash, RBFMap
 from dlfh.mathematics._classifiers import Fit, solve_logistic
 from dlfh.metrics import average_precisions
 
@@ -213,9 +215,10 @@ def bench_encode() -> list[tuple[str, str]]:
     model = DLFH(64, random_state=0, max_iter=5).fit(data.modalities, data.labels)
     for name, kind in (("image", "dense, 500-D"), ("text", "sparse, 1000-D")):
         features = data.modalities[name]
-        weights = model.hash_functions_[name].weights
+        function = model.hash_functions_[name]
+        assert isinstance(function, LinearHash)
         product, encode = interleaved(
-            lambda x=features, w=weights: x @ w, lambda x=features, name=name: model.encode(name, x)
+            partial(matmul, features, function.weights), partial(model.encode, name, features)
         )
         rows.append((f"bare matrix product, 184,710 points, {kind}, 64 bits", f"{product:.3f} s"))
         rows.append((f"`encode`, {kind}", f"{encode:.3f} s"))
@@ -243,7 +246,7 @@ def bench_kernel() -> list[tuple[str, str]]:
         # The penalty w'K0 w is an ordinary ridge on the features K L^-T, where K0 = LL'.
         root = np.linalg.cholesky(K0 + 1e-9 * np.eye(len(K0)))
         features = np.linalg.solve(root, K.T).T
-        objectives = []
+        objectives: list[float] = []
 
         def bit_by_bit() -> None:
             objectives.clear()

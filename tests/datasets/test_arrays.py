@@ -331,7 +331,7 @@ def test_a_file_with_wrong_bytes_gives_arrays_or_one_sentence(
 
 
 def test_indices_outside_a_sparse_matrix_are_refused(tmp_path: Path) -> None:
-    parts = {"t_data": np.ones(2), "t_indices": np.array([0, 9]), "t_indptr": np.array([0, 2]), "t_shape": [1, 3]}
+    parts: Any = {"t_data": np.ones(2), "t_indices": np.array([0, 9]), "t_indptr": np.array([0, 2]), "t_shape": [1, 3]}
     np.savez(tmp_path / "x.npz", **parts)
     with pytest.raises(InputError, match=r"x\.npz: .*'t' .*indices"):
         read_arrays(tmp_path / "x.npz")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -73,7 +74,8 @@ def test_a_split_takes_each_icon_once(data: Icons) -> None:
     place = data.ids.index(test.ids[7])
     np.testing.assert_array_equal(test.images[7], data.images[place])
     assert (test.texts[7], test.labels[7]) == (data.texts[place], data.labels[place])
-    for size in (0, len(data), "10"):
+    wrong: list[Any] = [0, len(data), "10"]
+    for size in wrong:
         with pytest.raises(InputError, match="test_size"):
             data.split(test_size=size)
 

@@ -151,7 +151,7 @@ def test_threads_change_nothing() -> None:
     for n_jobs in (1, 3):
         with Workers(n_jobs) as workers:
             results.append(KernelLogistic(20).fit(X, targets_of(signs), "image", FitContext(workers, 0)).weights)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
 
 
 @given(seeds, st.booleans())

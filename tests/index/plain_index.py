@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class PlainIndex:
         self, query: np.ndarray, modality: str, k: int | None, only: list[str] | None = None
     ) -> list[tuple[float, str, bool]]:
         """Return (distance, id, learned) of the k nearest; a query is a code, or a projection."""
-        weights = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
+        weights: list[Any] = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
         bits = np.unpackbits(query, count=self.n_bits) if query.dtype == np.uint8 else query > 0
         found = []
         for item in self.items:
@@ -117,7 +117,7 @@ def assert_same(index: Index, model: PlainIndex) -> None:
 def assert_search_agrees(
     index: Index, model: PlainIndex, query: np.ndarray, modality: str, k: int, **options: Any
 ) -> None:
-    ranking = "hamming" if query.dtype == np.uint8 else "asymmetric"
+    ranking: Literal["hamming", "asymmetric"] = "hamming" if query.dtype == np.uint8 else "asymmetric"
     (found,) = index.search(query, modality, k=k, ranking=ranking, **options)
     expected = model.nearest(query, modality, k, options.get("only"))
     assert [(hit.distance, hit.id, hit.learned) for hit in found] == expected

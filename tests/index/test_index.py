@@ -410,7 +410,7 @@ def clustered(rng: np.random.Generator, n: int, n_bits: int) -> np.ndarray:
         ("hnsw", {"breadth": 600, "n_links": 32}),
     ],
 )
-def test_approximate_search_with_exhaustive_settings_is_exact(kind: Any, options: dict[str, int]) -> None:
+def test_approximate_search_with_exhaustive_settings_is_exact(kind: Any, options: dict[str, Any]) -> None:
     rng = np.random.default_rng(0)
     codes, learned = clustered(rng, 600, 64), rng.random(600) < 0.5
     index = Index(64, ["image"])
@@ -550,7 +550,7 @@ def test_bad_approximate_searches_are_refused() -> None:
         ({"kind": "multihash", "n_tables": 3, "bits": 8}, r"n_tables \* bits must be at most 16"),
     ):
         with pytest.raises(InputError, match=message):
-            ApproximateSearch(index, **({"modality": "image"} | options))  # type: ignore[arg-type]
+            ApproximateSearch(index, **({"modality": "image"} | options))
 
 
 def test_a_closed_index_says_so() -> None:

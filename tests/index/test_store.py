@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,8 @@ def test_another_process_reads_but_does_not_write_at_the_same_time(folder: Path,
 
 def test_a_reader_does_not_write(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder) as reader:
-        for change in (lambda: reader.remove(["ïd 1"]), reader.compact):
+        changes: list[Callable[[], object]] = [lambda: reader.remove(["ïd 1"]), reader.compact]
+        for change in changes:
             with pytest.raises(StorageError, match="is open for reading: open it with writable=True"):
                 change()
 

@@ -12,7 +12,7 @@ from tests.strategies import seeds
 
 
 def random_ranking(rng: np.random.Generator, n_bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    n_queries, n_items = rng.integers(1, 6), rng.integers(1, 90)
+    n_queries, n_items = int(rng.integers(1, 6)), int(rng.integers(1, 90))
     queries, items = random_codes(rng, n_queries, n_bits), random_codes(rng, n_items, n_bits)
     return queries, items, rng.integers(0, 3, (n_queries, n_items)).astype(np.uint8)
 

@@ -61,7 +61,8 @@ class Scripted:
 
 
 def test_a_bit_no_better_than_chance_is_learned_again_from_fresh_pairs() -> None:
-    script, drawn = [0.2, 0.5, 0.9, 0.3, 0.1], []
+    script = [0.2, 0.5, 0.9, 0.3, 0.1]
+    drawn: list[Scripted] = []
 
     def draw() -> Scripted:
         drawn.append(Scripted(script, len(drawn)))

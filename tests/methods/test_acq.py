@@ -27,7 +27,7 @@ def test_acqs_objective_never_rises(seed: int, c: int, coupling: float) -> None:
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     rotated = [P @ R for P, R in zip(points, rotations, strict=True)]
     own, other = signs(rotated[0] + coupling * rotated[1]), signs(rotated[1] + coupling * rotated[0])
-    expected = sum(np.sum((B - P) ** 2) for B, P in ((own, rotated[0]), (other, rotated[1])))
+    expected: float = sum(np.sum((B - P) ** 2) for B, P in ((own, rotated[0]), (other, rotated[1])))
     expected += coupling * sum(np.sum((B - P) ** 2) for B, P in ((other, rotated[0]), (own, rotated[1])))
     assert history[-1] == pytest.approx(expected)
 

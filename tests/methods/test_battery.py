@@ -319,7 +319,7 @@ def test_bad_parameters_get_one_sentence(name: str, small: tuple[Paired, Paired]
     # Any other parameter refuses what cannot be meant, and says which parameter it is.
     for parameter in set(make(name).get_params(deep=False)) - {"n_bits"}:
         with pytest.raises(InputError, match=parameter) as caught:
-            make(name, **{parameter: "no such value"}).fit(small[0].modalities, small[0].labels)
+            make(name, N_BITS, **{parameter: "no such value"}).fit(small[0].modalities, small[0].labels)
         assert "\n" not in str(caught.value)
 
 

@@ -29,8 +29,8 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
     data = small()
     views, c, a, mu, gamma = centred(data), 5, (0.3, 0.7), 20.0, 0.1
     rng = np.random.default_rng(7)
-    Y = rng.standard_normal((len(views[0]), c))
-    W = [rng.standard_normal((X.shape[1], c)) for X in views]
+    Y: Any = rng.standard_normal((len(views[0]), c))
+    W: list[Any] = [rng.standard_normal((X.shape[1], c)) for X in views]
     exact, eye = updates == "exact", np.eye(c)
     for _ in range(6):
         U = [
@@ -39,14 +39,14 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
         ]
         if exact:
             right = sum(w * X @ u.T + mu * X @ p for w, X, u, p in zip(a, views, U, W, strict=True))
-            left = sum(w * u @ u.T for w, u in zip(a, U, strict=True)) + (2 * mu + gamma) * eye
+            left: Any = sum(w * u @ u.T for w, u in zip(a, U, strict=True)) + (2 * mu + gamma) * eye
         else:
             right = sum(w * X @ (u.T + mu * p) for w, X, u, p in zip(a, views, U, W, strict=True))
             left = sum(w * (u @ u.T + (mu + gamma) * eye) for w, u in zip(a, U, strict=True))
         Y = right @ np.linalg.inv(left)
         slip = mu**-2 if updates == "code-as-is" else 1.0
         W = [slip * np.linalg.solve(X.T @ X + gamma / mu * np.eye(X.shape[1]), X.T @ Y) for X in views]
-    objective = sum(w * np.sum((X - Y @ u) ** 2) for w, X, u in zip(a, views, U, strict=True))
+    objective: float = sum(w * np.sum((X - Y @ u) ** 2) for w, X, u in zip(a, views, U, strict=True))
     objective += mu * sum(np.sum((Y - X @ p) ** 2) for X, p in zip(views, W, strict=True))
     objective += gamma * (np.sum(Y**2) + sum(np.sum(each**2) for each in (*U, *W)))
     model = CMFH(c, balance=0.3, mu=mu, gamma=gamma, updates=updates, max_iter=6, tol=0, random_state=7)

@@ -67,7 +67,7 @@ def test_after_a_unit_step_weak_bits_come_back_with_the_opposite_sign() -> None:
     data = make_paired(n_points=1000, noise=4.0, random_state=0)
     bits = {}
     for step in ("unit", "adaptive"):
-        model = CMSSH(2, step=step, random_state=0).fit(data.modalities, data.labels)  # type: ignore[arg-type]
+        model = CMSSH(2, step=step, random_state=0).fit(data.modalities, data.labels)
         projected = [np.sign(model.project(name, data.modalities[name])) for name in ("image", "text")]
         bits[step] = [float((each[:, 0] * each[:, 1]).mean()) for each in projected]
     assert np.prod(bits["unit"]) < -0.5

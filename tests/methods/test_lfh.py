@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,7 +135,7 @@ def test_the_full_solver_tracks_an_objective_that_rises_until_it_settles(data: P
 
 
 @pytest.mark.parametrize("solver", ["full", "stochastic"])
-def test_learned_codes_tell_similar_points_from_others(data: Paired, solver: str) -> None:
+def test_learned_codes_tell_similar_points_from_others(data: Paired, solver: Any) -> None:
     model = LFH(16, solver=solver, random_state=0).fit(data.modalities, data.labels)
     bits = np.unpackbits(model.codes_["image"], axis=1, count=16).astype(int)
     distances = (bits[:, None] != bits).sum(axis=2)
