@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dlfh import load
+from dlfh import Collection, load
 from dlfh.cli import main
 from dlfh.datasets import make_paired, read_arrays, write_arrays
 
@@ -104,7 +104,7 @@ def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Pa
         )
 
     built = dlfh("build", photos, "--table", photos / "items.csv", *COLUMNS, "-o", "shop/", "--hold-out", 6, "-b", 16)
-    assert "shop: 40 items to search, 32 of them learned from" in built.stdout
+    assert "shop: 40 items to search, 33 of them learned from, 1 incomplete (DLFH, 16 bits" in built.stdout
     assert "image → text" in built.stdout
     assert "items.csv, line 6 (image): " in built.stderr
     assert "4.png is not an image" in built.stderr
@@ -141,7 +141,7 @@ def test_a_model_of_vectors_is_fitted_encodes_and_is_measured(
         40,
     )
     assert fitted["trained"] == 500
-    assert {quality["asked"] for quality in fitted["quality"]} == {"image", "text"}
+    assert {quality["query"] for quality in fitted["quality"]} == {"image", "text"}
     coded = run(capsys, "encode", tmp_path / "model", tmp_path / "test.npz", *vectors, "-o", tmp_path / "codes.npz")
     assert coded["codes"] == {"image": 60, "text": 60}
     model = load(tmp_path / "model")
@@ -186,7 +186,7 @@ def test_other_methods_are_chosen_by_name(
 def test_parameters_are_set_by_name(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = ["--set", "scale=4", "--set", "solver=full", "--set", "hash_function=kernel-ridge", "--seed", 3]
     run(capsys, "fit", photos / "items.csv", *COLUMNS, *settings, "-o", tmp_path / "model")
-    model = load(tmp_path / "model").model
+    model = load(tmp_path / "model").model_
     assert (model.scale, model.solver, model.random_state) == (4, "full", 3)
     shown = run(capsys, "info", tmp_path / "model")
     assert shown["modalities"]["image"]["n_features"] == 512
@@ -219,6 +219,9 @@ def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pyte
     assert all("upright" in item["metadata"]["text"] for item in found)
     near = run(capsys, "search", shop, "--ask", "text=level", "--radius", 16, "--ranking", "hamming")
     assert len(near) == 38
+    specific = run(capsys, "search", shop, "--text", "stripes", "-k", 2, "--ranking", "specific")
+    with Collection.open(shop) as collection:
+        assert specific == collection.search("text", "stripes", 2, ranking="specific").to_dicts()
     assert run(capsys, "search", shop, "--id", "8.png", "--only", "10.png", "--only", "8.png")[0]["id"] == "10.png"
 
 
@@ -297,7 +300,10 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
             "there is no folder",
         ),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "the separator of labels is empty"),
-        (["fit", "{photos}/items.csv", "--text", "k=caption", "-o", "{out}"], "a modality cannot be called 'k'"),
+        (["fit", "{photos}/items.csv", "--text", "labels=caption", "-o", "{out}"], "cannot be called 'labels'"),
+        (["search", "{shop}", "--text", "level", "--ask", "text=level"], "ask one question"),
+        (["search", "{shop}", "--text", "level", "--radius", "3", "--ranking", "specific"], "a radius counts bits"),
+        (["search", "{shop}", "--id", "8.png", "--ranking", "asymmetric"], "only its code is kept"),
         (["search", "{shop}", "--text", "level", "--picture", "{out}/no/x.png"], "there is no folder"),
         (["search", "{shop}"], "ask one question"),
         (["search", "{shop}", "--text", "level", "--id", "b"], "ask one question"),
@@ -353,8 +359,6 @@ def test_wrong_input_gets_one_sentence_and_changes_nothing(
 
 
 def test_a_second_writer_is_told_to_wait(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dlfh import Collection
-
     with Collection.open(shop, writable=True):
         assert "one writer at a time" in refused(capsys, "index", "remove", shop, "8.png")
 

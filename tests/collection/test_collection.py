@@ -11,13 +11,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from dlfh import DLFH, Collection, Encoder, ModelError
+from dlfh import DLFH, Collection, Encoder, ModelError, load
 from dlfh.codes import hamming_distances, unpack
-from dlfh.collection._build import build_collection, index_items
+from dlfh.collection import Found, fit_and_evaluate, hold_out
 from dlfh.datasets import Items, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
-from dlfh.features import BagOfWords, Gist
+from dlfh.features import BagOfWords, Gist, Vectors
 from dlfh.metrics import mean_average_precision
 from dlfh.persistence._files import try_lock
 
@@ -28,20 +29,20 @@ def encoder(n_bits: int = 16) -> Encoder:
 
 @pytest.fixture
 def shop(items: Items, tmp_path: Path) -> Path:
-    build_collection(tmp_path / "shop", items, encoder()).collection.close()
+    Collection.build(tmp_path / "shop", items, encoder()).collection.close()
     return tmp_path / "shop"
 
 
 def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_path: Path) -> None:
-    built = build_collection(tmp_path / "shop", items, encoder())
+    built = Collection.build(tmp_path / "shop", items, encoder())
     with built.collection as collection:
         assert collection.index.ids() == items.ids
-        assert built.n_trained == 36
-        assert collection.index.get("3.png").states == {"image": "absent", "text": "hashed"}
-        assert collection.index.get("5.png").states == {"image": "hashed", "text": "absent"}
-        assert collection.index.get("7.png").states == {"image": "hashed", "text": "hashed"}
-        assert collection.index.get("0.png").states == {"image": "learned", "text": "learned"}
-        assert collection.index.get("0.png").metadata["text"] == "upright stripes 0"
+        assert (built.n_trained, built.n_incomplete) == (39, 3)
+        assert collection.get("3.png").states == {"image": "absent", "text": "learned"}
+        assert collection.get("5.png").states == {"image": "learned", "text": "absent"}
+        assert collection.get("7.png").states == {"image": "hashed", "text": "hashed"}
+        assert collection.get("0.png").states == {"image": "learned", "text": "learned"}
+        assert collection.get("0.png").metadata["text"] == "upright stripes 0"
         assert {problem.where for problem in built.problems} == {f"items.csv, line {n}" for n in (5, 6, 7)}
         assert os.listdir(tmp_path) == ["shop"]
 
@@ -54,8 +55,8 @@ def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None
             signs = 2.0 * np.unpackbits(codes, axis=1)[:, :16] - 1
             costs = ((projection > 0) != (signs > 0)) @ (np.ones(16) if ranking == "hamming" else np.abs(projection))
             expected = [ids[row] for row in np.argsort(np.round(costs, 5), kind="stable")[:7]]
-            found = collection.search(text="level stripes", k=7, ranking=ranking)
-            assert [item.id for item in found] == expected
+            found = collection.search("text", "level stripes", k=7, ranking=ranking)
+            assert found.ids == expected
             assert [item.rank for item in found] == list(range(1, 8))
             assert all(item.metadata["labels"] == ["level"] for item in found if item.id not in ("5.png", "7.png"))
             code = collection.encoder.encode("text", ["level stripes"])
@@ -65,16 +66,86 @@ def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None
 
 def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path, shop: Path) -> None:
     with Collection.open(shop) as collection:
-        found = collection.search(image=photos / "8.png", k=3)
+        found = collection.search("image", photos / "8.png", k=3)
         assert all("upright" in item.metadata["text"] for item in found)
-        like = collection.search(id="8.png", k=39)
-        assert "8.png" not in [item.id for item in like]
+        like = collection.similar("8.png", k=39)
+        assert "8.png" not in like.ids
         assert [item.rank for item in like] == list(range(1, len(like) + 1))
-        assert len(collection.search(id="8.png", radius=0)) < len(like) == 37  # two images are broken
-        assert [item.id for item in collection.search(id="3.png", k=1, among="image")]  # by its text's code
-        assert collection.search(text="level", radius=0, only=["0.png"]) == []
-        only = collection.search(text="level", only=["1.png", "2.png"])
-        assert [item.id for item in only] == ["1.png", "2.png"]
+        assert len(collection.similar("8.png", radius=0)) < len(like) == 37  # two images are broken
+        assert collection.similar("3.png", k=1, among="image").ids  # by its text's code
+        assert len(collection.search("text", "level", radius=0, only=["0.png"])) == 0
+        assert collection.search("text", "level", only=["1.png", "2.png"]).ids == ["1.png", "2.png"]
+
+
+def assert_same(answers: list[Found], expected: list[Found]) -> None:
+    """Assert that the same items were found, at distances that are the same but for rounding."""
+    assert len(answers) == len(expected)
+    for found, other in zip(answers, expected, strict=True):
+        assert [replace(item, distance=0) for item in found] == [replace(item, distance=0) for item in other]
+        assert [item.distance for item in found] == pytest.approx([item.distance for item in other], abs=1e-5)
+
+
+@pytest.mark.parametrize("ranking", [None, "asymmetric", "hamming", "rerank", "specific"])
+def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path, ranking: str | None) -> None:
+    texts = ["level stripes", "upright", "stripes 8"]
+    images = [photos / "8.png", np.asarray(Image.open(photos / "9.png")), (photos / "10.png").read_bytes()]
+    with Collection.open(shop) as collection:
+        for modality, values in (("text", texts), ("image", images)):
+            together = collection.search(modality, values, k=5, ranking=ranking)
+            alone = [collection.search(modality, value, k=5, ranking=ranking) for value in values]
+            assert all(isinstance(found, Found) and len(found) == 5 for found in together)
+            assert_same(together, alone)
+            assert_same(collection.search(modality, values[:1], k=5, ranking=ranking), alone[:1])
+        within = collection.search("text", texts, radius=4)
+        assert within == [collection.search("text", text, radius=4) for text in texts]
+        assert collection.search("text", []) == []
+
+
+def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple, tmp_path: Path) -> None:
+    train, test = paired
+    items = Items.of(train.modalities, [[str(label) for label in row.nonzero()[0]] for row in train.labels.toarray()])
+    vectors = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0))
+    with Collection.build(tmp_path / "shop", items, vectors).collection as collection:
+        images, texts = test.modalities["image"][:3], test.modalities["text"][:3]
+        together = collection.search("image", images)
+        assert_same(together, [collection.search("image", image) for image in images])
+        assert_same(together, collection.search("image", images.tolist()))
+        assert_same(together[:1], [collection.search("image", images[0].tolist())])
+        assert [found.ids for found in collection.search("text", texts)] == [
+            collection.search("text", texts[[row]])[0].ids for row in range(3)
+        ]
+
+
+def test_what_is_found_prints_and_comes_apart(shop: Path) -> None:
+    with Collection.open(shop) as collection:
+        found = collection.search("text", "level stripes", k=4)
+    assert found[0].rank == 1
+    assert found[:2].ids == found.ids[:2]
+    assert [item.id for item in found] == found.ids
+    assert str(found).startswith(f"1. {found.ids[0]} ({found[0].bits_apart} bits apart, ")
+    assert repr(found).startswith("Found(4 items: ")
+    assert (str(found[:0]), repr(found[:0])) == ("nothing found", "Found(0 items)")
+    assert json.loads(json.dumps(found.to_dicts()))[3]["id"] == found[3].id
+    assert found != found[:2]
+
+
+def test_a_collection_is_a_container_of_items(items: Items, shop: Path) -> None:
+    with Collection.open(shop) as collection:
+        assert [item.id for item in collection] == items.ids
+        assert "8.png" in collection
+        assert "nobody" not in collection
+        assert 8 not in collection
+        assert repr(collection).startswith("Collection(")
+
+
+@pytest.mark.parametrize("names", [("id", "k"), ("ranking", "radius"), ("among", "only"), ("values", "modality")])
+def test_modalities_may_have_the_names_of_parameters(tmp_path: Path, names: tuple[str, str]) -> None:
+    words = [["red car", "blue sea"][row % 2] for row in range(12)]
+    items = Items.of(dict.fromkeys(names, words), [[word] for word in words])
+    both = Encoder({name: BagOfWords() for name in names}, DLFH(n_bits=8, random_state=0))
+    with Collection.build(tmp_path / "shop", items, both).collection as collection:
+        assert collection.search(names[0], "car", k=6).ids == [str(row) for row in range(0, 12, 2)]
+        assert collection.search(names[1], "sea", k=1, among=names[1]).ids == ["1"]
 
 
 def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> None:
@@ -84,10 +155,10 @@ def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> Non
             axis=0
         )
         scores = unpack(codes, 16) @ apart
-        found = collection.search(text="stripes", specific=True, k=38)
+        found = collection.search("text", "stripes", k=38, ranking="specific")
         ranked = scores[[ids.index(item.id) for item in found]]
         assert (np.diff(ranked) <= 1e-5).all()
-        plain = collection.search(text="stripes", k=38)
+        plain = collection.search("text", "stripes", k=38)
         assert [item.distance for item in found] != [item.distance for item in plain]
 
 
@@ -100,15 +171,15 @@ def test_items_come_and_go(items: Items, shop: Path) -> None:
         assert not collection.add(new, update=True)
         assert collection.index.ids()[-2:] == ["new", "8.png"]
         assert len(collection) == 41
-        assert collection.index.get("8.png").states["image"] == "hashed"
-        collection.index.remove(["new"])
+        assert collection.get("8.png").states["image"] == "hashed"
+        collection.remove(["new"])
     with Collection.open(shop) as collection:
         assert len(collection) == 40
-        assert "new" not in collection.index
+        assert "new" not in collection
 
 
 def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
-    built = build_collection(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
+    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
     with built.collection as collection:
         assert len(collection) == 40
         assert collection.index.count("image", "learned") == 0
@@ -120,9 +191,21 @@ def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path:
         labels = items.labels or []
         expected = mean_average_precision(queries, database, [labels[r] for r in asking], [labels[r] for r in asked])
         quality = built.qualities[0]
-        assert (quality.asked, quality.found, quality.codes) == ("image", "text", "hashed")
+        assert (quality.query, quality.database, quality.codes) == ("image", "text", "hashed")
         assert (quality.n_queries, quality.n_items) == (len(asking), len(asked))
         assert quality.hamming == pytest.approx(expected)
+
+
+def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
+    queries, others = hold_out(items, 10, random_state=3)
+    assert sorted([*queries.ids, *others.ids]) == sorted(items.ids)
+    assert len(queries) == 10
+    assert not {"5.png", "7.png"} & {*queries.ids}
+    assert [*queries.ids] == [name for name in items.ids if name in {*queries.ids}]
+    parts = fit_and_evaluate(encoder(), items, 10, random_state=3)
+    assert (parts.queries.ids, parts.database.ids) == (queries.ids, others.ids)
+    assert len(parts.qualities) == 2
+    assert fit_and_evaluate(encoder(), items).qualities == []
 
 
 def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, shop: Path) -> None:
@@ -132,9 +215,9 @@ def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Ite
     with Collection.open(shop) as collection:
         qualities, problems = collection.evaluate(renamed)
         assert len(problems) == 2  # images that cannot be read
-        assert {(quality.asked, quality.found) for quality in qualities} == {("image", "text"), ("text", "image")}
+        assert {(quality.query, quality.database) for quality in qualities} == {("image", "text"), ("text", "image")}
         assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)
-        assert qualities[0].codes == "95% learned"
+        assert qualities[0].codes == "learned"
         with pytest.raises(InputError, match="every query is in the collection itself"):
             collection.evaluate(items)
 
@@ -142,10 +225,10 @@ def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Ite
 def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos, tmp_path / "here" / "photos")
     items = read_items(tmp_path / "here" / "photos" / "items.csv", image="file", text="caption", labels="tags")
-    build_collection(tmp_path / "here" / "shop", items, encoder()).collection.close()
+    Collection.build(tmp_path / "here" / "shop", items, encoder()).collection.close()
     (tmp_path / "here").rename(tmp_path / "there")
     with Collection.open(tmp_path / "there" / "shop") as collection:
-        path = collection.image_path(collection.index.get("8.png").metadata or {})
+        path = collection.image_path(collection.get("8.png").metadata or {})
         assert path is not None
         assert path.samefile(tmp_path / "there" / "photos" / "8.png")
         assert collection.image_path({}) is None
@@ -154,27 +237,27 @@ def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) ->
 def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> None:
     texts = Items(["8.png", "9.png"], {"text": ["level", None]}, None, [{"text": "level"}, {}], ["a", "b"], [])
     with Collection.open(shop, writable=True) as collection:
-        before = {name: collection.index.get(name) for name in ("8.png", "9.png")}
+        before = {name: collection.get(name) for name in ("8.png", "9.png")}
         problems = collection.add(texts, update=True)
-        after = collection.index.get("8.png")
+        after = collection.get("8.png")
         assert [problem.reason for problem in problems] == ["nothing of it can be read"]
         np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
         np.testing.assert_array_equal(after.codes["text"], collection.encoder.encode("text", ["level"])[0])
         assert after.states == {"image": "learned", "text": "hashed"}
         assert after.metadata == {**(before["8.png"].metadata or {}), "text": "level"}
-        unchanged = collection.index.get("9.png")
+        unchanged = collection.get("9.png")
         assert (unchanged.states, unchanged.metadata) == (before["9.png"].states, before["9.png"].metadata)
 
 
 def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Path) -> None:
     numbered = replace(items, ids=[str(row) for row in range(len(items))], named=False)
-    with build_collection(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
+    with Collection.build(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
         for row in (0, 17, 39):  # a number is still that of the row
-            assert collection.index.get(str(row)).metadata["text"] == items.modalities["text"][row]
+            assert collection.get(str(row)).metadata["text"] == items.modalities["text"][row]
         qualities, _ = collection.evaluate(numbered)
         assert qualities[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:
-        collection.index.remove(["1"])
+        collection.remove(["1"])
         collection.add(numbered.take([0, 1, 2]))
         assert len(collection) == 42
         assert collection.index.ids()[-3:] == ["40", "41", "42"]
@@ -189,38 +272,43 @@ def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Pa
     os.utime(tmp_path / ".shop-settings", (0, 0))
     lock = try_lock(tmp_path / ".shop-building" / ".building")
     assert lock is not None
-    build_collection(tmp_path / "shop", items, encoder()).collection.close()
+    Collection.build(tmp_path / "shop", items, encoder()).collection.close()
     assert sorted(os.listdir(tmp_path)) == [".shop-building", ".shop-justnow1", ".shop-settings", "shop"]
     lock.close()
 
 
 def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
     with Collection.open(shop) as collection, pytest.warns(DataWarning, match="no word of the query is known"):
-        assert len(collection.search(text="qqqq zzz", k=2)) == 2
+        assert len(collection.search("text", "qqqq zzz", k=2)) == 2
 
 
 def test_nothing_is_left_of_a_build_that_fails(items: Items, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot hold out 30 of 38 complete, labelled items"):
-        build_collection(tmp_path / "shop", items, encoder(), hold_out=30)
+        Collection.build(tmp_path / "shop", items, encoder(), hold_out=30)
     bad = Items(items.ids, items.modalities, items.labels, [{"x": object()}] * len(items), items.places, [])
     with pytest.raises(InputError, match="metadata"):
-        build_collection(tmp_path / "shop", bad, encoder())
+        Collection.build(tmp_path / "shop", bad, encoder())
     assert os.listdir(tmp_path) == []
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "mine.txt").write_text("keep")
     with pytest.raises(InputError, match="there is something there already"):
-        build_collection(tmp_path / "shop", items, encoder())
+        Collection.build(tmp_path / "shop", items, encoder())
     assert os.listdir(tmp_path / "shop") == ["mine.txt"]
 
 
 def test_an_empty_folder_may_become_a_collection(items: Items, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with Collection.open(shop) as collection:
-        other, problems = index_items(tmp_path / "other", items, collection.encoder)
-        with other:
+        built = Collection.build(tmp_path / "other", items, collection.encoder, fit=False)
+        with built.collection as other:
             assert len(other) == 40
             assert other.index.count("text", "learned") == 0
-            assert len(problems) == 3  # two images that cannot be read, and an empty text
+            assert len(built.problems) == 3  # two images that cannot be read, and an empty text
+            assert built.n_trained == 0
+    with Collection.create(tmp_path / "empty", collection.encoder) as empty:
+        assert len(empty) == 0
+        empty.add(items.take([8, 9]))
+        assert [item.states["image"] for item in empty] == ["hashed", "hashed"]
 
 
 def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, tmp_path: Path) -> None:
@@ -248,24 +336,31 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
         Collection.open(shop)
 
 
+def test_a_collection_is_not_loaded_as_a_model(shop: Path) -> None:
+    with pytest.raises(ModelError, match=r"is a collection, not a model: open it with Collection\.open"):
+        load(shop)
+    assert isinstance(load(shop / "model"), Encoder)
+
+
 def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> None:
     with Collection.open(shop) as collection:
-        for query, sentence in (
-            ({}, r"takes one query, of image=\.\.\., text=\.\.\., id=\.\.\.; got 0"),
-            ({"text": "level", "image": "b"}, "takes one query"),
-            ({"sound": "a"}, "unknown modality 'sound'"),
-            ({"text": "level", "among": "sound"}, "unknown modality 'sound'"),
-            ({"text": "level", "k": 0}, "k must be a whole number of at least 1|k must be a whole number at least 1"),
-            ({"text": "level", "ranking": "best"}, "ranking must be one of"),
-            ({"text": "level", "only": ["nobody"]}, "'nobody' is not in the index"),
-            ({"text": 3}, "text 0 must be a string"),
-            ({"image": tmp_path / "gone.png"}, "does not exist"),
-            ({"text": "level", "specific": True, "ranking": "hamming"}, "specific is for texts and images"),
-            ({"id": "0.png", "specific": True}, "specific is for texts and images"),
-            ({"id": "nobody"}, "'nobody' is not in the index"),
-            ({"id": "0.png", "ranking": "asymmetric"}, "only its code is kept"),
+        for modality, value, options, sentence in (
+            ("sound", "a", {}, "unknown modality 'sound'"),
+            (["a"], "text", {}, "the modality's name comes first"),
+            ("text", "level", {"among": "sound"}, "unknown modality 'sound'"),
+            ("text", "level", {"k": 0}, "k must be a whole number"),
+            ("text", "level", {"ranking": "best"}, "ranking must be one of 'asymmetric', 'hamming', 'rerank', 'spec"),
+            ("text", "level", {"only": ["nobody"]}, "'nobody' is not in the index"),
+            ("text", 3, {}, "text 0 must be a string"),
+            ("text", ["level", 3], {}, "text 1 must be a string"),
+            ("image", tmp_path / "gone.png", {}, "does not exist"),
+            ("text", "level", {"ranking": "specific", "radius": 2}, "a radius counts bits"),
         ):
             with pytest.raises(InputError, match=sentence):
-                collection.search(**query)  # type: ignore[arg-type]
+                collection.search(modality, value, **options)  # type: ignore[arg-type]
+        with pytest.raises(InputError, match="'nobody' is not in the index"):
+            collection.similar("nobody")
+        with pytest.raises(InputError, match="unknown modality 'sound'"):
+            collection.similar("0.png", among="sound")
         with pytest.raises(StorageError, match="read"):
-            collection.index.remove(["0.png"])
+            collection.remove(["0.png"])

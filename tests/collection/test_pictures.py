@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import InputError
-from dlfh.collection._pictures import contact_sheet
+from dlfh.collection import contact_sheet
 
 
 def test_pictures_stand_in_rows_in_their_order() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dlfh.datasets import read_items, read_table, write_arrays
+from dlfh.datasets import Items, read_items, read_table, write_arrays
 from dlfh.errors import DataWarning, InputError
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)
@@ -309,10 +309,29 @@ def test_ids_are_the_items_own_or_said_not_to_be(tmp_path: Path) -> None:
     assert not read_items(table, text="caption").named
 
 
-@pytest.mark.parametrize("name", ["labels", "id", "k"])
+@pytest.mark.parametrize("name", ["labels", "columns"])
 def test_names_that_mean_something_else_are_no_modalities(tmp_path: Path, name: str) -> None:
     table = write(tmp_path / "items.csv", "caption\na\n")
     with pytest.raises(InputError, match=f"a modality cannot be called '{name}'"):
         read_items(table, text={name: "caption"})
     with pytest.raises(InputError, match="the separator of labels is empty"):
         read_items(table, text="caption", separator="")
+
+
+def test_items_are_made_of_values_at_hand() -> None:
+    matrix = np.eye(3)
+    items = Items.of({"text": ["a", None, "c"], "x": matrix}, [["u"], [], ["u", "v"]], ["p", "q", "r"])
+    assert items.named
+    assert items.labelled().tolist() == [True, False, True]
+    assert items.metadata == [{"text": "a", "labels": ["u"]}, {}, {"text": "c", "labels": ["u", "v"]}]
+    assert items.modalities["x"] is matrix
+    assert not Items.of({"text": ["a"]}).named
+    assert len(Items.of({"text": ["a", None]})) == 1  # nothing describes the other
+    for modalities, labels, sentence in (
+        ({}, None, "at least one modality"),
+        ({"text": ["a"], "x": matrix}, None, r"modality 'x' has 3 rows but modality 'text' has 1"),
+        ({"text": ["a"]}, [["u"], ["v"]], "labels has 2 rows but modality 'text' has 1"),
+        ({"labels": ["a"]}, None, "a modality cannot be called 'labels'"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            Items.of(modalities, labels)

@@ -66,42 +66,42 @@ def main(arguments: list[str] | None = None) -> int:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack letters that data have
     try:
-        with warnings.catch_warnings(), _terminated_in_order():
+        with warnings.catch_warnings(), _termination_as_interrupt():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
             return int(app(arguments, standalone_mode=False) or 0)
     except Exception as error:
         if not isinstance(error, BrokenPipeError):
-            return _explained(error)
+            return _exit_code(error)
         # The reader of our output has gone; nothing is left to say, not even while Python shuts down.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return _said("interrupted", _INTERRUPTED)
+        return _fail("interrupted", _INTERRUPTED)
 
 
-def _explained(error: Exception) -> int:
-    """Say what went wrong in a sentence, if it is of a kind that has one; raise it again if not."""
+def _exit_code(error: Exception) -> int:
+    """Say what went wrong in a sentence, if it is of a kind that has one, or raise it again; return the exit code."""
     from dlfh.errors import DLFHError
 
     if isinstance(error, typer.Abort):
-        return _said("interrupted", _INTERRUPTED)
+        return _fail("interrupted", _INTERRUPTED)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     usage: Any = getattr(error, "format_message", None)  # of the command line's parser
     if usage is not None:
-        return _said(str(usage()), _WRONG_INPUT)
+        return _fail(str(usage()), _WRONG_INPUT)
     if isinstance(error, DLFHError):
-        return _said(str(error), _WRONG_INPUT)
+        return _fail(str(error), _WRONG_INPUT)
     if isinstance(error, OSError):
-        return _said(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), _WRONG_INPUT)
+        return _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), _WRONG_INPUT)
     if isinstance(error, MemoryError):
-        return _said("there is not enough memory for this", _WRONG_INPUT)
+        return _fail("there is not enough memory for this", _WRONG_INPUT)
     raise error
 
 
 @contextmanager
-def _terminated_in_order() -> Iterator[None]:
+def _termination_as_interrupt() -> Iterator[None]:
     """Let a request to terminate end a command as an interrupt does: nothing half written stays."""
 
     def interrupt(*_: Any) -> None:
@@ -122,6 +122,7 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"dlfh: warning: {message}", file=sys.stderr)
 
 
-def _said(sentence: str, code: int) -> int:
+def _fail(sentence: str, code: int) -> int:
+    """Say in a sentence why a command ends; return its exit code."""
     print(f"dlfh: {' '.join(sentence.split())}", file=sys.stderr)
     return code

@@ -23,8 +23,7 @@ from dlfh.cli.printing import print_qualities, report
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection._encoder import Encoder
-    from dlfh.collection._evaluation import Quality
+    from dlfh.collection import Encoder, Quality
     from dlfh.datasets import Items
 
 __all__ = ["build", "fit"]
@@ -46,8 +45,8 @@ def build(
 ) -> None:
     """Learn from your images and texts, and make a collection to search: fit and index in one go.
 
-    Items that lack an image, a text or labels are not learned from, but are in the collection with what they have.
-    What cannot be read is left out, and listed.
+    Items that lack an image or a text are learned from with what they have, by methods that can (DLFH and KDLFH); items
+    without labels are hashed. All are in the collection. What cannot be read is left out, and listed.
 
     [b]Examples[/b]
 
@@ -58,28 +57,30 @@ def build(
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
     """
     from dlfh._validation import check_choice
-    from dlfh.collection._build import build_collection
-    from dlfh.collection._collection import check_free
+    from dlfh.collection import Collection
+    from dlfh.collection._folder import check_free
 
     check_choice(codes, "--codes", ("learned", "hashed"))
     check_free(output)
     check_parent(problem_file)
-    encoder, read = _pipeline(model, items, shows_progress(quiet, as_json))
-    built = build_collection(
+    encoder, read = _make_encoder(model, items, shows_progress(quiet, as_json))
+    built = Collection.build(
         output, read, encoder, hold_out=model.hold_out, learned=codes == "learned", random_state=model.seed
     )
     with built.collection as collection:
         n_items = len(collection)
+    counts = built.n_trained, built.n_incomplete
+    learned_from = f"{built.n_trained:,} of them learned from{_incomplete(built.n_incomplete)}"
     report(
-        f"{output}: {n_items:,} items to search, {built.n_trained:,} of them learned from ({_said_of(encoder)})",
-        {"collection": str(output), "items": n_items, **_summary(encoder, built.n_trained, built.qualities)},
+        f"{output}: {n_items:,} items to search, {learned_from} ({_model_line(encoder)})",
+        {"collection": str(output), "items": n_items, **_summary(encoder, *counts, built.qualities)},
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
     )
     if not as_json:
         _print_held_out(built.qualities)
-        texts = [name for name, featurizer in encoder.features.items() if featurizer.takes == "texts"]
+        texts = [name for name, featurizer in encoder.features_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(f"Search it: dlfh search {output} {query}")
 
@@ -103,30 +104,30 @@ def fit(
 
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
     """
-    from dlfh.collection._build import hashed_databases, hold_items_out
-    from dlfh.collection._evaluation import measure
+    from dlfh.collection import fit_and_evaluate
     from dlfh.persistence._model_folder import check_place
 
     check_place(output)
     check_parent(problem_file)
-    encoder, read = _pipeline(model, items, shows_progress(quiet, as_json))
-    held, rest = hold_items_out(read, model.hold_out, model.seed)
-    described, trained = encoder.fit_items(rest)
-    qualities = [] if held is None else measure(encoder, held, hashed_databases(encoder, rest, described))
+    encoder, read = _make_encoder(model, items, shows_progress(quiet, as_json))
+    fitted = fit_and_evaluate(encoder, read, model.hold_out, random_state=model.seed)
+    assert fitted.training is not None
     encoder.save(output)
+    counts = len(fitted.training), fitted.training.n_incomplete
     report(
-        f"{output}: learned from {len(trained):,} items ({_said_of(encoder)})",
-        {"model": str(output), **_summary(encoder, len(trained), qualities)},
-        [*read.problems, *described.problems],
+        f"{output}: learned from {counts[0]:,} items{_incomplete(counts[1])} ({_model_line(encoder)})",
+        {"model": str(output), **_summary(encoder, *counts, fitted.qualities)},
+        [*read.problems, *fitted.database_vectors.problems],
         as_json=as_json,
         problem_file=problem_file,
     )
     if not as_json:
-        _print_held_out(qualities)
+        _print_held_out(fitted.qualities)
 
 
-def _pipeline(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Encoder, Items]:
-    from dlfh.collection._encoder import Encoder, choose_features
+def _make_encoder(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Encoder, Items]:
+    """Return an encoder to fit, and the items that it is for."""
+    from dlfh.collection import Encoder, choose_features
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read()
@@ -134,16 +135,21 @@ def _pipeline(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[E
     return Encoder(features, hasher), read
 
 
-def _said_of(encoder: Encoder) -> str:
-    return f"{type(encoder.model).__name__}, {encoder.n_bits} bits, {encoder.model.fit_seconds_:.2f} s"
+def _incomplete(number: int) -> str:
+    return f", {number:,} incomplete" if number else ""
 
 
-def _summary(encoder: Encoder, n_trained: int, qualities: Sequence[Quality]) -> dict[str, Any]:
+def _model_line(encoder: Encoder) -> str:
+    return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits, {encoder.model_.fit_seconds_:.2f} s"
+
+
+def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Sequence[Quality]) -> dict[str, Any]:
     return {
         "trained": n_trained,
-        "method": type(encoder.model).__name__,
+        "incomplete": n_incomplete,
+        "method": type(encoder.model_).__name__,
         "bits": encoder.n_bits,
-        "seconds": round(encoder.model.fit_seconds_, 3),
+        "seconds": round(encoder.model_.fit_seconds_, 3),
         "quality": [asdict(quality) for quality in qualities],
     }
 

@@ -41,7 +41,7 @@ def encode(
     """
     import numpy as np
 
-    from dlfh.cli.models import load_pipeline
+    from dlfh.cli.models import load_encoder
     from dlfh.datasets import write_arrays
     from dlfh.errors import InputError
 
@@ -50,23 +50,23 @@ def encode(
         raise InputError(f"cannot write codes to {output}: its name should end in {', '.join(_SUFFIXES)}")
     for path in (output, problem_file):
         check_parent(path)
-    encoder = load_pipeline(model, shows_progress(quiet, as_json))
+    encoder = load_encoder(model, shows_progress(quiet, as_json))
     read = items.read(encoder.modalities_)
     if suffix == ".npy" and len(read.modalities) != 1:
         raise InputError(
             f"a .npy file holds one modality and the items have {len(read.modalities)}: write an .npz file"
         )
-    described = encoder.describe(read)
-    problems = [*read.problems, *described.problems]
+    vectors = encoder.describe(read)
+    problems = [*read.problems, *vectors.problems]
     arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}
-    for name, features in described.features.items():
-        if not features.shape[0]:
+    for name, matrix in vectors.matrices.items():
+        if not matrix.shape[0]:
             continue
-        arrays[name] = encoder.model.project(name, features) if real else encoder.model.encode(name, features)
-        counts[name] = features.shape[0]
+        arrays[name] = encoder.model_.project(name, matrix) if real else encoder.model_.encode(name, matrix)
+        counts[name] = matrix.shape[0]
         if suffix != ".npy":
-            arrays[f"{name}_ids"] = np.array([read.ids[row] for row in described.rows[name]])
+            arrays[f"{name}_ids"] = np.array([read.ids[row] for row in vectors.positions[name]])
     if not arrays:
         raise InputError(f"nothing could be encoded: {problems[0]}")
     write_arrays(output, arrays)

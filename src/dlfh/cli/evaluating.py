@@ -36,9 +36,9 @@ def evaluate(
 
     $ dlfh evaluate model/ data.mat --vectors image=I_te --vectors text=T_te --labels L_te --queries 200
     """
-    from dlfh.cli.models import is_collection, load_pipeline, open_collection
-    from dlfh.collection._build import hashed_databases, hold_items_out
-    from dlfh.collection._evaluation import measure
+    from dlfh.cli.models import load_encoder, open_collection
+    from dlfh.collection import fit_and_evaluate
+    from dlfh.collection._folder import is_collection
     from dlfh.errors import InputError
 
     verbose = shows_progress(quiet, as_json)
@@ -48,17 +48,15 @@ def evaluate(
         with open_collection(model, verbose=verbose) as collection:
             qualities, problems = collection.evaluate(items.read(collection.encoder.modalities_))
     else:
-        encoder = load_pipeline(model, verbose)
+        encoder = load_encoder(model, verbose)
         if queries is None or queries < 1:
             raise InputError(
                 f"{model} is a model without items: say with --queries how many of the items ask for the others"
             )
         read = items.read(encoder.modalities_)
-        asking, others = hold_items_out(read, queries, seed)
-        assert asking is not None
-        asked, described = encoder.describe(asking), encoder.describe(others)
-        qualities = measure(encoder, asking, hashed_databases(encoder, others, described), described=asked)
-        problems = [*read.problems, *asked.problems, *described.problems]
+        parts = fit_and_evaluate(encoder, read, queries, fit=False, random_state=seed)
+        qualities = parts.qualities
+        problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
     if as_json:
         print_json({"quality": [asdict(quality) for quality in qualities], "problems": list(map(asdict, problems))})
     else:

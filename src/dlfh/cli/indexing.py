@@ -37,21 +37,20 @@ def build(
 
     $ dlfh index build model/ PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
     """
-    from dlfh.cli.models import load_pipeline
-    from dlfh.collection._build import index_items
-    from dlfh.collection._collection import check_free
+    from dlfh.cli.models import load_encoder
+    from dlfh.collection import Collection
+    from dlfh.collection._folder import check_free
 
     check_free(output)
     check_parent(problem_file)
-    encoder = load_pipeline(model, shows_progress(quiet, as_json))
-    read = items.read(encoder.modalities_)
-    collection, problems = index_items(output, read, encoder)
-    with collection:
+    encoder = load_encoder(model, shows_progress(quiet, as_json))
+    built = Collection.build(output, items.read(encoder.modalities_), encoder, fit=False)
+    with built.collection as collection:
         n_items = len(collection)
     report(
         f"{output}: {n_items:,} items to search",
         {"collection": str(output), "items": n_items},
-        problems,
+        built.problems,
         as_json=as_json,
         problem_file=problem_file,
     )
@@ -79,11 +78,11 @@ def add(
     # Describing images takes long, and needs no lock: others may write meanwhile.
     with open_collection(collection, verbose=shows_progress(quiet, as_json)) as opened:
         read = items.read(opened.encoder.modalities_)
-        described = opened.encoder.describe(read)
+        vectors = opened.encoder.describe(read)
     with open_collection(collection, writable=True) as opened:
         before = len(opened)
         n_known = int(opened.index.contains(read.ids).sum()) if read.named and update else 0
-        problems = opened.add(read, update=update, described=described)
+        problems = opened.add(read, update=update, vectors=vectors)
         after = len(opened)
     report(
         f"{collection}: {after:,} items, {after - before:,} of them new, {n_known:,} replaced",
@@ -109,7 +108,7 @@ def remove(
     from dlfh.cli.models import open_collection
 
     with open_collection(collection, writable=True) as opened:
-        opened.index.remove(ids)
+        opened.remove(ids)
         after = len(opened)
     report(
         f"{collection}: {after:,} items",
@@ -145,9 +144,9 @@ def info(
             "collection": str(collection),
             "items": len(opened),
             "bits": opened.index.n_bits,
-            "method": type(opened.encoder.model).__name__,
+            "method": type(opened.encoder.model_).__name__,
             "codes": counts,
-            "features": {name: repr(featurizer) for name, featurizer in opened.encoder.features.items()},
+            "features": {name: repr(featurizer) for name, featurizer in opened.encoder.features_.items()},
         }
     if as_json:
         print_json(summary)

@@ -29,7 +29,7 @@ def info(
     $ dlfh info data.mat
     """
     from dlfh.cli import indexing
-    from dlfh.cli.models import is_collection
+    from dlfh.collection._folder import is_collection
     from dlfh.datasets._tables import TABLE_SUFFIXES
     from dlfh.errors import InputError
 
@@ -79,10 +79,10 @@ def methods(as_json: AsJson = False) -> None:
 
 
 def _model_info(path: Path, as_json: bool) -> None:
-    from dlfh.cli.models import load_pipeline
+    from dlfh.cli.models import load_encoder
 
-    encoder = load_pipeline(path)
-    model = encoder.model
+    encoder = load_encoder(path)
+    model = encoder.model_
     summary: dict[str, Any] = {
         "model": str(path),
         "method": type(model).__name__,
@@ -90,7 +90,7 @@ def _model_info(path: Path, as_json: bool) -> None:
         "trained": len(next(iter(model.codes_.values()))),
         "modalities": {
             name: {
-                "features": repr(encoder.features[name]),
+                "features": repr(encoder.features_[name]),
                 "n_features": model.n_features_[name],
                 "hash_function": model.hash_functions_[name].kind,
             }

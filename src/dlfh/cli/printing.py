@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dlfh.collection._evaluation import Quality
+    from dlfh.collection import Quality
     from dlfh.datasets import Problem
 
 __all__ = ["print_json", "print_problems", "print_qualities", "print_table", "report"]
@@ -47,7 +47,7 @@ def print_qualities(qualities: Sequence[Quality], title: str) -> None:
         ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "specific"),
         [
             (
-                f"{quality.asked} → {quality.found}",
+                f"{quality.query} → {quality.database}",
                 f"{quality.n_queries:,} / {quality.n_items:,}",
                 quality.codes,
                 *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.specific)),

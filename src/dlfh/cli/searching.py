@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +13,7 @@ from dlfh.cli.printing import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection._collection import Collection, Found
+    from dlfh.collection import Collection, Found
 
 __all__ = ["search"]
 
@@ -41,11 +40,9 @@ def search(
         int | None, typer.Option(help="Find all items within so many bits instead.", show_default=False)
     ] = None,
     ranking: Annotated[
-        str | None, typer.Option(help="asymmetric (default), rerank, or hamming.", show_default=False)
+        str | None,
+        typer.Option(help="asymmetric (default), hamming, rerank, or specific.", show_default=False),
     ] = None,
-    specific: Annotated[
-        bool, typer.Option("--specific", help="Prefer items near to this query alone to those near to most.")
-    ] = False,
     only: Annotated[
         list[str] | None, typer.Option(help="Search among these ids alone; repeated.", show_default=False)
     ] = None,
@@ -62,29 +59,39 @@ def search(
 
     $ dlfh search shop/ --image photo.jpg --in text -k 5 --json
 
+    $ dlfh search shop/ --text shoes --ranking specific
+
     $ dlfh search shop/ --id sku-17 --picture similar.png
     """
     from dlfh.cli.models import open_collection
     from dlfh.errors import InputError
 
-    given: dict[str, Any] = {"text": text, "image": image, "id": id, **parse_pairs([ask] if ask else None, "--ask")}
-    query = {name: value for name, value in given.items() if value is not None}
-    if len(query) != 1:
-        raise InputError(f"ask one question, with --text, --image, --id or --ask; got {len(query)}")
+    asked = parse_pairs([ask] if ask else None, "--ask")
+    given: list[tuple[str, Any]] = [("text", text), ("image", image), *asked.items()]
+    query = [(modality, value) for modality, value in given if value is not None]
+    n_questions = len(query) + (id is not None)
+    if n_questions != 1:
+        raise InputError(f"ask one question, with --text, --image, --id or --ask; got {n_questions}")
+    if id is not None and ranking not in (None, "hamming"):
+        raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
     check_parent(picture)
     with open_collection(collection) as opened:
-        found = opened.search(k=k, radius=radius, among=among, ranking=ranking, specific=specific, only=only, **query)
+        if id is not None:
+            found = opened.similar(id, k, among=among, radius=radius, only=only)
+        else:
+            ((modality, value),) = query
+            found = opened.search(modality, value, k, among=among, ranking=ranking, radius=radius, only=only)
         if picture is not None:
             missing = _draw(opened, found, picture)
         if as_json:
-            print_json([asdict(item) for item in found])
+            print_json(found.to_dicts())
             return
         _print_found(opened, found)
     if picture is not None:
         typer.echo(f"{picture}: the images found" + (f", {missing} of them missing" if missing else ""))
 
 
-def _print_found(collection: Collection, found: Sequence[Found]) -> None:
+def _print_found(collection: Collection, found: Found) -> None:
     if not found:
         typer.echo("nothing found")
         return
@@ -100,14 +107,14 @@ def _print_found(collection: Collection, found: Sequence[Found]) -> None:
                 item.bits_apart,
                 f"{item.distance:.2f}",
                 "learned" if item.learned else "hashed",
-                _said_of(item.metadata, texts),
+                _item_line(item.metadata, texts),
             )
             for item in found
         ],
     )
 
 
-def _said_of(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
+def _item_line(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
     """Return what is known of an item in a line: its texts first, then its labels."""
     texts = [str(metadata[name]) for name in modalities if name in metadata]
     labels = metadata.get("labels")
@@ -115,7 +122,7 @@ def _said_of(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
 
 
-def _draw(collection: Collection, found: Sequence[Found], picture: Path) -> int:
+def _draw(collection: Collection, found: Found, picture: Path) -> int:
     """Draw the images of the items found; return how many are missing."""
     from dlfh.collection._pictures import contact_sheet, write_picture
     from dlfh.errors import InputError

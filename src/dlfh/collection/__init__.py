@@ -1,25 +1,22 @@
 """Raw data to answers: texts and images are described, encoded, kept, searched and measured."""
 
-from dlfh.collection._build import Built, build_collection, hashed_databases, hold_items_out, index_items
-from dlfh.collection._collection import Collection, Found
+from dlfh.collection._collection import Built, Collection
 from dlfh.collection._encoder import Encoder, choose_features, load
-from dlfh.collection._evaluation import Database, Quality, measure
-from dlfh.collection._pictures import contact_sheet, write_picture
+from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
+from dlfh.collection._found import Found, FoundItem
+from dlfh.collection._pictures import contact_sheet
 
 __all__ = [
     "Built",
     "Collection",
-    "Database",
     "Encoder",
     "Found",
+    "FoundItem",
+    "HeldOut",
     "Quality",
-    "build_collection",
     "choose_features",
     "contact_sheet",
-    "hashed_databases",
-    "hold_items_out",
-    "index_items",
+    "fit_and_evaluate",
+    "hold_out",
     "load",
-    "measure",
-    "write_picture",
 ]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -15,92 +14,169 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._validation import check_integer
-from dlfh.codes import Codes, hamming_distances, n_bytes
-from dlfh.collection._encoder import Coded, Described, Encoder, from_parts
-from dlfh.collection._evaluation import Database, Quality, measure
+from dlfh._validation import Features, check_choice, check_integer
+from dlfh.codes import Codes, hamming_distances, n_bytes, pack
+from dlfh.collection._encoder import Encoder, from_parts
+from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
+from dlfh.collection._folder import check_free, new_folder, read_card, write_card
+from dlfh.collection._found import Found, FoundItem
+from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
+from dlfh.collection._queries import is_single
 from dlfh.datasets._items import RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import DataWarning, InputError, ModelError
-from dlfh.index import Index
-from dlfh.persistence._files import replace_file
+from dlfh.index import Index, Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
-__all__ = ["Collection", "Found", "check_free"]
+__all__ = ["Built", "Collection"]
 
-_CARD = "collection.json"
-_FORMAT = "dlfh-collection"
+#: How answers may be ranked: as an index does, or by what sets the query apart.
+RANKINGS = ("asymmetric", "hamming", "rerank", "specific")
 
 
 @dataclass(frozen=True)
-class Found:
-    """An item that a search found.
+class Built:
+    """What `Collection.build` made.
 
     Attributes
     ----------
-    rank : int
-        From 1.
-    id : str
-    bits_apart : int
-        In how many bits the item's code differs from the query's.
-    distance : float
-        What it is ranked by: the bits apart, or these weighted by how sure the query is of each.
-    learned : bool
-        Whether the item's code was learned; if not, the hash function made it.
-    metadata : dict
+    collection : Collection
+        Open for reading.
+    n_trained : int
+        Items that the encoder learned from.
+    n_incomplete : int
+        How many of these lack a modality or labels.
+    problems : list of Problem
+        What of the items is left out, and why.
+    qualities : list of Quality
+        How well held-out items find the others, if some were held out.
     """
 
-    rank: int
-    id: str
-    bits_apart: int
-    distance: float
-    learned: bool
-    metadata: dict[str, Any]
+    collection: Collection
+    n_trained: int
+    n_incomplete: int
+    problems: list[Problem]
+    qualities: list[Quality]
 
 
 class Collection:
-    """A model, and an index of the items that it encoded.
+    """A model, and an index of the items that it encoded, in a folder.
 
-    Made by `dlfh.build.build_collection`, or by `Collection.create` and `add`; opened by `Collection.open`.
+    Made by `Collection.build`, or empty by `Collection.create`; opened by `Collection.open`.
 
     Attributes
     ----------
     encoder : Encoder
     index : Index
     path : Path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dlfh import DLFH, Collection, Encoder
+    >>> from dlfh.datasets import Items
+    >>> from dlfh.features import BagOfWords
+    >>> english = ["a red car", "a blue car", "a small dog", "a big dog"]
+    >>> german = ["ein rotes Auto", "ein blaues Auto", "ein kleiner Hund", "ein grosser Hund"]
+    >>> items = Items.of({"english": english, "german": german}, labels=[["car"], ["car"], ["dog"], ["dog"]])
+    >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    >>> collection = Collection.build(tempfile.mkdtemp(), items, encoder).collection
+    >>> collection.search("english", "car", k=2).ids
+    ['0', '1']
+    >>> [found.ids for found in collection.search("german", ["Auto", "Hund"], k=2)]
+    [['0', '1'], ['2', '3']]
+    >>> collection.similar("2", k=1).ids
+    ['3']
     """
 
     def __init__(self, encoder: Encoder, index: Index, path: Path) -> None:
         self.encoder = encoder
         self.index = index
         self.path = path
-        self._averages: dict[str, npt.NDArray[np.float32]] = {}
+        self._mean_codes: dict[str, npt.NDArray[np.float32]] = {}
+
+    # Making and opening
 
     @classmethod
-    def create(
-        cls, folder: str | os.PathLike[str], encoder: Encoder, *, place: str | os.PathLike[str] | None = None
-    ) -> Collection:
+    def create(cls, folder: str | os.PathLike[str], encoder: Encoder) -> Collection:
         """Make an empty collection for a fitted encoder, open for writing.
 
-        ``place`` is where the folder will be when it is complete, if elsewhere: paths of images are relative to it.
+        Parameters
+        ----------
+        folder : path
+            Where nothing is yet.
+        encoder : Encoder
         """
-        path = Path(folder)
-        check_free(path)
+        check_free(folder)
+        return cls._create(Path(folder), encoder, Path(folder))
+
+    @classmethod
+    def _create(cls, folder: Path, encoder: Encoder, place: Path) -> Collection:
+        """Make an empty collection in a folder that will be at ``place``: paths of images are relative to that."""
         reserved = sorted(RESERVED_NAMES & {*encoder.modalities_})
         if reserved:
-            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}")
-        path.mkdir(parents=True, exist_ok=True)
-        encoder.save(path / "model")
-        index = Index.create(path / "index", n_bits=encoder.n_bits, modalities=encoder.modalities_)
-        card = {"format": _FORMAT, "format_version": 1, "model": config_checksum(read_model(path / "model")[0])}
-        replace_file(path / _CARD, [json.dumps(card, indent=2).encode()])
-        return cls(encoder, index, path if place is None else Path(place))
+            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: metadata have it")
+        folder.mkdir(parents=True, exist_ok=True)
+        encoder.save(folder / "model")
+        index = Index.create(folder / "index", n_bits=encoder.n_bits, modalities=encoder.modalities_)
+        write_card(folder, config_checksum(read_model(folder / "model")[0]))
+        return cls(encoder, index, place)
+
+    @classmethod
+    def build(
+        cls,
+        folder: str | os.PathLike[str],
+        items: Items,
+        encoder: Encoder,
+        *,
+        fit: bool = True,
+        hold_out: int = 0,
+        learned: bool = True,
+        random_state: int = 0,
+    ) -> Built:
+        """Fit an encoder to items, and make a collection of them; the folder appears when it is complete.
+
+        Parameters
+        ----------
+        folder : path
+            Where nothing is yet.
+        items : Items
+        encoder : Encoder
+            It is fitted here.
+        fit : bool
+            Whether to fit the encoder; if not, it was fitted before, and all items are hashed.
+        hold_out : int
+            How many complete, labelled items, drawn at random, are kept out of training to measure with. They are in
+            the collection in the end, like all others.
+        learned : bool
+            Whether the training items have their learned codes in the collection; if not, all items are hashed.
+        random_state : int
+            The seed of the draw.
+
+        Returns
+        -------
+        Built
+        """
+        check_free(folder)
+        parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
+        training = parts.training
+        with new_folder(folder) as building, cls._create(building, encoder, Path(folder)) as collection:
+            problems = collection._put(parts.database, parts.database_vectors, training=training if learned else None)
+            if hold_out:
+                problems += collection._put(parts.queries, parts.query_vectors)
+        return Built(
+            cls.open(folder),
+            0 if training is None else len(training),
+            0 if training is None else training.n_incomplete,
+            [*items.problems, *problems],
+            parts.qualities,
+        )
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, writable: bool = False) -> Collection:
         """Open a collection, for reading or, one process at a time, for changing it."""
         path = Path(folder)
-        card = _read_card(path)
+        card = read_card(path)
         config, arrays = read_model(path / "model")
         if card.get("model") != config_checksum(config):
             raise ModelError(f"collection {path} has another model than the one its items were encoded with")
@@ -113,8 +189,9 @@ class Collection:
             raise ModelError(f"collection {path} is damaged: its model and its index do not belong together")
         return cls(encoder, index, path)
 
-    def __len__(self) -> int:
-        return len(self.index)
+    def close(self) -> None:
+        """Let go of the files, and of the writer's lock."""
+        self.index.close()
 
     def __enter__(self) -> Self:
         return self
@@ -124,19 +201,27 @@ class Collection:
     ) -> None:
         self.close()
 
-    def close(self) -> None:
-        """Let go of the files, and of the writer's lock."""
-        self.index.close()
+    def __len__(self) -> int:
+        return len(self.index)
 
-    def add(
-        self,
-        items: Items,
-        *,
-        update: bool = False,
-        described: Described | None = None,
-        trained: npt.NDArray[np.int64] | None = None,
-    ) -> list[Problem]:
-        """Add items, all of them or, on an error, none.
+    def __contains__(self, identifier: object) -> bool:
+        return identifier in self.index
+
+    def __iter__(self) -> Iterator[Item]:
+        """Yield the items, in the order in which they were added."""
+        return self.index.items()
+
+    def __repr__(self) -> str:
+        return f"Collection({self.path}, {self.index!r})"
+
+    def get(self, identifier: str) -> Item:
+        """Return an item by its id: its metadata, its codes, and whether these are learned or hashed."""
+        return self.index.get(identifier)
+
+    # Changing
+
+    def add(self, items: Items, *, update: bool = False, vectors: ItemVectors | None = None) -> list[Problem]:
+        """Add items, all of them or, on an error, none. They are hashed.
 
         Items without ids of their own (`Items.named`) keep their row numbers if none of these is taken, and get other
         numbers if one is.
@@ -147,21 +232,27 @@ class Collection:
         update : bool
             Whether items whose id is there already replace the old ones; if not, they are left out. What an item had
             and the new one does not bring (a modality, labels) stays.
-        described : Described, optional
-            Their vectors, if they are known.
-        trained : ndarray of int64, optional
-            Which of them the model was just fitted to: their codes are its learned ones.
+        vectors : ItemVectors, optional
+            What ``encoder.describe(items)`` gives, if it is known. Describing images takes long and needs no writer.
 
         Returns
         -------
         list of Problem
             What was left out, and why.
         """
-        described = described or self.encoder.describe(items)
-        problems = list(described.problems)
-        if not described.features:
+        return self._put(items, vectors or self.encoder.describe(items), update=update)
+
+    def remove(self, ids: Sequence[str]) -> None:
+        """Remove items: all, or none if one is not there."""
+        self.index.remove(ids)
+
+    def _put(
+        self, items: Items, vectors: ItemVectors, *, training: Training | None = None, update: bool = False
+    ) -> list[Problem]:
+        problems = list(vectors.problems)
+        if not vectors.matrices:
             raise InputError("the items have none of the modalities of this collection")
-        coded = self.encoder.code(described, trained)
+        coded = self.encoder.encode_items(vectors, training)
         clash = not items.named and self.index.contains(items.ids).any()
         ids = self._free_numbers(len(items)) if clash else items.ids
         has_code = np.logical_or.reduce(list(coded.present.values()))
@@ -173,9 +264,9 @@ class Collection:
         rows = np.flatnonzero(keep)
         if not len(rows):
             return problems
-        metadata = [self._card_of(items, int(row)) for row in rows]
+        metadata = [self._metadata(items, int(row)) for row in rows]
         if update:
-            self._keep_what_is_not_brought([ids[row] for row in rows], rows, coded, metadata)
+            self._keep_old_parts([ids[row] for row in rows], rows, coded, metadata)
         self.index.put(
             [ids[row] for row in rows],
             {name: codes[rows] for name, codes in coded.codes.items()},
@@ -194,8 +285,8 @@ class Collection:
                 return numbers
             start += int(taken[-1]) + 1
 
-    def _keep_what_is_not_brought(
-        self, ids: list[str], rows: npt.NDArray[np.int64], coded: Coded, metadata: list[dict[str, Any]]
+    def _keep_old_parts(
+        self, ids: list[str], rows: npt.NDArray[np.int64], coded: ItemCodes, metadata: list[dict[str, Any]]
     ) -> None:
         """Fill in, for items that are there already, the codes and metadata that the new ones lack."""
         n_items = len(next(iter(coded.codes.values())))
@@ -212,13 +303,13 @@ class Collection:
                     coded.present[name][row] = True
                     coded.learned[name][row] = old.states[name] == "learned"
 
-    def _card_of(self, items: Items, row: int) -> dict[str, Any]:
+    def _metadata(self, items: Items, row: int) -> dict[str, Any]:
         """Return an item's metadata, with paths of images relative to the collection, so that both can be moved."""
-        card = dict(items.metadata[row])
+        metadata = dict(items.metadata[row])
         for name, values in items.modalities.items():
             if isinstance(values, list) and isinstance(values[row], Path):
-                card[name] = os.path.relpath(values[row], self.path.resolve())
-        return card
+                metadata[name] = os.path.relpath(values[row], self.path.resolve())
+        return metadata
 
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
         """Return where an item's image is, the first if it has several, or None if it has none."""
@@ -227,119 +318,156 @@ class Collection:
                 return self.path.resolve() / str(metadata[name])
         return None
 
+    # Asking
+
     def search(
         self,
-        *,
+        modality: str,
+        values: Any,
         k: int = 10,
-        radius: int | None = None,
+        *,
         among: str | None = None,
         ranking: str | None = None,
-        specific: bool = False,
+        radius: int | None = None,
         only: Sequence[str] | None = None,
-        **query: Any,
-    ) -> list[Found]:
-        """Find the items that a text, an image or an item of the collection asks for.
+    ) -> Any:
+        """Find the items that a text, an image or a vector asks for.
 
         Parameters
         ----------
+        modality : str
+            What the query is in.
+        values : str, image, vector, or several of these
+            A text is a string; an image is a path, bytes, a PIL image or an array, as `dlfh.features.read_image` takes
+            it; a vector has one axis. A list of these, or an array with one axis more, is a batch.
         k : int
-            How many to find.
-        radius : int, optional
-            Find all items within so many bits instead.
+            How many items to find.
         among : str, optional
-            The modality to search; by default another one than the query's, and for an item its first.
-        ranking : {"asymmetric", "rerank", "hamming"}, optional
-            How to rank, see `Index.search`. By default a text or an image asks asymmetrically, which is better, and an
-            item of the collection, of which only the code is kept, by Hamming distance.
-        specific : bool
-            Whether to rank by what sets the query apart from the average one. Items with many labels are near to
-            most queries; this puts those first that are near to this one. It suits short texts, and costs where
-            popular items are what is wanted: `evaluate` measures it beside the others.
+            The modality to search; by default another one than the query's.
+        ranking : {"asymmetric", "hamming", "rerank", "specific"}, optional
+            By the bits apart, weighted by how sure the query is of each (the default); by their number; by their
+            number first, and the best of these by weight (`Index.search`); or as "asymmetric", by what sets the query
+            apart from the average one. Items with many labels are near to most queries: "specific" puts those first
+            that are near to this one. It suits short texts, and costs where popular items are what is wanted:
+            `evaluate` measures it beside the others.
+        radius : int, optional
+            Find all items within so many bits, not ``k``; they are ranked by "hamming".
         only : sequence of str, optional
             The ids to search among.
-        **query
-            One of: a modality's name and a raw value (``text="a red car"``, ``image="car.jpg"``), or ``id="..."`` for
-            items like one of the collection (in the modality that is searched, if it has that), itself excluded.
 
         Returns
         -------
-        list of Found
-            The best first; equals in the order in which they were added.
+        Found, or list of Found
+            For one query, the items that it finds; for a batch, a list of what each finds.
         """
         check_integer(k, "k", 1)
-        known = self.encoder.modalities_
-        if len(query) != 1:
-            expected = ", ".join(f"{name}=..." for name in (*known, "id"))
-            raise InputError(f"a search takes one query, of {expected}; got {len(query)}")
-        ((kind, value),) = query.items()
-        if among is not None and among not in known:
-            raise InputError(f"unknown modality {among!r}: this collection has {', '.join(map(repr, known))}")
-        if specific and (kind == "id" or radius is not None or ranking == "hamming"):
-            raise InputError("specific is for texts and images that are ranked asymmetrically")
-        if kind == "id":
-            return self._search_like(value, k, radius, among, ranking, only)
-        found = among or next((name for name in known if name != kind), kind)
-        vector = self.encoder.vectors(kind, [value])
-        if sp.issparse(vector) and not vector.nnz:
-            warnings.warn(
-                f"no word of the query is known to this model, so the answers say nothing of {value!r}",
-                DataWarning,
-                stacklevel=2,
-            )
-        projection = self.encoder.model.project(kind, vector)
-        code = self.encoder.model.encode(kind, vector)
-        asked = projection - self._average(kind) if specific else projection
-        return self._found(code, asked, found, k, radius, ranking or "asymmetric", only)
+        among = self._searched(among, modality)
+        if ranking is not None:
+            check_choice(ranking, "ranking", RANKINGS)
+        if radius is not None and ranking not in (None, "hamming"):
+            raise InputError(f"a radius counts bits: items within it are ranked by 'hamming', not by {ranking!r}")
+        single = is_single(values, self.encoder.featurizer(modality).takes)
+        batch = [values] if single else values
+        if not sp.issparse(batch) and isinstance(batch, Sequence) and not len(batch):
+            return []
+        vectors = self.encoder.vectors(modality, batch)
+        _warn_of_unknown_words(vectors, batch)
+        projections = self.encoder.model_.project(modality, vectors)
+        codes = pack(projections)
+        if ranking == "specific":
+            projections = projections - self._mean_code(modality)
+        method = {None: "asymmetric", "specific": "asymmetric"}.get(ranking, ranking)
+        found = self._find(codes, projections, among, k, radius, method, only)
+        return found[0] if single else found
 
-    def _average(self, modality: str) -> npt.NDArray[np.float32]:
-        if modality not in self._averages:
-            self._averages[modality] = self.encoder.average(modality)
-        return self._averages[modality]
-
-    def _search_like(
+    def similar(
         self,
         identifier: str,
-        k: int,
-        radius: int | None,
-        among: str | None,
-        ranking: str | None,
-        only: Sequence[str] | None,
-    ) -> list[Found]:
-        if ranking not in (None, "hamming"):
-            raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
-        codes = self.index.get(identifier).codes
-        found = among or next(iter(codes))
-        code = codes.get(found, next(iter(codes.values())))
-        nearest = self._found(code[None], code[None], found, k + 1, radius, "hamming", only)
-        others = [item for item in nearest if item.id != identifier]
-        return [replace(item, rank=rank) for rank, item in enumerate(others if radius is not None else others[:k], 1)]
+        k: int = 10,
+        *,
+        among: str | None = None,
+        radius: int | None = None,
+        only: Sequence[str] | None = None,
+    ) -> Found:
+        """Find items like one of the collection, itself excluded, by the Hamming distance of their codes.
 
-    def _found(
+        Parameters
+        ----------
+        identifier : str
+            The id of the item. Its code in the modality that is searched asks, or its first if it has none there.
+        k : int
+            How many items to find.
+        among : str, optional
+            The modality to search; by default the first that the item has.
+        radius : int, optional
+            Find all items within so many bits, not ``k``.
+        only : sequence of str, optional
+            The ids to search among.
+
+        Returns
+        -------
+        Found
+        """
+        check_integer(k, "k", 1)
+        codes = self.index.get(identifier).codes
+        first = next(iter(codes))
+        among = self._searched(among or first)
+        code = codes.get(among, codes[first])[None]
+        (nearest,) = self._find(code, code, among, k + 1, radius, "hamming", only)
+        others = [item for item in nearest if item.id != identifier]
+        wanted = others if radius is not None else others[:k]
+        return Found(replace(item, rank=rank) for rank, item in enumerate(wanted, 1))
+
+    def _searched(self, among: str | None, query: str | None = None) -> str:
+        """Return the modality to search: the one asked for, or another than the query's."""
+        known = self.encoder.modalities_
+        if among is not None and among not in known:
+            raise InputError(f"unknown modality {among!r}: this collection has {', '.join(map(repr, known))}")
+        return among or next(name for name in known if name != query)
+
+    def _mean_code(self, modality: str) -> npt.NDArray[np.float32]:
+        if modality not in self._mean_codes:
+            self._mean_codes[modality] = self.encoder.mean_code(modality)
+        return self._mean_codes[modality]
+
+    def _find(
         self,
-        code: Codes,
-        asked: npt.NDArray[Any],
+        codes: Codes,
+        queries: npt.NDArray[Any],
         modality: str,
         k: int,
         radius: int | None,
         ranking: Any,
         only: Sequence[str] | None,
     ) -> list[Found]:
-        """Search with one code or projection; bits apart are counted from the code."""
+        """Search with codes or projections; bits apart are counted from the codes."""
         if radius is None:
-            hits = self.index.search(asked, modality, k, ranking=ranking, only=only)
+            hits = self.index.search(queries, modality, k, ranking=ranking, only=only)
+            nearest = [(hits[query], hits.positions[query]) for query in range(len(hits))]
         else:
-            (hits,) = self.index.search_radius(code, modality, radius, only=only)
-        items = list(self.index.items(hits.positions[0].tolist()))
-        if not items:
-            return []
-        apart = hamming_distances(code, np.stack([item.codes[modality] for item in items]))[0]
-        return [
-            Found(rank, hit.id, int(bits), float(hit.distance), hit.learned, item.metadata or {})
-            for rank, (hit, item, bits) in enumerate(zip(hits[0], items, apart, strict=True), 1)
-        ]
+            within = self.index.search_radius(codes, modality, radius, only=only)
+            nearest = [(hits[0], hits.positions[0]) for hits in within]
+        items = self.index.items(np.concatenate([positions for _, positions in nearest]).tolist())
+        answers = []
+        for code, (hits_of_query, positions) in zip(codes, nearest, strict=True):
+            found = [next(items) for _ in positions]
+            apart = _bits_apart(code, [item.codes[modality] for item in found])
+            answers.append(
+                Found(
+                    FoundItem(rank, hit.id, bits, float(hit.distance), hit.learned, item.metadata or {})
+                    for rank, (hit, item, bits) in enumerate(zip(hits_of_query, found, apart, strict=True), 1)
+                )
+            )
+        return answers
+
+    # Measuring
 
     def evaluate(self, queries: Items) -> tuple[list[Quality], list[Problem]]:
         """Ask with labelled items for those of the collection, and measure the answers.
+
+        Parameters
+        ----------
+        queries : Items
 
         Returns
         -------
@@ -354,50 +482,43 @@ class Collection:
             Problem(queries.places[row], "item", f"{queries.ids[row]!r} is in the collection itself")
             for row in np.flatnonzero(seen)
         ]
-        unseen = queries.take(np.flatnonzero(~seen).tolist())
-        described = self.encoder.describe(unseen)
-        qualities = measure(self.encoder, unseen, self.databases(), described=described)
-        return qualities, [*queries.problems, *problems, *described.problems]
+        unseen = queries.take(np.flatnonzero(~seen))
+        vectors = self.encoder.describe(unseen)
+        qualities = evaluate_queries(self.encoder, unseen, vectors, self._databases())
+        return qualities, [*queries.problems, *problems, *vectors.problems]
 
-    def databases(self) -> dict[str, Database]:
+    def _databases(self) -> dict[str, Database]:
         """Return the labelled items of each modality."""
-        found: dict[str, tuple[list[Codes], list[list[str]], list[bool]]]
-        found = {name: ([], [], []) for name in self.encoder.modalities_}
+        by_modality: dict[str, tuple[list[Codes], list[list[str]], list[bool]]]
+        by_modality = {name: ([], [], []) for name in self.encoder.modalities_}
         for item in self.index.items():
             labels = (item.metadata or {}).get("labels")
             if labels:
                 for name, code in item.codes.items():
-                    codes, own, learned = found[name]
+                    codes, own, learned = by_modality[name]
                     codes.append(code)
                     own.append(labels)
                     learned.append(item.states[name] == "learned")
         return {
             name: Database(np.stack(codes), labels, np.array(learned, bool))
-            for name, (codes, labels, learned) in found.items()
+            for name, (codes, labels, learned) in by_modality.items()
             if codes
         }
 
 
-def check_free(folder: str | os.PathLike[str]) -> None:
-    """Say so if there is something already where a collection is to be."""
-    path = Path(folder)
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(f"cannot make a collection in {path}: there is something there already")
+def _bits_apart(code: Codes, codes: Sequence[Codes]) -> list[int]:
+    return hamming_distances(code[None], np.stack(codes))[0].tolist() if codes else []
 
 
-def _read_card(path: Path) -> dict[str, Any]:
-    if not path.is_dir():
-        raise ModelError(
-            f"there is no collection at {path}: " + ("it is a file" if path.exists() else "no such folder")
+def _warn_of_unknown_words(vectors: Features, queries: Any) -> None:
+    """Warn of queries that say nothing to the model: texts of words that it does not know."""
+    if not sp.issparse(vectors):
+        return
+    empty = np.flatnonzero(np.diff(vectors.indptr) == 0)
+    if len(empty) and isinstance(queries, Sequence):
+        others = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        warnings.warn(
+            f"no word of the query is known to this model, so the answers say nothing of {queries[empty[0]]!r}{others}",
+            DataWarning,
+            stacklevel=3,
         )
-    try:
-        card = json.loads((path / _CARD).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ModelError(f"{path} is not a collection: it has no {_CARD}") from None
-    except (OSError, ValueError, RecursionError):
-        raise ModelError(f"collection {path} is damaged: {_CARD} cannot be read") from None
-    if not isinstance(card, dict) or card.get("format") != _FORMAT:
-        raise ModelError(f"{path} is not a collection: its {_CARD} is of something else")
-    if card.get("format_version") != 1:
-        raise ModelError(f"collection {path} has format version {card.get('format_version')!r}, and this dlfh reads 1")
-    return card

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -13,6 +13,8 @@ import numpy.typing as npt
 from dlfh._parameters import Parameterized
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, unpack
+from dlfh.collection._folder import is_collection
+from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets._items import Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
@@ -31,58 +33,7 @@ from dlfh.features import (
 from dlfh.methods import CrossModalHasher, hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
 
-__all__ = ["Coded", "Described", "Encoder", "choose_features", "from_parts", "load"]
-
-Rows = npt.NDArray[np.int64]
-Mask = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Described:
-    """The vectors of some items, by modality, and which items they are of.
-
-    Attributes
-    ----------
-    n_items : int
-    features : dict of str to ndarray or CSR matrix
-        A row for each item that has the modality, and has it in a form that can be read.
-    rows : dict of str to ndarray of int64
-        The items of these rows, ascending.
-    problems : list of Problem
-        What could not be read, and why.
-    """
-
-    n_items: int
-    features: dict[str, Features]
-    rows: dict[str, Rows]
-    problems: list[Problem]
-
-    def present(self, modality: str) -> Mask:
-        """Return which items have a vector in a modality."""
-        mask = np.zeros(self.n_items, bool)
-        mask[self.rows[modality]] = True
-        return mask
-
-    def take(self, modality: str, rows: Rows) -> Features:
-        """Return the vectors of some items, all of which have the modality."""
-        return self.features[modality][np.searchsorted(self.rows[modality], rows)]
-
-
-@dataclass(frozen=True)
-class Coded:
-    """The codes of some items, by modality.
-
-    Attributes
-    ----------
-    codes : dict of str to ndarray of uint8 (items, bytes)
-        Zeros for an item that has no code there.
-    present, learned : dict of str to ndarray of bool (items,)
-        Whether an item has a code, and whether training learned it; if not, the hash function made it.
-    """
-
-    codes: dict[str, Codes]
-    present: dict[str, Mask]
-    learned: dict[str, Mask]
+__all__ = ["Encoder", "choose_features", "from_parts", "load"]
 
 
 class Encoder(Parameterized):
@@ -93,7 +44,17 @@ class Encoder(Parameterized):
     features : dict of str to Featurizer
         What turns each modality's raw values into vectors.
     model : CrossModalHasher
-        What learns codes from the vectors.
+        What learns codes from the vectors. Fitting leaves it and the featurisers as they are, and learns in copies.
+
+    Attributes
+    ----------
+    features_ : dict of str to Featurizer
+        The fitted featurisers.
+    model_ : CrossModalHasher
+        The fitted model.
+    modalities_ : tuple of str
+    codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
+        The model's codes of the training items.
 
     Examples
     --------
@@ -107,24 +68,36 @@ class Encoder(Parameterized):
     (2, 2)
     """
 
+    features_: dict[str, Featurizer]
+    model_: CrossModalHasher
+
     def __init__(self, features: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
         self.features = features
         self.model = model
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self.model, "modalities_")
+    @classmethod
+    def of_fitted(cls, features: Mapping[str, Featurizer], model: CrossModalHasher) -> Self:
+        """Return a fitted encoder of featurisers and a model that are fitted already."""
+        encoder = cls({name: _unfitted(featurizer) for name, featurizer in features.items()}, _unfitted(model))
+        encoder.features_, encoder.model_ = dict(features), model
+        return encoder
 
     @property
     def n_bits(self) -> int:
-        return self.model.n_bits
+        return self._fitted_model().n_bits
 
     @property
     def modalities_(self) -> tuple[str, ...]:
-        return self.model.modalities_
+        return self._fitted_model().modalities_
 
     @property
     def codes_(self) -> dict[str, Codes]:
-        return self.model.codes_
+        return self._fitted_model().codes_
+
+    def _fitted_model(self) -> CrossModalHasher:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this Encoder is not fitted yet: call fit first")
+        return self.model_
 
     def fit(self, modalities: Mapping[str, Sequence[Any]], labels: Any = None) -> Self:
         """Learn features, codes and hash functions from complete items.
@@ -139,34 +112,70 @@ class Encoder(Parameterized):
         if not isinstance(modalities, Mapping) or set(modalities) != set(self.features):
             got = sorted(modalities) if isinstance(modalities, Mapping) else type(modalities).__name__
             raise InputError(f"this encoder takes a dict of {sorted(self.features)}, got {got}")
-        self.model.fit({name: self.features[name].fit_transform(modalities[name]) for name in self.features}, labels)
+        features = {name: _unfitted(featurizer) for name, featurizer in self.features.items()}
+        matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in features.items()}
+        model = _unfitted(self.model).fit(matrices, labels)
+        self.features_, self.model_ = features, model
         return self
 
-    def fit_items(self, items: Items) -> tuple[Described, Rows]:
+    def fit_items(self, items: Items) -> Training:
         """Learn from items as they come: with missing texts, images that cannot be read, and some without labels.
 
-        Features are learned from all values that there are; codes and hash functions from the items that have every
-        modality and, if the method learns from labels, labels.
+        Features are learned from all values that there are. Codes and hash functions are learned from every labelled
+        item by methods that take incomplete points (``info.takes_holes``), and by the others from the items that have
+        every modality and, if the method learns from labels, labels. Items without labels take part if the model
+        trains itself (``self_training``).
+
+        Parameters
+        ----------
+        items : Items
 
         Returns
         -------
-        described : Described
-        trained : ndarray of int64
-            The items whose codes were learned, ascending.
+        Training
         """
         self._check_learnable(items)
-        described = self.describe(items, fit=True)
-        complete = np.logical_and.reduce([described.present(name) for name in self.features])
+        features = {name: _unfitted(featurizer) for name, featurizer in self.features.items()}
+        vectors = _describe(features, items, fit=True)
         supervised = self.model.info.supervised
-        trained = np.flatnonzero(complete & items.labelled() if supervised else complete)
-        if len(trained) < 2:
-            needs = " and ".join([*self.features, *(["labels"] if supervised else [])])
-            number = {0: "no item has", 1: "only one item has"}[len(trained)]
-            why = f" ({described.problems[0]})" if described.problems else ""
-            raise InputError(f"there is nothing to learn from: {number} {needs}{why}")
-        labels = items.take(trained).labels if supervised else None
-        self.model.fit({name: described.take(name, trained) for name in self.features}, labels)
-        return described, trained
+        labelled = items.labelled() if supervised else np.ones(len(items), bool)
+        present = {name: vectors.present(name) for name in features}
+        used = self._learns_from(present, labelled)
+        self._check_enough(used & labelled, vectors.problems)
+        rows = np.flatnonzero(used)
+        holes: dict[str, Any] = {}
+        if not all(mask[rows].all() for mask in present.values()):
+            holes["present"] = {name: mask[rows] for name, mask in present.items()}
+        if not labelled[rows].all():
+            holes["labelled"] = labelled[rows]
+        matrices = {name: vectors.take_padded(name, rows) for name in features}
+        model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **holes)
+        self.features_, self.model_ = features, model
+        learns_codes = "learned" in model.info.protocols
+        learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
+        incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
+        return Training(vectors, rows, learned, int(incomplete.sum()))
+
+    def _learns_from(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
+        """Return which items the model can learn from."""
+        masks = list(present.values())
+        if not self.model.info.takes_holes:
+            return np.logical_and.reduce([labelled, *masks])
+        # One code for all modalities of a point needs them all.
+        described = np.logical_and.reduce(masks) if getattr(self.model, "shared_code", False) else np.any(masks, axis=0)
+        # Unless the model trains itself, a point without labels changes nothing but its own code, which is hashed.
+        return described if getattr(self.model, "self_training", 0) else described & labelled
+
+    def _check_enough(self, taught: Mask, problems: Sequence[Problem]) -> None:
+        """Say so if there are not two items to learn from."""
+        if taught.sum() >= 2:
+            return
+        partly = self.model.info.takes_holes and not getattr(self.model, "shared_code", False)
+        needs = (" or " if partly else " and ").join(self.features)
+        needs += " and labels" if self.model.info.supervised else ""
+        number = "only one item has" if taught.any() else "no item has"
+        why = f" ({problems[0]})" if problems else ""
+        raise InputError(f"there is nothing to learn from: {number} {needs}{why}")
 
     def _check_learnable(self, items: Items) -> None:
         """Say what is wrong before anything is read that takes long."""
@@ -185,42 +194,32 @@ class Encoder(Parameterized):
                 "that learns from pairs, such as CCAITQ"
             )
 
-    def describe(self, items: Items, *, fit: bool = False) -> Described:
+    def describe(self, items: Items) -> ItemVectors:
         """Return the vectors of what can be read of the items, in the modalities that this encoder knows."""
-        unknown = sorted({*items.modalities} - {*self.features})
-        if unknown:
-            raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, self.features))}")
-        if fit and set(items.modalities) != set(self.features):
-            missing = sorted({*self.features} - {*items.modalities})[0]
-            raise InputError(f"the items do not have the modality {missing!r}")
-        features, found_rows, problems = {}, {}, []
-        for name, values in items.modalities.items():
-            rows = np.flatnonzero(items.present(name))
-            given = [values[row] for row in rows] if isinstance(values, list) else values
-            if fit and not len(rows):
-                example = f": {items.problems[0]}" if items.problems else ""
-                raise InputError(f"no item has the modality {name!r}{example}")
-            featurizer = self.features[name]
-            readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
-            features[name], found_rows[name] = readable.features, rows[readable.rows]
-            problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
-        return Described(len(items), features, found_rows, problems)
+        self._fitted_model()
+        return _describe(self.features_, items)
 
-    def code(self, described: Described, trained: Rows | None = None) -> Coded:
-        """Return the items' codes: learned ones for the training items ``trained``, hashed ones for the rest."""
+    def encode_items(self, vectors: ItemVectors, training: Training | None = None) -> ItemCodes:
+        """Return the items' codes: learned ones where training learned them, hashed ones elsewhere.
+
+        Parameters
+        ----------
+        vectors : ItemVectors
+        training : Training, optional
+            What `fit_items` returned, if it was given these items.
+        """
         codes, present, learned = {}, {}, {}
-        for name in described.features:
-            rows = described.rows[name]
-            codes[name] = np.zeros((described.n_items, n_bytes(self.n_bits)), np.uint8)
-            learned[name] = np.zeros(described.n_items, bool)
-            if trained is not None and "learned" in self.model.info.protocols:
-                codes[name][trained] = self.model.codes_[name]
-                learned[name][trained] = True
-                rows = np.setdiff1d(rows, trained, assume_unique=True)
-            if len(rows):
-                codes[name][rows] = self.model.encode(name, described.take(name, rows))
-            present[name] = described.present(name)
-        return Coded(codes, present, learned)
+        for name in vectors.matrices:
+            present[name] = vectors.present(name)
+            learned[name] = np.zeros(vectors.n_items, bool) if training is None else training.learned[name]
+            codes[name] = np.zeros((vectors.n_items, n_bytes(self.n_bits)), np.uint8)
+            if training is not None:
+                rows = np.searchsorted(training.items, np.flatnonzero(learned[name]))
+                codes[name][learned[name]] = self.codes_[name][rows]
+            hashed = np.flatnonzero(present[name] & ~learned[name])
+            if len(hashed):
+                codes[name][hashed] = self.model_.encode(name, vectors.take(name, hashed))
+        return ItemCodes(codes, present, learned)
 
     def encode(self, modality: str, values: Any) -> Codes:
         """Return the packed codes of raw values of one modality.
@@ -235,7 +234,8 @@ class Encoder(Parameterized):
         -------
         ndarray of uint8, shape (n, ceil(n_bits / 8))
         """
-        return self.model.encode(modality, self.vectors(modality, values))
+        vectors = self.vectors(modality, values)
+        return self.model_.encode(modality, vectors)
 
     def project(self, modality: str, values: Any) -> npt.NDArray[np.float32]:
         """Return the real values whose signs are the codes of raw values, for asymmetric ranking.
@@ -249,13 +249,14 @@ class Encoder(Parameterized):
         -------
         ndarray of float32, shape (n, n_bits)
         """
-        return self.model.project(modality, self.vectors(modality, values))
+        vectors = self.vectors(modality, values)
+        return self.model_.project(modality, vectors)
 
     def image_modalities(self) -> tuple[str, ...]:
         """Return the modalities whose raw values are images."""
         return tuple(name for name, featurizer in self.features.items() if featurizer.takes == "images")
 
-    def average(self, modality: str) -> npt.NDArray[np.float32]:
+    def mean_code(self, modality: str) -> npt.NDArray[np.float32]:
         """Return the mean code of the training items: what a projection less this says is special to its item.
 
         Parameters
@@ -270,21 +271,53 @@ class Encoder(Parameterized):
 
     def vectors(self, modality: str, values: Any) -> Features:
         """Return the vectors of raw values of one modality, as its featuriser makes them."""
-        if not hasattr(self.model, "modalities_"):
-            raise NotFittedError("this Encoder is not fitted yet: call fit first")
-        if modality not in self.features:
-            known = ", ".join(map(repr, self.features))
+        return self.featurizer(modality).transform(values)
+
+    def featurizer(self, modality: str) -> Featurizer:
+        """Return the fitted featuriser of a modality."""
+        self._fitted_model()
+        if not isinstance(modality, str):
+            raise InputError(f"the modality's name comes first, then its values; got {type(modality).__name__}")
+        if modality not in self.features_:
+            known = ", ".join(map(repr, self.features_))
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
-        return self.features[modality].transform(values)
+        return self.features_[modality]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save featurisers and model as one folder of safetensors and JSON, atomically."""
-        config, arrays = self.model.to_parts()
+        config, arrays = self._fitted_model().to_parts()
         config["features"] = {}
-        for name, featurizer in self.features.items():
+        for name, featurizer in self.features_.items():
             config["features"][name], own = featurizer.to_parts()
             arrays |= {f"features/{name}/{key}": array for key, array in own.items()}
         write_model(folder, config, arrays)
+
+
+def _unfitted(estimator: Any) -> Any:
+    """Return an estimator with the same parameters that has learned nothing."""
+    return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
+
+
+def _describe(features: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
+    """Return the vectors of what can be read of the items, from featurisers that are fitted to them or were before."""
+    unknown = sorted({*items.modalities} - {*features})
+    if unknown:
+        raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, features))}")
+    if fit and set(items.modalities) != set(features):
+        missing = sorted({*features} - {*items.modalities})[0]
+        raise InputError(f"the items do not have the modality {missing!r}")
+    matrices, positions, problems = {}, {}, []
+    for name, values in items.modalities.items():
+        rows = np.flatnonzero(items.present(name))
+        given = [values[row] for row in rows] if isinstance(values, list) else values
+        if fit and not len(rows):
+            example = f": {items.problems[0]}" if items.problems else ""
+            raise InputError(f"no item has the modality {name!r}{example}")
+        featurizer = features[name]
+        readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
+        matrices[name], positions[name] = readable.features, rows[readable.rows]
+        problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
+    return ItemVectors(len(items), matrices, positions, problems)
 
 
 def load(folder: str | os.PathLike[str]) -> Any:
@@ -300,6 +333,8 @@ def load(folder: str | os.PathLike[str]) -> Any:
     CrossModalHasher or Encoder
         What was saved; it encodes bit for bit the same.
     """
+    if is_collection(folder):
+        raise ModelError(f"{folder} is a collection, not a model: open it with Collection.open")
     return from_parts(folder, *read_model(folder))
 
 
@@ -316,7 +351,7 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
             features[name] = featurizer_from_parts(config["features"][name], own)
             if features[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not fit its hash function")
-        return Encoder(features, model)
+        return Encoder.of_fitted(features, model)
     except ModelError as error:
         raise ModelError(f"model {folder} cannot be loaded: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -344,9 +379,9 @@ def choose_features(
         if not isinstance(values, list):
             features[name] = Vectors()
         elif all(value is None or isinstance(value, str) for value in values):
-            features[name] = _chosen(name, text, "text", verbose)
+            features[name] = _featurizer(name, text, "text", verbose)
         else:
-            features[name] = _chosen(name, image, "image", verbose)
+            features[name] = _featurizer(name, image, "image", verbose)
     return features
 
 
@@ -359,7 +394,7 @@ _IMAGES: dict[str, Callable[..., ImageFeaturizer]] = {
 }
 
 
-def _chosen(name: str, choice: str, tower: Literal["image", "text"], verbose: bool) -> Featurizer:
+def _featurizer(name: str, choice: str, tower: Literal["image", "text"], verbose: bool) -> Featurizer:
     kind, _, folder = choice.partition(":")
     if kind == "clip" and folder:
         return Clip(folder, tower=tower, verbose=verbose)

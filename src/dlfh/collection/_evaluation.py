@@ -1,4 +1,4 @@
-"""How well queries in one modality find items of another: what `dlfh evaluate` says."""
+"""How well queries in one modality find items of another: hold items out, ask with them, measure the answers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes
-from dlfh.collection._encoder import Described, Encoder
+from dlfh.collection._encoder import Encoder
+from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.datasets._items import Items
 from dlfh.errors import InputError
 from dlfh.metrics import mean_average_precision, precision_at
 
-__all__ = ["Database", "Quality", "measure"]
+__all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Quality:
 
     Attributes
     ----------
-    asked, found : str
+    query, database : str
         The modalities of queries and database.
     n_queries, n_items : int
     codes : str
@@ -59,8 +61,8 @@ class Quality:
         values less their average; ties in database order.
     """
 
-    asked: str
-    found: str
+    query: str
+    database: str
     n_queries: int
     n_items: int
     codes: str
@@ -70,8 +72,100 @@ class Quality:
     specific: float
 
 
-def measure(
-    encoder: Encoder, queries: Items, databases: Mapping[str, Database], *, described: Described | None = None
+@dataclass(frozen=True)
+class HeldOut:
+    """An encoder's items, some of them held out to measure with.
+
+    Attributes
+    ----------
+    queries, database : Items
+        Those that were held out, and the others.
+    query_vectors, database_vectors : ItemVectors
+    training : Training or None
+        What the encoder learned from the others; None if it was fitted before.
+    qualities : list of Quality
+        How well the queries find the others by hashed codes; empty if none were held out.
+    """
+
+    queries: Items
+    database: Items
+    query_vectors: ItemVectors
+    database_vectors: ItemVectors
+    training: Training | None
+    qualities: list[Quality]
+
+
+def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
+    """Draw labelled items that have every modality, to ask with for the others.
+
+    Parameters
+    ----------
+    items : Items
+    n_queries : int
+        How many; half of those that there are at most.
+    random_state : int
+        The seed of the draw.
+
+    Returns
+    -------
+    queries, others : Items
+    """
+    check_integer(n_queries, "hold_out", 0)
+    rng = check_random_state(random_state)
+    complete = np.logical_and.reduce([items.present(name) for name in items.modalities]) & items.labelled()
+    candidates = np.flatnonzero(complete)
+    if n_queries > len(candidates) // 2:
+        raise InputError(
+            f"cannot hold out {n_queries} of {len(candidates)} complete, labelled items: half of them at most"
+        )
+    drawn = np.sort(rng.permutation(candidates)[:n_queries])
+    return items.take(drawn), items.take(np.setdiff1d(np.arange(len(items)), drawn))
+
+
+def fit_and_evaluate(
+    encoder: Encoder, items: Items, n_queries: int = 0, *, fit: bool = True, random_state: int = 0
+) -> HeldOut:
+    """Fit an encoder to items, some of which are held out, and measure how well these find the others.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        It is fitted here.
+    items : Items
+    n_queries : int
+        How many complete, labelled items are held out.
+    fit : bool
+        Whether to fit the encoder; if not, it was fitted before, to other items.
+    random_state : int
+        The seed of the draw.
+
+    Returns
+    -------
+    HeldOut
+    """
+    queries, others = hold_out(items, n_queries, random_state)
+    training = encoder.fit_items(others) if fit else None
+    vectors = encoder.describe(others) if training is None else training.vectors
+    query_vectors = encoder.describe(queries)
+    qualities = []
+    if n_queries:
+        qualities = evaluate_queries(encoder, queries, query_vectors, hashed_databases(encoder, others, vectors))
+    return HeldOut(queries, others, query_vectors, vectors, training, qualities)
+
+
+def hashed_databases(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, Database]:
+    """Return the labelled items of each modality, with the codes that the hash functions give them."""
+    coded = encoder.encode_items(vectors)
+    databases = {}
+    for name in coded.codes:
+        rows = np.flatnonzero(coded.present[name] & items.labelled())
+        labels = items.take(rows).labels or []
+        databases[name] = Database(coded.codes[name][rows], labels, np.zeros(len(rows), bool))
+    return databases
+
+
+def evaluate_queries(
+    encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, Database]
 ) -> list[Quality]:
     """Ask with each modality of labelled queries for each other modality, and measure the answers.
 
@@ -80,43 +174,44 @@ def measure(
     encoder : Encoder
     queries : Items
         Those without labels are not asked with.
+    vectors : ItemVectors
+        Theirs.
     databases : dict of str to Database
-    described : Described, optional
-        The queries' vectors, if they are known.
 
     Returns
     -------
     list of Quality
         One for each ordered pair of different modalities.
     """
-    described = described or encoder.describe(queries)
     labelled = np.flatnonzero(queries.labelled())
-    found = []
-    for asked in described.features:
-        rows = np.intersect1d(described.rows[asked], labelled)
-        for modality, database in databases.items():
-            if asked != modality and len(rows) and len(database.codes):
-                found.append(_measured(encoder, asked, described.take(asked, rows), queries, rows, modality, database))
-    if not found:
+    qualities = []
+    for name in vectors.matrices:
+        rows = np.intersect1d(vectors.positions[name], labelled)
+        labels = queries.take(rows).labels
+        for other, database in databases.items():
+            if name != other and len(rows) and len(database.codes):
+                matrix = vectors.take(name, rows)
+                qualities.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
+    if not qualities:
         raise InputError(
             "there is nothing to measure: no query with labels in one modality meets a labelled item in another"
         )
-    return found
+    return qualities
 
 
-def _measured(
-    encoder: Encoder, asked: str, features: Any, queries: Items, rows: Any, modality: str, database: Database
+def _evaluate_direction(
+    encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
 ) -> Quality:
-    labels = (queries.take(rows).labels, database.labels)
-    codes, projections = encoder.model.encode(asked, features), encoder.model.project(asked, features)
+    labels = (query_labels, database.labels)
+    codes, projections = encoder.model_.encode(query, matrix), encoder.model_.project(query, matrix)
     return Quality(
-        asked,
-        modality,
-        len(rows),
+        query,
+        other,
+        len(codes),
         len(database.codes),
         database.kind,
         chance=float(precision_at(codes, database.codes, *labels, k=len(database.codes))),
         hamming=float(mean_average_precision(codes, database.codes, *labels)),
         asymmetric=float(mean_average_precision(projections, database.codes, *labels)),
-        specific=float(mean_average_precision(projections - encoder.average(asked), database.codes, *labels)),
+        specific=float(mean_average_precision(projections - encoder.mean_code(query), database.codes, *labels)),
     )

@@ -31,8 +31,8 @@ IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif
 #: What files are read as arrays, where a column or a variable could be meant as well.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
 
-#: Names that mean something else where modalities are named: in metadata, and in searches.
-RESERVED_NAMES = frozenset({"among", "columns", "id", "k", "labels", "only", "radius", "ranking", "specific"})
+#: What metadata hold beside the texts and images of an item, by their modalities' names.
+RESERVED_NAMES = frozenset({"columns", "labels"})
 
 #: What may stand between labels in a cell, the first that a column has.
 _SEPARATORS = (";", "|", ",")
@@ -68,6 +68,63 @@ class Items:
     problems: list[Problem]
     named: bool = True
 
+    @classmethod
+    def of(
+        cls,
+        modalities: Mapping[str, Any],
+        labels: Sequence[Sequence[str]] | None = None,
+        ids: Sequence[str] | None = None,
+    ) -> Items:
+        """Make items of values at hand.
+
+        Parameters
+        ----------
+        modalities : dict of str to list or matrix
+            By modality, each item's text, path of an image or row of a matrix; None in a list where it has none.
+        labels : sequence of lists of str, optional
+            Each item's labels; an empty list for an item whose labels are unknown.
+        ids : sequence of str, optional
+            By default the numbers of the items.
+
+        Examples
+        --------
+        >>> items = Items.of({"english": ["a car", None], "german": ["ein Auto", "ein Hund"]}, [["car"], ["dog"]])
+        >>> items.ids, items.present("english").tolist(), items.metadata[1]
+        (['0', '1'], [True, False], {'german': 'ein Hund', 'labels': ['dog']})
+        """
+        values = {
+            name: list(own) if isinstance(own, (list, tuple)) else check_features(own, name)
+            for name, own in modalities.items()
+        }
+        counts = {f"modality {name!r}": _n_rows(own) for name, own in values.items()}
+        counts |= {name: len(own) for name, own in (("labels", labels), ("ids", ids)) if own is not None}
+        if not values:
+            raise InputError("items need at least one modality")
+        (first, n), *others = counts.items()
+        for name, count in others:
+            if count != n:
+                raise InputError(f"{name} has {count} rows but {first} has {n}")
+        reserved = sorted(RESERVED_NAMES & {*values})
+        if reserved:
+            raise InputError(f"a modality cannot be called {reserved[0]!r}: choose another name")
+        own_labels = None if labels is None else [_labels_in(list(each), ",") for each in labels]
+        metadata: list[dict[str, Any]] = []
+        for row in range(n):
+            lists = {name: own[row] for name, own in values.items() if isinstance(own, list)}
+            shown = {name: str(value) for name, value in lists.items() if isinstance(value, (str, os.PathLike))}
+            metadata.append(shown | ({"labels": own_labels[row]} if own_labels and own_labels[row] else {}))
+        return _cleaned(
+            cls(
+                [str(row) for row in range(n)] if ids is None else [str(name) for name in ids],
+                values,
+                own_labels,
+                metadata,
+                [f"item {row}" for row in range(n)],
+                [],
+                named=ids is not None,
+            )
+        )
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -94,6 +151,10 @@ class Items:
             [],
             self.named,
         )
+
+
+def _n_rows(values: Any) -> int:
+    return len(values) if isinstance(values, list) else int(values.shape[0])
 
 
 def _taken(values: Any, rows: npt.NDArray[np.int64]) -> Any:

@@ -1,0 +1,88 @@
+"""What a search of a collection finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, overload
+
+__all__ = ["Found", "FoundItem"]
+
+
+@dataclass(frozen=True)
+class FoundItem:
+    """An item that a search found.
+
+    Attributes
+    ----------
+    rank : int
+        From 1.
+    id : str
+    bits_apart : int
+        In how many bits the item's code differs from the query's.
+    distance : float
+        What it is ranked by: the bits apart, or these weighted by how sure the query is of each.
+    learned : bool
+        Whether the item's code was learned; if not, the hash function made it.
+    metadata : dict
+    """
+
+    rank: int
+    id: str
+    bits_apart: int
+    distance: float
+    learned: bool
+    metadata: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.rank}. {self.id} ({self.bits_apart} bits apart, {'learned' if self.learned else 'hashed'})"
+
+
+class Found(Sequence[FoundItem]):
+    """The items that one query found, the best first; equals in the order in which they were added.
+
+    Attributes
+    ----------
+    ids : list of str
+
+    Examples
+    --------
+    >>> found = Found([FoundItem(1, "cat.jpg", 3, 1.25, False, {"labels": ["animal"]})])
+    >>> found.ids, found[0].metadata["labels"]
+    (['cat.jpg'], ['animal'])
+    >>> print(found)
+    1. cat.jpg (3 bits apart, hashed)
+    """
+
+    def __init__(self, items: Iterable[FoundItem]) -> None:
+        self._items = tuple(items)
+
+    @property
+    def ids(self) -> list[str]:
+        return [item.id for item in self._items]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the items as plain dicts, such as JSON can hold."""
+        return [asdict(item) for item in self._items]
+
+    @overload
+    def __getitem__(self, place: int) -> FoundItem: ...
+    @overload
+    def __getitem__(self, place: slice) -> Found: ...
+    def __getitem__(self, place: int | slice) -> FoundItem | Found:
+        return Found(self._items[place]) if isinstance(place, slice) else self._items[place]
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Found) and self._items == other._items
+
+    __hash__ = None  # type: ignore[assignment]  # metadata are dicts
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._items)) or "nothing found"
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.ids[:3])) + (", ..." if len(self) > 3 else "")
+        return f"Found({len(self)} items{': ' if self else ''}{shown})"
