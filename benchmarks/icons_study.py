@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
-from dlfh.collection._pictures import contact_sheet
+from dlfh.collection import contact_sheet
 from dlfh.datasets import Icons, load_icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
@@ -192,7 +192,7 @@ def words_table(pool: Icons) -> str:
 
 
 def special(model: Any) -> Callable[[str, Any], Any]:
-    """Return a projection less the average of the training items, as `Collection.search(specific=True)` ranks by."""
+    """Return projections less the mean code of the training items: what the ranking "specific" of a search goes by."""
     return lambda name, features: (
         model.project(name, features) - unpack(model.codes_[name], model.n_bits).mean(axis=0, dtype=np.float32)
     )

@@ -11,7 +11,6 @@ import shutil
 import time
 from pathlib import Path
 
-from dlfh.collection._build import build_collection, hashed_databases, hold_items_out
 from PIL import Image
 from rich.console import Console
 from rich.table import Table

@@ -122,8 +122,8 @@ class Encoder(Parameterized):
         """Learn from items as they come: with missing texts, images that cannot be read, and some without labels.
 
         Features are learned from all values that there are. Codes and hash functions are learned from every labelled
-        item by methods that take incomplete points (``info.takes_holes``), and by the others from the items that have
-        every modality and, if the method learns from labels, labels. Items without labels take part if the model
+        item by methods that take incomplete points (``info.takes_incomplete``), and by the others from the items that
+        have every modality and, if the method learns from labels, labels. Items without labels take part if the model
         trains itself (``self_training``).
 
         Parameters
@@ -159,7 +159,7 @@ class Encoder(Parameterized):
     def _learns_from(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
         """Return which items the model can learn from."""
         masks = list(present.values())
-        if not self.model.info.takes_holes:
+        if not self.model.info.takes_incomplete:
             return np.logical_and.reduce([labelled, *masks])
         # One code for all modalities of a point needs them all.
         described = np.logical_and.reduce(masks) if getattr(self.model, "shared_code", False) else np.any(masks, axis=0)
@@ -170,7 +170,7 @@ class Encoder(Parameterized):
         """Say so if there are not two items to learn from."""
         if taught.sum() >= 2:
             return
-        partly = self.model.info.takes_holes and not getattr(self.model, "shared_code", False)
+        partly = self.model.info.takes_incomplete and not getattr(self.model, "shared_code", False)
         needs = (" or " if partly else " and ").join(self.features)
         needs += " and labels" if self.model.info.supervised else ""
         number = "only one item has" if taught.any() else "no item has"
