@@ -84,7 +84,7 @@ class Encoder(Parameterized):
 
     @property
     def n_bits(self) -> int:
-        return self._fitted_model().n_bits
+        return getattr(self, "model_", self.model).n_bits
 
     @property
     def modalities_(self) -> tuple[str, ...]:
