@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
+from sklearn.utils import estimator_checks
 from sklearn.utils.validation import check_is_fitted
 
 from dlfh import DLFH, KDLFH, Encoder, InputError
 from dlfh._parameters import Parameterized
-from dlfh.features import BagOfWords, Vectors
-from dlfh.hashing import KernelLogistic, LinearRidge
+from dlfh.features import BagOfWords, Clip, CombinedImage, Gist, Hog, Thumbnail, Vectors
+from dlfh.hashing import Deep, KernelLogistic, KernelRidge, LinearRidge
 
 ENGLISH = ["a red car", "a blue car", "a small dog", "a big dog"] * 5
 GERMAN = ["ein rotes Auto", "ein blaues Auto", "ein kleiner Hund", "ein grosser Hund"] * 5
@@ -57,6 +58,29 @@ def test_parameters_are_the_arguments_and_make_the_same_object(original: Any) ->
     parameters = original.get_params(deep=False)
     assert tuple(parameters) == original.parameter_names()
     assert repr(type(original)(**parameters)) == repr(original)
+
+
+# Of scikit-learn's checks, those that fit nothing: learners take codes and a context, featurisers and encoders take
+# items. The battery in tests/methods runs the others too, over methods that an adapter gives single arrays.
+CHECKS: list[Any] = [
+    estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
+    estimator_checks.check_estimator_cloneable,
+    estimator_checks.check_estimator_repr,
+    estimator_checks.check_get_params_invariance,
+    estimator_checks.check_mixin_order,
+    estimator_checks.check_no_attributes_set_in_init,
+    estimator_checks.check_parameters_default_constructible,
+    estimator_checks.check_set_params,
+    estimator_checks.check_valid_tag_types,
+]
+LEARNERS = [KernelLogistic(50), KernelRidge(50), Deep((8,))]
+FEATURIZERS = [Clip("folder"), CombinedImage(), Gist(), Hog(), Thumbnail(), Vectors()]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("original", [*OBJECTS, *LEARNERS, *FEATURIZERS], ids=repr)
+def test_scikit_learns_checks_of_parameters_pass(original: Any, check: Any) -> None:
+    check(type(original).__name__, original)
 
 
 def test_parameters_of_parameters_are_reached_by_two_underscores() -> None:

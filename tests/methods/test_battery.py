@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import check_estimator
 
 from dlfh import InputError, NotFittedError, load
 from dlfh.codes import n_bytes, pack, unpack
@@ -374,3 +375,50 @@ def test_parameters_are_scikit_learns_and_input_is_left_as_it_is(
     np.testing.assert_array_equal(train.modalities["image"], kept["image"])
     assert (train.modalities["text"] != kept["text"]).nnz == 0
     np.testing.assert_array_equal(copy.codes_["image"], fitted[name].codes_["image"])
+
+
+# What scikit-learn asks of its own estimators
+
+
+class OfArrays:
+    """A method as scikit-learn's checks want it: an array, twice, for the modalities; projections for decisions."""
+
+    def fit(self: Any, X: Any, y: Any = None) -> Any:
+        return super().fit({"first": X, "second": X}, y)  # type: ignore[misc]
+
+    def decision_function(self: Any, X: Any) -> np.ndarray:
+        return self.project("first", X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+
+METHODS_OF_ARRAYS: dict[str, Any] = {
+    f"{name}OfArrays": type(f"{name}OfArrays", (OfArrays, METHODS[name]), {"__module__": __name__}) for name in ALL
+}
+globals().update(METHODS_OF_ARRAYS)  # one of the checks pickles them
+
+NOT_ASKED_OF_US = {
+    "check_complex_data": "what we refuse, we refuse in words of our own",
+    "check_estimators_empty_data_messages": "in words of our own",
+    "check_fit2d_1sample": "in words of our own",
+    "check_fit2d_predict1d": "in words of our own",
+    "check_dtype_object": "Python objects are no features, even if they are numbers",
+    "check_estimators_unfitted": "our NotFittedError is not scikit-learn's, which takes a second to load",
+    "check_n_features_in": "every modality has a number of features of its own",
+    "check_n_features_in_after_fitting": "every modality has a number of features of its own",
+}
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.filterwarnings("ignore:.*does not inherit from `sklearn.base.BaseEstimator`:UserWarning")
+def test_scikit_learns_checks_pass_but_for_those_that_ask_for_its_words_or_its_classes(name: str) -> None:
+    estimator = METHODS_OF_ARRAYS[f"{name}OfArrays"](4)
+    for parameter, value in {"max_iter": 3, "n_restarts": 1, "random_state": 0}.items():
+        if parameter in estimator.get_params():
+            estimator.set_params(**{parameter: value})
+    results = check_estimator(estimator, expected_failed_checks=NOT_ASKED_OF_US, on_skip=None)
+    passed = {result["check_name"] for result in results if result["status"] == "passed"}
+    assert len(passed - NOT_ASKED_OF_US.keys()) >= 25
