@@ -27,12 +27,12 @@ from tests.strategies import seeds
 
 METRICS: dict[str, Any] = {
     "map": mean_average_precision,
-    "map at 3": lambda *a, **k: mean_average_precision(*a, at=3, **k),
-    "map at 3 of possible": lambda *a, **k: mean_average_precision(*a, at=3, normalize="possible", **k),
+    "map at 3": lambda *a, **k: mean_average_precision(*a, k=3, **k),
+    "map at 3 of possible": lambda *a, **k: mean_average_precision(*a, k=3, normalize="possible", **k),
     "precision at 3": lambda *a, **k: precision_at(*a, k=3, **k),
     "recall at 3": lambda *a, **k: recall_at(*a, k=3, **k),
     "ndcg": ndcg,
-    "ndcg at 3": lambda *a, **k: ndcg(*a, at=3, **k),
+    "ndcg at 3": lambda *a, **k: ndcg(*a, k=3, **k),
     "linear ndcg": lambda *a, **k: ndcg(*a, gain="linear", **k),
 }
 
@@ -97,7 +97,7 @@ def test_ndcg_with_averaged_ties_agrees_with_scikit_learn(seed: int) -> None:
     )
     gains = 2.0**grades - 1
     expected = [dcg_score([g], [s], k=7) / dcg_score([g], [g], k=7) for g, s in zip(gains, scores, strict=True)]
-    assert ndcg(queries, items, query_labels, item_labels, ties="expected", at=7) == pytest.approx(
+    assert ndcg(queries, items, query_labels, item_labels, ties="expected", k=7) == pytest.approx(
         np.mean(expected), abs=1e-9
     )
 
@@ -157,7 +157,7 @@ def test_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_precision_and_recall_follow_their_definition(seed: int, ties: Any) -> None:
     queries, items, query_labels, item_labels = scene(seed)
     relevant = (query_labels @ item_labels.T) > 0
-    curve = precision_recall_by_rank(queries, items, query_labels, item_labels, ties=ties, ranks=range(1, 61))
+    curve = precision_recall_by_rank(queries, items, query_labels, item_labels, ties=ties, k=range(1, 61))
     np.testing.assert_allclose(curve.precision[-1], relevant.mean())
     np.testing.assert_allclose(curve.recall[-1], relevant.any(axis=1).mean())
     assert np.all(np.diff(curve.recall) >= -1e-12)
@@ -243,8 +243,8 @@ def test_extreme_grades() -> None:
 def test_two_meanings_of_a_cut_ranking() -> None:
     queries, items = pack([[1, 1, 1]]), pack([[1, 1, 1], [1, 1, -1], [1, -1, -1], [-1, -1, -1]])
     labels = (["a"], ["a", "b", "a", "a"])
-    assert mean_average_precision(queries, items, *labels, at=2) == 1.0
-    assert mean_average_precision(queries, items, *labels, at=2, normalize="possible") == 0.5
+    assert mean_average_precision(queries, items, *labels, k=2) == 1.0
+    assert mean_average_precision(queries, items, *labels, k=2, normalize="possible") == 0.5
     assert mean_average_precision(queries, items, *labels) == pytest.approx((1 + 2 / 3 + 3 / 4) / 3)
 
 
@@ -263,7 +263,7 @@ def test_two_meanings_of_a_cut_ranking() -> None:
         ({"relevance": np.ones((2, 3))}, "pass either labels or relevance, not both"),
         ({"ties": "random"}, "ties must be one of 'order', 'expected', got 'random'"),
         ({"empty": "drop"}, "empty must be one of 'zero', 'skip', got 'drop'"),
-        ({"at": 0}, "at must be a whole number at least 1, got 0"),
+        ({"k": 0}, "k must be a whole number at least 1, got 0"),
         ({"normalize": "all"}, "normalize must be one of"),
         ({"n_jobs": 0}, "n_jobs must be a positive integer"),
     ],

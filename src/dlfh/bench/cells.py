@@ -61,7 +61,7 @@ class Cell:
     deal : Deal
     kind : {"retrieval", "time"}
         Whether accuracy is measured, beside others, or training time and memory, alone on the machine.
-    at : int
+    k : int
         The k of MAP@k and precision@k.
     train_points : int or None
         How many of the training points the method learns from; the others are encoded.
@@ -83,7 +83,7 @@ class Cell:
     seed: int
     deal: Deal = field(default_factory=Deal)
     kind: Literal["retrieval", "time"] = "retrieval"
-    at: int = 50
+    k: int = 50
     train_points: int | None = None
     version: str = __version__
 

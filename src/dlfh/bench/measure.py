@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh import _kernels
 from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Parts
 from dlfh.codes import Codes
 from dlfh.datasets._paired import Paired
 from dlfh.methods import METHODS, CrossModalHasher
-from dlfh.metrics._ranking import Ranked, Ranking
+from dlfh.metrics import AP, PR, evaluate
 
 __all__ = ["build", "directions", "retrieval", "training_time"]
 
@@ -80,7 +79,7 @@ def retrieval(
                         (query[asked], items[answered], query_labels, labels)
                         for query, query_labels, items, labels in halves
                     ],
-                    cell.at,
+                    cell.k,
                     threads,
                 )
                 for asked, answered in itertools.permutations(model.modalities_, 2)
@@ -157,38 +156,29 @@ def _rows(codes: dict[str, Codes], rows: npt.NDArray[np.int64]) -> dict[str, Cod
     return {name: each[rows] for name, each in codes.items()}
 
 
-def _scores(halves: list[tuple[Codes, Codes, Any, Any]], at: int, threads: int) -> dict[str, Any]:
-    """Return the means over all queries of what one ranking gives; queries that nothing is relevant to count 0."""
+def _scores(halves: list[tuple[Codes, Codes, Any, Any]], k: int, threads: int) -> dict[str, Any]:
+    """Return the means over all queries of what one ranking gives; queries that nothing is relevant to count 0.
+
+    Where a database has fewer than k items, k is their number; the report says so.
+    """
     n_items = min(len(database) for _, database, _, _ in halves)
-    depth = min(at, n_items)
-    ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), depth])
+    k = min(k, n_items)
+    ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), k])
+    measures = [AP, AP @ k, PR(ranks=ranks)]
     rows = []
-    for queries, database, query_labels, labels in halves:
-        ranking = Ranking.prepare(queries, database, query_labels, labels, None, "order", threads)
-        rows += list(ranking.measure(lambda block: _measure(block, depth, ranks), np.uint8))
-    means = np.concatenate(rows).mean(axis=0)
-    precision = means[2 : 2 + len(ranks)]
+    for half in halves:
+        values = evaluate(*half, measures=measures, n_jobs=threads).per_query
+        rows.append(np.column_stack([values[each] for each in measures]))
+    means = np.nan_to_num(np.concatenate(rows)).mean(axis=0)
+    precision, recall = np.split(means[2:], 2)
     return {
         "map": float(means[0]),
         "map_at": float(means[1]),
-        "precision_at": float(precision[np.searchsorted(ranks, depth)]),
+        "precision_at": float(precision[np.searchsorted(ranks, k)]),
         "ranks": ranks.tolist(),
         "precision": precision.tolist(),
-        "recall": means[2 + len(ranks) :].tolist(),
+        "recall": recall.tolist(),
     }
-
-
-def _measure(block: Ranked, depth: int, ranks: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Return a row per query: average precision, the same cut at ``depth``, precisions and recalls at ranks."""
-    found = []
-    for cut in (block.gains.shape[1], depth):
-        sums = np.empty(len(block.gains))
-        hits, n_relevant = np.empty((2, len(block.gains)), np.int64)
-        _kernels.sum_precisions(block.gains, cut, sums, hits, n_relevant)
-        found.append(sums / np.maximum(hits, 1))
-    relevant = np.cumsum(block.gains, axis=1, dtype=np.int32)[:, ranks - 1]
-    precision, recall = relevant / ranks, relevant / np.maximum(n_relevant, 1)[:, None]
-    return np.hstack([np.stack(found, axis=1), precision, recall])
 
 
 def _forget_peak() -> None:

@@ -76,7 +76,7 @@ class Plan:
             seed=0 if METHODS[row.method].info.is_deterministic else seed,
             deal=deal,
             kind=kind,
-            at=Cell.at if kind == "time" else self.settings.at,
+            k=Cell.k if kind == "time" else self.settings.k,
             train_points=None if points is None or points >= self.source.n_train(deal) else points,
         )
 

@@ -132,7 +132,7 @@ class Settings:
         Runs of each cell that has anything random in it.
     protocols : tuple of str
         Of "learned", "hashed", "unseen" and, for the methods that have it, "unified".
-    at : int
+    k : int
         The k of MAP@k and precision@k.
     queries : int or None
         Number of queries where data has none of its own; by default a fifth of the points, at most 2,000.
@@ -159,7 +159,7 @@ class Settings:
     bits: tuple[int, ...] = (16, 32, 64)
     seeds: int = 5
     protocols: tuple[str, ...] = ("learned", "hashed", "unseen")
-    at: int = 50
+    k: int = 50
     queries: int | None = None
     resplit: bool = True
     held_out: float = 0.0
@@ -244,7 +244,7 @@ class Settings:
 
 #: Numbers of which only those above 0 make sense.
 _POSITIVE = (
-    *("seeds", "at", "queries", "jobs", "threads", "memory_gb", "cell_minutes", "time.sizes", "convergence.size"),
+    *("seeds", "k", "queries", "jobs", "threads", "memory_gb", "cell_minutes", "time.sizes", "convergence.size"),
     *("convergence.iterations", "sensitivity.scales", "sensitivity.samples", "curves.methods"),
 )
 _CODE_LENGTHS = ("bits", "time.bits", "convergence.bits", "sensitivity.bits")

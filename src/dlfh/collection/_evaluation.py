@@ -15,7 +15,7 @@ from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.datasets._items import Items
 from dlfh.errors import InputError
-from dlfh.metrics import mean_average_precision, precision_at
+from dlfh.metrics import AP, P, evaluate, mean_average_precision
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
@@ -204,14 +204,15 @@ def _evaluate_direction(
 ) -> Quality:
     labels = (query_labels, database.labels)
     codes, projections = encoder.model_.encode(query, matrix), encoder.model_.project(query, matrix)
+    by_distance = evaluate(codes, database.codes, *labels, measures=[P, AP])
     return Quality(
         query,
         other,
         len(codes),
         len(database.codes),
         database.kind,
-        chance=float(precision_at(codes, database.codes, *labels, k=len(database.codes))),
-        hamming=float(mean_average_precision(codes, database.codes, *labels)),
+        chance=by_distance[P],
+        hamming=by_distance[AP],
         asymmetric=float(mean_average_precision(projections, database.codes, *labels)),
         specific=float(mean_average_precision(projections - encoder.mean_code(query), database.codes, *labels)),
     )

@@ -1,6 +1,7 @@
-"""Retrieval metrics over Hamming or asymmetric rankings, exact about ties.
+"""Retrieval measures over Hamming or asymmetric rankings, exact about ties.
 
-Every function takes queries, a database and what is relevant to what:
+`evaluate` ranks once and returns every measure asked for; the other functions are one measure each. All take
+queries, a database and what is relevant to what:
 
 - ``queries``: packed codes (uint8), ranked by Hamming distance; or real projections (float, one
   column per bit), ranked by falling inner product with the database's +-1 codes (*asymmetric*).
@@ -9,6 +10,20 @@ Every function takes queries, a database and what is relevant to what:
   the query; any form that ``fit`` takes. Or ``relevance``: a matrix of shape (queries, items), dense
   or sparse, positive where relevant.
 
+**Measures** are objects, or their names: ``AP @ 50`` or ``"AP@50"``.
+
+- ``AP``: average precision, whose mean is MAP. ``AP(normalize="possible")`` with a cut divides by the most relevant
+  items that could have been found, instead of those that were.
+- ``P``, ``R``: precision and recall. ``P`` without a cut is the share of relevant items: what a random order gets.
+- ``nDCG``: normalised discounted cumulative gain, graded by the number of shared labels; ``nDCG(gain="linear")``.
+- ``PR``: the precision-recall curve along the ranking; ``PR(ranks=(1, 10))``, or up to a cut.
+- ``PRH``: the same by Hamming radius; its cut is the largest radius.
+
+**The cut is k**, a rank: ``AP@k`` looks at the first k items. Without it the whole database is ranked. A k beyond the
+database is an InputError, for every measure: here every item is ranked, so that there are fewer than k means that the
+question was meant for another database, and an AP@5000 over 1,000 items would stand beside published ones without
+being one.
+
 **Ties.** With short codes most items tie. ``ties="order"`` ranks them in database order (a stable
 sort, as MATLAB's); ``ties="expected"`` gives the exact expectation over all orders of tied items.
 
@@ -16,8 +31,8 @@ sort, as MATLAB's); ``ties="expected"`` gives the exact expectation over all ord
 paper's protocol; ``empty="skip"`` leaves them out.
 """
 
+from dlfh.metrics._evaluation import Evaluation, evaluate
 from dlfh.metrics._functions import (
-    PrecisionRecall,
     average_precisions,
     mean_average_precision,
     ndcg,
@@ -26,11 +41,23 @@ from dlfh.metrics._functions import (
     precision_recall_by_rank,
     recall_at,
 )
+from dlfh.metrics._measures import AP, MEASURES, PR, PRH, Measure, P, PrecisionRecall, R, measure, nDCG
 
 __all__ = [
+    "AP",
+    "MEASURES",
+    "PR",
+    "PRH",
+    "Evaluation",
+    "Measure",
+    "P",
     "PrecisionRecall",
+    "R",
     "average_precisions",
+    "evaluate",
     "mean_average_precision",
+    "measure",
+    "nDCG",
     "ndcg",
     "precision_at",
     "precision_recall_by_radius",

@@ -53,7 +53,6 @@ def scores(
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
-    at = plan.settings.at
     sections = [_overview(plan, results)] if len(plan.settings.protocols) > 1 else []
     for protocol in plan.settings.protocols:
         size, share = _database(plan, results, protocol)
@@ -62,9 +61,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             paragraphs.append(_unseen_words(plan))
         if size:
             paragraphs.append(f"Of the items, {share:.3f} are relevant to a query: about the MAP of a random order.")
-        if 0 < size < at:
-            paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {at}.")
-        k = min(at, size) or at
+        if 0 < size < plan.settings.k:
+            paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {plan.settings.k}.")
+        k = min(plan.settings.k, size) or plan.settings.k
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}"}
         tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
         paragraphs += _leaders(plan, results, protocol)
