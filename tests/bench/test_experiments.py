@@ -72,7 +72,7 @@ def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
 
 
 def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> None:
-    plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "at": 50}))
+    plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 50}))
     (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the fakes have nine items
     assert "There are only 9 items to a database, so k is 9 instead of 50." in section.paragraphs
     assert [block.title.split(" on ")[0] for block in section.blocks] == ["MAP", "MAP@9", "Precision@9"]

@@ -36,7 +36,7 @@ def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     ("plain", "sentence"),
     [
-        ({"bit": [8]}, "unknown setting 'bit': there are at, bits,"),
+        ({"bit": [8]}, "unknown setting 'bit': there are bits, cell_minutes,"),
         ({"time": {"size": [8]}}, r"unknown setting time\.'size': there are bits, sizes"),
         ({"bits": 8}, "bits must be a list, got 8"),
         ({"bits": [0]}, "bits must be code lengths from 1 to 512"),

@@ -43,7 +43,7 @@ Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-sep
 Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
 Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.", show_default="5; for icons 2")]
 Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed, unseen and unified, comma-separated.")]
-Cut = Annotated[int | None, typer.Option(help="The k of MAP@k and precision@k.", show_default="50")]
+Cut = Annotated[int | None, typer.Option("-k", help="The k of MAP@k and precision@k.", show_default="50")]
 Queries = Annotated[int | None, typer.Option(help="Number of queries, for data that has none of its own.")]
 HeldOut = Annotated[float | None, typer.Option(help="Share of the training points to hold out as unseen database.")]
 Points = Annotated[int | None, typer.Option(help="How many points to generate.")]

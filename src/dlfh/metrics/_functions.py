@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._validation import check_integer
 from dlfh.metrics._evaluation import Empty, evaluate
 from dlfh.metrics._measures import PR, PRH, AveragePrecision, DiscountedGain, Measure, P, PrecisionRecall, R
 from dlfh.metrics._ranking import Floats, Integers, Ties
@@ -241,7 +242,7 @@ def precision_recall_by_radius(
     >>> precision_recall_by_radius(queries, database, ["a"], ["a", "b", "a"], n_bits=2).precision
     array([1.        , 0.5       , 0.66666667])
     """
-    asked = PRH if n_bits is None else PRH @ n_bits
+    asked = PRH if n_bits is None else PRH @ check_integer(n_bits, "n_bits", 1)
     return evaluate(
         queries,
         database,

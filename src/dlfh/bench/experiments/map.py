@@ -53,6 +53,7 @@ def scores(
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
+    asked = plan.settings.k
     sections = [_overview(plan, results)] if len(plan.settings.protocols) > 1 else []
     for protocol in plan.settings.protocols:
         size, share = _database(plan, results, protocol)
@@ -61,9 +62,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
             paragraphs.append(_unseen_words(plan))
         if size:
             paragraphs.append(f"Of the items, {share:.3f} are relevant to a query: about the MAP of a random order.")
-        if 0 < size < plan.settings.k:
-            paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {plan.settings.k}.")
-        k = min(plan.settings.k, size) or plan.settings.k
+        if 0 < size < asked:
+            paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {asked}.")
+        k = min(asked, size) or asked
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}"}
         tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
         paragraphs += _leaders(plan, results, protocol)

@@ -1,4 +1,4 @@
-"""Metrics against independent implementations and brute force."""
+"""Single measures against independent implementations and brute force."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from dlfh.metrics import (
     precision_recall_by_rank,
     recall_at,
 )
+from tests.metrics.scenes import scene
 from tests.strategies import seeds
 
 METRICS: dict[str, Any] = {
@@ -35,14 +36,6 @@ METRICS: dict[str, Any] = {
     "ndcg at 3": lambda *a, **k: ndcg(*a, k=3, **k),
     "linear ndcg": lambda *a, **k: ndcg(*a, gain="linear", **k),
 }
-
-
-def scene(seed: int, n_items: int = 60, n_bits: int = 10) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    labels = [(rng.random((n, 6)) < 0.3).astype(int) for n in (5, n_items)]
-    for each in labels:
-        each[:, 0] |= ~each.any(axis=1)
-    return random_codes(rng, 5, n_bits), random_codes(rng, n_items, n_bits), *labels
 
 
 def plain_average_precision(ranked: np.ndarray) -> float:
@@ -293,10 +286,24 @@ def test_bad_relevance(relevance: Any, message: str) -> None:
         mean_average_precision(np.zeros((2, 1), np.uint8), np.zeros((3, 1), np.uint8), relevance=relevance)
 
 
-def test_ranks_beyond_the_database_are_refused() -> None:
-    with pytest.raises(InputError, match="a rank must be a whole number from 1 to 60, got 61"):
-        precision_at(*scene(0), k=61)
-    with pytest.raises(InputError, match="no rank is given"):
+@pytest.mark.parametrize("name", sorted(METRICS))
+def test_a_cut_beyond_the_database_is_refused_by_every_function(name: str) -> None:
+    queries, items, query_labels, item_labels = scene(0)
+    if name in ("map", "ndcg", "linear ndcg"):  # whole rankings: no cut
+        METRICS[name](queries, items[:2], query_labels, item_labels[:2])
+        return
+    with pytest.raises(InputError, match="@3 cuts rankings at k = 3, but the database has only 2 items"):
+        METRICS[name](queries, items[:2], query_labels, item_labels[:2])
+
+
+def test_curves_refuse_cuts_that_are_not_there() -> None:
+    with pytest.raises(InputError, match="cuts rankings at k = 61, but the database has only 60 items"):
+        precision_recall_by_rank(*scene(0), k=[1, 61])
+    with pytest.raises(InputError, match="cuts rankings at k = 61, but the database has only 60 items"):
+        recall_at(*scene(0), k=[61])
+    with pytest.raises(InputError, match="no k is given"):
         precision_at(*scene(0), k=[])
-    with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 16, got 0"):
+    with pytest.raises(InputError, match="n_bits must be a whole number at least 1, got 0"):
         precision_recall_by_radius(*scene(0), n_bits=0)
+    with pytest.raises(InputError, match="a Hamming radius of 17, but codes have only 16 bits"):
+        precision_recall_by_radius(*scene(0), n_bits=17)

@@ -1,0 +1,163 @@
+"""Measures: their names, and what each is by a loop in plain Python."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from fractions import Fraction
+from itertools import permutations
+from math import log2
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh import InputError
+from dlfh.codes import pack, unpack
+from dlfh.metrics import AP, MEASURES, PR, PRH, Measure, P, R, evaluate, measure, nDCG
+from tests.metrics.scenes import scene
+from tests.strategies import seeds
+
+cuts = st.none() | st.integers(1, 20)
+measures = st.one_of(
+    st.builds(lambda m, k: m if k is None else m @ k, st.sampled_from([AP, P, R, nDCG, PR, PRH]), cuts),
+    st.builds(lambda k: AP(normalize="possible") @ k, st.integers(1, 20)),
+    st.builds(lambda k: nDCG(gain="linear") @ k, st.integers(1, 20)),
+    st.builds(lambda ranks: PR(ranks=ranks), st.lists(st.integers(1, 20), min_size=1, max_size=4)),
+)
+
+
+@given(measures)
+def test_a_measure_is_what_it_prints(asked: Measure) -> None:
+    assert measure(str(asked)) == asked
+    assert hash(measure(str(asked))) == hash(asked)
+    assert measure(asked) is asked
+
+
+def test_names_are_those_of_ir_measures() -> None:
+    assert [str(each) for each in (AP, P @ 10, nDCG(gain="linear") @ 20)] == ["AP", "P@10", 'nDCG(gain="linear")@20']
+    assert measure(" nDCG( gain = 'linear' ) @ 20 ") == nDCG(gain="linear") @ 20
+    assert AP(normalize="retrieved") == AP != AP @ 10
+    assert P @ 10 != R @ 10
+    assert PR(ranks=[1, 5]) == measure("PR(ranks=(1, 5))") == measure("PR(ranks=(1,5,))")
+    assert list(MEASURES) == [str(each) for each in MEASURES.values()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ("MAP", "unknown measure 'MAP': there are AP, P, R, nDCG, PR, PRH, with a cut as in AP@50"),
+        ("AP@", "unknown measure 'AP@': there are AP, P"),
+        ("AP@ten", "unknown measure 'AP@ten'"),
+        ("AP@-1", "unknown measure 'AP@-1'"),
+        ("AP@5@5", "unknown measure 'AP@5@5'"),
+        ("", "unknown measure ''"),
+        (7, "unknown measure 7"),
+        ("AP(normalize)", "unknown measure"),
+        ("PR(ranks=(1,,2))", "unknown measure"),
+        ("nDCG(gain='linear', gain='linear')", "unknown measure"),
+        ("AP@0", "k must be a whole number at least 1, got 0"),
+        ("AP(rel=2)", "AP has no option 'rel': it has normalize; a cut is written AP@10"),
+        ("P(rel=2)", "P has no option 'rel': it has none; a cut is written P@10"),
+        ("AP(normalize='all')", "normalize must be one of 'retrieved', 'possible', got 'all'"),
+        ("nDCG(gain='log')", "gain must be one of 'exponential', 'linear', got 'log'"),
+        ("PR(ranks=())", "no k is given"),
+        ("PR(ranks=(0, 1))", "k must be a whole number at least 1, got 0"),
+        ("PR(ranks=(1, 2))@5", "PR takes ranks or a cut, not both"),
+    ],
+)
+def test_a_wrong_measure_gets_one_clear_sentence(asked: Any, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        measure(asked)
+    assert message in str(error.value)
+
+
+@given(st.text())
+def test_any_text_is_a_measure_or_an_input_error(text: str) -> None:
+    with suppress(InputError):
+        assert isinstance(measure(text), Measure)
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, "3"])
+def test_a_cut_is_a_whole_number_of_at_least_one(k: Any) -> None:
+    with pytest.raises(InputError, match="k must be a whole number at least 1"):
+        AP @ k
+
+
+def test_no_measure_takes_a_cut_beyond_what_there_is() -> None:
+    scene_of_60 = scene(0)
+    for each in MEASURES.values():
+        what = "16 bits" if each == PRH else "60 items"
+        with pytest.raises(InputError, match=f"{each}@61 .*only {what}"):
+            evaluate(*scene_of_60, measures=[each @ 61])
+    evaluate(*scene_of_60, measures=[each @ 16 for each in MEASURES.values()])
+
+
+def test_a_hamming_radius_needs_codes() -> None:
+    _, items, *labels = scene(0)
+    with pytest.raises(InputError, match="PRH needs queries that are packed codes"):
+        evaluate(np.zeros((5, 10)), items, *labels, measures=["PRH"])
+
+
+def test_precision_without_a_cut_is_that_of_a_random_order() -> None:
+    queries, items, query_labels, item_labels = scene(0)
+    assert evaluate(queries, items, query_labels, item_labels, measures=P)[P] == pytest.approx(
+        (query_labels @ item_labels.T > 0).mean()
+    )
+
+
+def plain(asked: Measure, grades: list[int]) -> Any:
+    """Follow the definitions, one rank after another; ``grades`` are in rank order, and one is not zero."""
+    k = asked.k or len(grades)
+    n_relevant = sum(grade > 0 for grade in grades)
+    hits = [sum(grade > 0 for grade in grades[:rank]) for rank in range(len(grades) + 1)]
+    if asked.name == "P":
+        return Fraction(hits[k], k)
+    if asked.name == "R":
+        return Fraction(hits[k], n_relevant)
+    if isinstance(asked, type(AP)):
+        precisions = [Fraction(hits[rank], rank) for rank in range(1, k + 1) if grades[rank - 1] > 0]
+        count = len(precisions) if asked.normalize == "retrieved" else min(k, n_relevant)
+        return sum(precisions) / max(count, 1)
+    if isinstance(asked, type(nDCG)):
+
+        def total(ranked: list[int]) -> float:
+            gains = [2**grade - 1 if asked.gain == "exponential" else grade for grade in ranked]
+            return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains[:k], start=1))
+
+        return total(grades) / total(sorted(grades, reverse=True))
+    assert isinstance(asked, type(PR))
+    ranks = asked.ranks or range(1, k + 1)
+    return [Fraction(hits[rank], rank) for rank in ranks] + [Fraction(hits[rank], n_relevant) for rank in ranks]
+
+
+@settings(max_examples=40, deadline=None)
+@given(seeds, st.lists(measures, min_size=1, max_size=4), st.sampled_from(["order", "expected"]), st.booleans())
+def test_every_measure_is_what_a_plain_loop_gives(seed: int, asked: list[Measure], ties: Any, asymmetric: bool) -> None:
+    """With ties in expectation it is the mean over every order of the database."""
+    rng = np.random.default_rng(seed)
+    n_items = 20 if ties == "order" else 5
+    asked = [each if each.k is None else each @ (1 + each.k % n_items) for each in asked if each.name != "PRH"]
+    asked = [PR(ranks=[1 + r % n_items for r in each.ranks]) if getattr(each, "ranks", 0) else each for each in asked]
+    if not asked:
+        return
+    items, codes = pack(rng.choice([-1, 1], size=(n_items, 3))), pack(rng.choice([-1, 1], size=(3, 3)))
+    queries: Any = unpack(codes, 3).astype(np.float32) * [1.0, 2.0, 1.0] if asymmetric else codes
+    query_labels, item_labels = rng.integers(0, 2, (3, 4)), rng.integers(0, 2, (n_items, 4))
+    grades = query_labels @ item_labels.T
+    scores = (queries if asymmetric else unpack(codes, 3).astype(int)) @ unpack(items, 3).T.astype(int)
+    found = evaluate(queries, items, query_labels, item_labels, measures=asked, ties=ties).per_query
+    orders = [range(n_items)] if ties == "order" else list(permutations(range(n_items)))
+    for query in range(3):
+        ranked = [sorted(order, key=lambda item: -scores[query, item]) for order in orders]
+        for each in asked:
+            if not grades[query].any():
+                assert np.isnan(found[each][query]).all()
+                continue
+            if each.name == "PR" and each.ranks is None:  # type: ignore[attr-defined]
+                # About 100 ranks of at most 20 are all of them.
+                assert found[each].shape[1] == 2 * (each.k or n_items)
+            values = [plain(each, [int(grades[query, item]) for item in order]) for order in ranked]
+            expected = np.mean(np.array(values, dtype=float), axis=0)
+            np.testing.assert_allclose(found[each][query], expected, atol=1e-12)
