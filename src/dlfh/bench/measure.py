@@ -169,7 +169,8 @@ def _scores(halves: list[tuple[Codes, Codes, Any, Any]], k: int, threads: int) -
     for half in halves:
         values = evaluate(*half, measures=measures, n_jobs=threads).per_query
         rows.append(np.column_stack([values[each] for each in measures]))
-    means = np.nan_to_num(np.concatenate(rows)).mean(axis=0)
+    # In memory row by row, so that means add one query after another, whatever the measures' own layout.
+    means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
     precision, recall = np.split(means[2:], 2)
     return {
         "map": float(means[0]),
