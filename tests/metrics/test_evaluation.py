@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -80,11 +81,10 @@ def test_measures_of_queries_asked_alone_are_those_of_queries_asked_together(see
 
 
 def test_the_database_is_ranked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
-    real = _kernels.rank_by_distance
-    monkeypatch.setattr(_kernels, "rank_by_distance", lambda *a: (calls.append(1), real(*a)))
+    rank = mock.Mock(side_effect=_kernels.rank_by_distance)
+    monkeypatch.setattr(_kernels, "rank_by_distance", rank)
     evaluate(*scene(0), measures=list(SINGLE), n_jobs=1)
-    assert len(calls) == 1
+    assert rank.call_count == 1
 
 
 def test_queries_without_a_relevant_item_are_nan_by_query_and_zero_or_left_out_of_means() -> None:

@@ -212,7 +212,8 @@ def test_queries_without_a_relevant_item_count_as_zero_or_are_skipped() -> None:
 
 def test_queries_or_items_without_any_label_are_relevant_to_nothing() -> None:
     queries, items = pack([[1, 1]]), pack([[1, 1], [1, -1]])
-    for none in ([[]], np.zeros((1, 3)), sp.csr_array((1, 3))):
+    nothing: list[Any] = [[[]], np.zeros((1, 3)), sp.csr_array((1, 3))]
+    for none in nothing:
         labels = [["a"], ["b"]] if isinstance(none, list) else np.eye(2, 3)
         assert mean_average_precision(queries, items, none, labels) == 0.0
     assert mean_average_precision(queries, items, [["a"]], [[], []]) == 0.0

@@ -18,7 +18,7 @@ __all__ = ["ByMeasure", "Empty", "Evaluation", "evaluate"]
 Empty = Literal["zero", "skip"]
 
 
-class ByMeasure(Mapping[Measure, Any]):
+class ByMeasure(Mapping[Any, Any]):
     """Values by measure, or by a measure's name: ``values[AP @ 50]`` and ``values["AP@50"]`` are the same."""
 
     def __init__(self, values: Mapping[Measure, Any]) -> None:

@@ -215,10 +215,11 @@ class Ranker:
         query_words, item_words = as_words(self.queries), by_word(self.database)
 
         def rank(start: int, stop: int) -> RankedBlock:
+            judged = self.judge(start, stop)
             places = np.empty((stop - start, self.n_items), np.uint32)
             sizes = np.empty((stop - start, self.n_bits + 1), np.int64)
             _kernels.rank_by_distance(query_words[start:stop], item_words, self.n_bits, places, sizes)
-            return RankedBlock(places, self.judge(start, stop), lambda: TiedRuns(sizes), self.ties)
+            return RankedBlock(places, judged, lambda: TiedRuns(sizes), self.ties)
 
         return rank
 
