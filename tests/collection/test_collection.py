@@ -16,7 +16,7 @@ from PIL import Image
 from dlfh import DLFH, Collection, Encoder, ModelError, load
 from dlfh.codes import hamming_distances, unpack
 from dlfh.collection import Found, fit_and_evaluate, hold_out
-from dlfh.datasets import Items, read_items
+from dlfh.datasets import Items, Paired, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
 from dlfh.features import BagOfWords, Gist, Vectors
 from dlfh.metrics import mean_average_precision
@@ -42,7 +42,7 @@ def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_pa
         assert collection.get("5.png").states == {"image": "learned", "text": "absent"}
         assert collection.get("7.png").states == {"image": "hashed", "text": "hashed"}
         assert collection.get("0.png").states == {"image": "learned", "text": "learned"}
-        assert collection.get("0.png").metadata["text"] == "upright stripes 0"
+        assert (collection.get("0.png").metadata or {})["text"] == "upright stripes 0"
         assert {problem.where for problem in built.problems} == {f"items.csv, line {n}" for n in (5, 6, 7)}
         assert os.listdir(tmp_path) == ["shop"]
 
@@ -101,7 +101,7 @@ def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path
         assert collection.search("text", []) == []
 
 
-def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple, tmp_path: Path) -> None:
+def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = paired
     items = Items.of(train.modalities, [[str(label) for label in row.nonzero()[0]] for row in train.labels.toarray()])
     vectors = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0))
@@ -253,7 +253,7 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
     numbered = replace(items, ids=[str(row) for row in range(len(items))], named=False)
     with Collection.build(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
         for row in (0, 17, 39):  # a number is still that of the row
-            assert collection.get(str(row)).metadata["text"] == items.modalities["text"][row]
+            assert (collection.get(str(row)).metadata or {})["text"] == items.modalities["text"][row]
         qualities, _ = collection.evaluate(numbered)
         assert qualities[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dlfh import DLFH, Encoder, ModelError, NotFittedError, load
 from dlfh.codes import hamming_distances
 from dlfh.collection import choose_features
-from dlfh.datasets import Items
+from dlfh.datasets import Items, Paired
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Gist, Vectors
 from dlfh.methods import CCAITQ, SCM
@@ -187,7 +187,7 @@ def test_a_loaded_encoder_encodes_raw_values_bit_for_bit_the_same(items: Items, 
     np.testing.assert_array_equal(copy.project("text", texts), model.project("text", texts))
 
 
-def test_vectors_pass_through_an_encoder(paired: tuple, tmp_path: Path) -> None:
+def test_vectors_pass_through_an_encoder(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = paired
     model = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0))
     model.fit(train.modalities, train.labels)

@@ -170,8 +170,8 @@ def test_a_users_own_network(split: tuple[Paired, Paired], tmp_path: Path) -> No
     with pytest.raises(ModelError, match=r"call model\.hash_functions_\['image'\]\.attach\(network\)"):
         loaded.encode("image", test.modalities["image"])
     with pytest.raises(ModelError, match="does not fit the saved parameters"):
-        loaded.hash_functions_["image"].attach(torch.nn.Linear(64, 16))  # type: ignore[attr-defined]
-    loaded.hash_functions_["image"].attach(own)  # type: ignore[attr-defined]
+        loaded.hash_functions_["image"].attach(torch.nn.Linear(64, 16))
+    loaded.hash_functions_["image"].attach(own)
     np.testing.assert_array_equal(loaded.encode("image", test.modalities["image"]), codes)
     wrong = torch.nn.Linear(64, 15)
     with pytest.raises(InputError, match=r"gives outputs of shape \(\d+, 15\) for \d+ points; expected \(\d+, 16\)"):

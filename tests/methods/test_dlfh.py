@@ -260,7 +260,8 @@ def test_constant_modalities_give_the_majority_code(value: float, n: int) -> Non
         sp.csr_array(np.full((n, 20), value)),
     ):
         model = DLFH(32, random_state=0).fit({"a": constant, "b": np.eye(3)[labels]}, labels)
-        majority = pack(model.hash_functions_["a"].intercept[None])
+        function: Any = model.hash_functions_["a"]
+        majority = pack(function.intercept[None])
         np.testing.assert_array_equal(model.encode("a", constant), np.repeat(majority, n, axis=0))
 
 

@@ -103,7 +103,7 @@ def test_similarities_made_from_labels_move_codes_as_labels_do(problem: Problem,
             for a in range(3):
                 # A sample of all points is the same sample whatever order they are drawn in.
                 sample = None if full else Sample(n, np.random.default_rng(0))
-                rows.step(problem.model, a, codes, sample, workers)  # type: ignore[attr-defined]
+                rows.step(problem.model, a, codes, sample, workers)
             outcomes.append((codes, log_likelihood(problem.model, codes, rows, workers)))
     for ours, theirs in zip(outcomes[0][0], outcomes[1][0], strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -164,7 +164,7 @@ def test_observing_a_block_alone_is_training_on_the_block(problem: Problem) -> N
     start = problem.start(whole, 2)  # type: ignore[arg-type]
     with Workers(1) as workers:
         learned = [
-            factorize(problem.model, rows, codes, max_iter=4, sample_size=None, rng=problem.rng, workers=workers).codes  # type: ignore[arg-type]
+            factorize(problem.model, rows, codes, max_iter=4, sample_size=None, rng=problem.rng, workers=workers).codes
             for rows, codes in ((whole, start), (part, [code[block] for code in start]))
         ]
     for ours, theirs in zip(*learned, strict=True):
@@ -187,7 +187,7 @@ def test_points_and_label_sets_agree_with_holes(problem: Problem, modality: int)
             for sample in (None, Sample(5, np.random.default_rng(1))):
                 rows.step(problem.model, modality, padded, sample, workers)
         outcomes.append(padded[modality][rows.row_of_point])
-    np.testing.assert_array_equal(*outcomes)
+    np.testing.assert_array_equal(outcomes[0], outcomes[1])
 
 
 @settings(max_examples=10)
@@ -300,7 +300,7 @@ def test_threads_change_nothing_with_holes(seed: int) -> None:
     S = random_similarity(rng, 80)
     for options in ({"labels": data.labels, "labelled": rng.random(80) < 0.9}, {"similarity": S}):
         models = [
-            DLFH(16, random_state=0, max_iter=4, n_jobs=n_jobs).fit(data.modalities, present=present, **options)  # type: ignore[arg-type]
+            DLFH(16, random_state=0, max_iter=4, n_jobs=n_jobs).fit(data.modalities, present=present, **options)
             for n_jobs in (1, 3)
         ]
         for name in ("image", "text"):

@@ -82,7 +82,8 @@ def test_saving_replaces_an_older_model_and_leaves_nothing_else(folder: Path, pa
 def test_names_with_slashes_and_numpy_parameters_survive(paired: Split, tmp_path: Path) -> None:
     train, test = paired
     renamed = {"an/image é": train.modalities["image"], "hash/text": train.modalities["text"]}
-    model = DLFH(np.int64(8), scale=np.float32(4), random_state=np.random.default_rng(0)).fit(renamed, train.labels)
+    of_numpy: Any = {"n_bits": np.int64(8), "scale": np.float32(4), "random_state": np.random.default_rng(0)}
+    model = DLFH(**of_numpy).fit(renamed, train.labels)
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert loaded.modalities_ == ("an/image é", "hash/text")

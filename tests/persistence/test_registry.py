@@ -7,7 +7,7 @@ import inspect
 import json
 import pkgutil
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ class OwnRidge(LinearRidge):
         super().__init__(ridge, fit_intercept=fit_intercept)
         self.names = names
 
-    def fit(self, *arguments: Any) -> HashFunction:
+    def fit(self, *arguments: Any) -> Any:
         found: Any = super().fit(*arguments)
         return OwnHash.from_arrays(found.to_arrays())
 
@@ -118,7 +118,7 @@ def test_two_classes_of_one_kind_are_refused_where_the_second_is_defined() -> No
 
 def test_a_kind_of_the_library_is_taken_before_its_file_is_imported() -> None:
     class Shape(Registered):
-        registry: Any = Registry("shape")
+        registry: ClassVar[Any] = Registry("shape")
 
     Shape.registry.expect("dlfh", {"circle": "no_such_module"})
     with pytest.raises(InputError, match=r"Mine has the kind 'circle', which is that of dlfh\.no_such_module"):
@@ -129,7 +129,7 @@ def test_a_kind_of_the_library_is_taken_before_its_file_is_imported() -> None:
 
 def test_a_class_that_is_defined_again_takes_its_own_place() -> None:
     class Shape(Registered):
-        registry: Any = Registry("shape")
+        registry: ClassVar[Any] = Registry("shape")
 
     def define() -> type[Shape]:
         class Circle(Shape):
