@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from hypothesis import strategies as st
@@ -36,12 +37,20 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @st.composite
+def models(draw: st.DrawFn, steps: tuple[Literal["bound", "exact"], ...] = ("bound", "exact")) -> LatentFactorModel:
+    step = draw(st.sampled_from(steps))
+    if draw(st.booleans()):
+        return LatentFactorModel(draw(code_lengths), draw(scales), step)
+    return LatentFactorModel.balanced(draw(code_lengths), draw(scales), step, draw(st.floats(0.001, 0.999)))
+
+
+@st.composite
 def problems(draw: st.DrawFn, max_points: int = 60) -> Problem:
     rng = np.random.default_rng(draw(seeds))
     n_points, n_labels = draw(st.integers(2, max_points)), draw(st.integers(1, 12))
     indicator = (rng.random((n_points, n_labels)) < draw(st.floats(0.02, 0.9))).astype(np.int8)
     indicator[rng.integers(n_points), rng.integers(n_labels)] = 1
-    model = LatentFactorModel(draw(code_lengths), draw(scales))
+    model = draw(models())
     return Problem(indicator, LabelSets.from_labels(indicator), model, rng)
 
 

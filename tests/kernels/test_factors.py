@@ -50,8 +50,7 @@ def test_update_of_rows(problem: Problem, kind: str) -> None:
             columns.weights,
             columns.list_starts,
             columns.list_members,
-            problem.model.sigmoid,
-            problem.model.threshold(int(columns.weights.sum())),
+            *problem.model.tables,
             first,
             last,
             start,
@@ -82,8 +81,7 @@ def test_update_of_shared_rows(problem: Problem, kind: str) -> None:
             my_words,
             my_masks,
             *lists,
-            problem.model.sigmoid,
-            problem.model.unit_threshold,
+            *problem.model.tables,
             first,
             n_bits,
         )
@@ -127,7 +125,7 @@ def test_update_observed_rows(problem: Problem) -> None:
     n_bits = problem.model.n_bits
     starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
     weights = problem.rng.integers(1, 4, len(columns)).astype(np.int32)
-    model = (problem.model.sigmoid, problem.model.unit_threshold, 0, n_bits, 0, len(rows))
+    model = (*problem.model.tables, 0, n_bits, 0, len(rows))
     results = []
     for module in (_kernels, _reference):
         own = rows.copy()  # its words must share its memory, which deep copies would not

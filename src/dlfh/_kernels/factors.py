@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from dlfh._compile import Kernel
 from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
-FRACTION_BITS = 22
-ONE = 1 << FRACTION_BITS
+#: What 1 is in fixed point: a sum of 256 columns of weight 1 fits in 32 bits.
+ONE = 1 << 22
 _CHUNK = 256
+
+
+@njit
+def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
+    """Return how far the sum of residuals must point away from a bit to flip it by the bound, eq. (3).
+
+    The curvature bound in fixed point, rounded up and with the table's rounding (half a unit per column) on top: a flip
+    is then one that eq. (3) makes in exact arithmetic too, so the full solver is monotone whatever the rounding.
+    """
+    total = n_dissimilar * kind_weights[0] + n_similar * kind_weights[1]
+    return np.int64(np.ceil(total * unit_threshold)) + (n_similar + n_dissimilar + 1) // 2
+
+
+@njit
+def sum_curvature(weights, curvature_table, offsets, distances):
+    """Return what flipping any bit of a row costs before its gradient is asked: the threshold of the exact step."""
+    total = np.int64(0)
+    for q in range(weights.size):
+        total += np.int64(weights[q]) * curvature_table[offsets[q] + distances[q]]
+    return total
 
 
 @Kernel
@@ -24,8 +45,11 @@ def update_rows(
     column_weights,
     list_starts,
     list_members,
-    sigmoid,
-    threshold,
+    residual_table,
+    curvature_table,
+    kind_weights,
+    unit_threshold,
+    is_exact,
     first_bit,
     last_bit,
     start,
@@ -35,25 +59,34 @@ def update_rows(
 
     Eq. (3) and (5) of the paper for one row at a time. With the other modality's codes V fixed, rows
     do not interact, so this gives what the paper's column-wise order gives. `column_masks[k, q]` is
-    0 where V_qk = +1 and -1 where V_qk = -1.
+    0 where V_qk = +1 and -1 where V_qk = -1. The tables are those of `LatentFactorModel`, by (similar or
+    not) and distance, one after the other.
     """
     n_columns = column_weights.size
-    similar = np.zeros(n_columns, np.int32)
+    n_distances = residual_table.size // 2
+    offsets = np.zeros(n_columns, np.int32)
     distances = np.empty(n_columns, np.uint16)
     residuals = np.empty(n_columns, column_weights.dtype)
-    one = np.int32(ONE)
     integer = residuals.dtype.type
     flips = 0
     marked_set = -1
+    bound = np.int64(0)
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, similar)
+            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, offsets)
+            n_similar, n_dissimilar = np.int64(0), np.int64(0)
             for q in range(n_columns):
-                similar[q] = one if similar[q] > 0 else 0
+                if offsets[q] > 0:
+                    offsets[q] = n_distances
+                    n_similar += column_weights[q]
+                else:
+                    n_dissimilar += column_weights[q]
+            bound = bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
         distances_to_all(row_words[i], column_words, distances)
         for q in range(n_columns):
-            residuals[q] = column_weights[q] * (similar[q] - sigmoid[distances[q]])
+            residuals[q] = column_weights[q] * residual_table[offsets[q] + distances[q]]
+        threshold = sum_curvature(column_weights, curvature_table, offsets, distances) if is_exact else bound
         for k in range(first_bit, last_bit):
             # sum_q r_q V_qk. Where V_qk = -1, -r = (r ^ -1) + 1.
             gradient = np.int64(0)
@@ -65,13 +98,15 @@ def update_rows(
                 gradient += partial
             shift = 7 - (k & 7)
             is_set = (row_bytes[i, k >> 3] >> shift) & 1
-            if (gradient + threshold < 0) if is_set else (gradient - threshold >= 0):
+            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
                 flips += 1
                 row_bytes[i, k >> 3] ^= 1 << shift
                 toward = -1 if is_set else 0  # the mask value of the bit's new sign
                 for q in range(n_columns):
                     distances[q] += -1 if column_masks[k, q] == toward else 1
-                    residuals[q] = column_weights[q] * (similar[q] - sigmoid[distances[q]])
+                    residuals[q] = column_weights[q] * residual_table[offsets[q] + distances[q]]
+                if is_exact:
+                    threshold = sum_curvature(column_weights, curvature_table, offsets, distances)
     return flips
 
 
@@ -87,8 +122,11 @@ def update_shared_rows(
     masks,
     list_starts,
     list_members,
-    sigmoid,
+    residual_table,
+    curvature_table,
+    kind_weights,
     unit_threshold,
+    is_exact,
     first_bit,
     last_bit,
 ):
@@ -99,37 +137,46 @@ def update_shared_rows(
     is monotone. ``words`` and ``masks`` hold the codes by word and by bit, and are kept up to date.
     """
     n_rows = row_weights.size
-    similar = np.zeros(n_rows, np.int32)
+    n_distances = residual_table.size // 2
+    offsets = np.zeros(n_rows, np.int32)
     distances = np.empty(n_rows, np.uint16)
     residuals = np.empty(n_rows, np.int64)
-    total = row_weights.sum()
-    one = np.int32(ONE)
+    weights = row_weights.copy()
     flips = 0
     for i in range(n_rows):
-        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, similar)
+        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, offsets)
         distances_to_all(row_words[i], words, distances)
+        weights[i] = 0
+        n_similar, n_dissimilar = np.int64(0), np.int64(0)
         for q in range(n_rows):
-            similar[q] = one if similar[q] > 0 else 0
-            residuals[q] = row_weights[q] * (similar[q] - sigmoid[distances[q]])
-        residuals[i] = 0
-        others = total - row_weights[i]
-        threshold = np.int64(np.ceil(others * unit_threshold)) + (others + 1) // 2
+            if offsets[q] > 0:
+                offsets[q] = n_distances
+                n_similar += weights[q]
+            else:
+                n_dissimilar += weights[q]
+            residuals[q] = weights[q] * residual_table[offsets[q] + distances[q]]
+        if is_exact:
+            threshold = sum_curvature(weights, curvature_table, offsets, distances)
+        else:
+            threshold = bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
         for k in range(first_bit, last_bit):
             gradient = np.int64(0)
             for q in range(n_rows):
                 gradient += (residuals[q] ^ masks[k, q]) - masks[k, q]
             shift = 7 - (k & 7)
             is_set = (row_bytes[i, k >> 3] >> shift) & 1
-            if (gradient + threshold < 0) if is_set else (gradient - threshold >= 0):
+            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
                 flips += 1
                 row_bytes[i, k >> 3] ^= 1 << shift
                 toward = -1 if is_set else 0
                 for q in range(n_rows):
                     distances[q] += -1 if masks[k, q] == toward else 1
-                    residuals[q] = row_weights[q] * (similar[q] - sigmoid[distances[q]])
-                residuals[i] = 0
+                    residuals[q] = weights[q] * residual_table[offsets[q] + distances[q]] if q != i else 0
                 distances[i] = 0
                 masks[k, i] = toward
+                if is_exact:
+                    threshold = sum_curvature(weights, curvature_table, offsets, distances)
+        weights[i] = row_weights[i]
         for w in range(words.shape[0]):
             words[w, i] = row_words[i, w]
     return flips
@@ -178,8 +225,11 @@ def update_observed_rows(
     weights,
     column_bytes,
     column_words,
-    sigmoid,
+    residual_table,
+    curvature_table,
+    kind_weights,
     unit_threshold,
+    is_exact,
     first_bit,
     last_bit,
     start,
@@ -190,43 +240,55 @@ def update_observed_rows(
     Row i was observed with ``columns[starts[i]:starts[i + 1]]``, which are ``similar`` (1) or not (0); every
     column has a weight. As `update_rows`, at the cost of the observed pairs.
     """
+    n_distances = residual_table.size // 2
     longest = 0
     for i in range(start, stop):
         longest = max(longest, starts[i + 1] - starts[i])
-    distances = np.empty(longest, np.int64)
+    places = np.empty(longest, np.int64)  # of (similar or not, distance) in the tables
     residuals = np.empty(longest, np.int64)
     flips = 0
     for i in range(start, stop):
         first, n_columns = starts[i], starts[i + 1] - starts[i]
-        total = np.int64(0)
+        n_similar, n_dissimilar, curvature = np.int64(0), np.int64(0), np.int64(0)
         for q in range(n_columns):
             column = columns[first + q]
-            distance = np.int64(0)
+            place = np.int64(0)
             for w in range(row_words.shape[1]):
-                distance += np.int64(popcount(row_words[i, w] ^ column_words[column, w]))
-            distances[q] = distance
+                place += np.int64(popcount(row_words[i, w] ^ column_words[column, w]))
             weight = np.int64(weights[column])
-            residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distance])
-            total += weight
-        threshold = np.int64(np.ceil(total * unit_threshold)) + (total + 1) // 2
+            if similar[first + q]:
+                place += n_distances
+                n_similar += weight
+            else:
+                n_dissimilar += weight
+            places[q] = place
+            residuals[q] = weight * residual_table[place]
+            curvature += weight * curvature_table[place]
+        if n_similar + n_dissimilar == 0:
+            continue
+        threshold = curvature if is_exact else bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
         for k in range(first_bit, last_bit):
-            place, shift = k >> 3, 7 - (k & 7)
+            byte, shift = k >> 3, 7 - (k & 7)
             gradient = np.int64(0)
             for q in range(n_columns):
-                if (column_bytes[columns[first + q], place] >> shift) & 1:
+                if (column_bytes[columns[first + q], byte] >> shift) & 1:
                     gradient += residuals[q]
                 else:
                     gradient -= residuals[q]
-            is_set = (row_bytes[i, place] >> shift) & 1
-            if total > 0 and ((gradient + threshold < 0) if is_set else (gradient - threshold >= 0)):
+            is_set = (row_bytes[i, byte] >> shift) & 1
+            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
                 flips += 1
-                row_bytes[i, place] ^= 1 << shift
+                row_bytes[i, byte] ^= 1 << shift
+                curvature = np.int64(0)
                 for q in range(n_columns):
                     column = columns[first + q]
-                    agrees = (column_bytes[column, place] >> shift) & 1 != is_set
-                    distances[q] += -1 if agrees else 1
+                    agrees = (column_bytes[column, byte] >> shift) & 1 != is_set
+                    places[q] += -1 if agrees else 1
                     weight = np.int64(weights[column])
-                    residuals[q] = weight * (ONE * np.int64(similar[first + q]) - sigmoid[distances[q]])
+                    residuals[q] = weight * residual_table[places[q]]
+                    curvature += weight * curvature_table[places[q]]
+                if is_exact:
+                    threshold = curvature
     return flips
 
 

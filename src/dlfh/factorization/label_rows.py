@@ -9,6 +9,7 @@ number of points.
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,9 @@ from dlfh.factorization.supervision import Sample
 __all__ = ["Columns", "LabelRows", "update", "update_shared"]
 
 Integers = npt.NDArray[np.int64]
+
+#: How many label sets tell the share of similar pairs, against all: with fewer sets it is exact.
+_SETS_FOR_SHARE = 4096
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,40 @@ class LabelRows:
     def pair_weight(self, a: int, b: int) -> int:
         """Return what a pair of these two modalities counts for."""
         return 1 if self.pair_weights is None else int(self.pair_weights[a, b])
+
+    def similar_share(self, n_modalities: int) -> float:
+        """Return the share p of similar pairs among those that count, each as often as it counts.
+
+        Counted by label sets; where these are many, from some thousands of them against all.
+        """
+        sets = LabelRows.of_label_sets(self.labels, present=self.present, pair_weights=self.pair_weights)
+        every = -(-len(sets) // _SETS_FOR_SHARE)
+        counts = np.zeros(2, np.int64)
+        for a, b in itertools.combinations(range(n_modalities), 2):
+            chosen = np.zeros(len(sets), np.int64)
+            chosen[::every] = sets.weights_in(a)[::every]
+            counts += sets.pair_weight(a, b) * sets._count_similar(chosen, sets.weights_in(b))
+        return float(counts[1] / max(counts.sum(), 1))
+
+    def _count_similar(self, row_weights: Integers, column_weights: Integers) -> Integers:
+        """Return the weights of dissimilar and of similar pairs of rows."""
+        starts, labels, codes = self.labels.starts, self.labels.labels, np.zeros((len(self), 1), np.uint64)
+        rows = np.flatnonzero(row_weights)
+        lists = _kernels.invert_lists(starts, labels, self.set_of_row, self.labels.n_labels)
+        counts = _kernels.count_pairs(
+            codes,
+            self.set_of_row[rows],
+            row_weights[rows],
+            starts,
+            labels,
+            codes.T,
+            column_weights,
+            *lists,
+            1,
+            0,
+            len(rows),
+        )
+        return np.asarray(counts.sum(axis=1))
 
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
@@ -165,7 +203,7 @@ def update(
     first_bit, last_bit = bits or (0, model.n_bits)
     masks = _masks(columns.codes, model.n_bits)
     words, column_words = codes.view(np.uint64), by_word(columns.codes)
-    sigmoid, threshold = model.sigmoid, model.threshold(int(columns.weights.sum()))
+    tables = model.tables
 
     def update_block(start: int, stop: int) -> int:
         return int(
@@ -180,8 +218,7 @@ def update(
                 columns.weights,
                 columns.list_starts,
                 columns.list_members,
-                sigmoid,
-                threshold,
+                *tables,
                 first_bit,
                 last_bit,
                 start,
@@ -208,8 +245,7 @@ def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits:
         by_word(codes),
         _masks(codes, model.n_bits),
         *lists,
-        model.sigmoid,
-        model.unit_threshold,
+        *model.tables,
         first_bit,
         last_bit,
     )

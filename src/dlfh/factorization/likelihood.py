@@ -1,26 +1,63 @@
-"""The likelihood of eq. (1): Theta, sigma and the bound of eq. (2), as tables over the Hamming distance.
+"""The likelihood of eq. (1), and when a bit is flipped: tables over the Hamming distance of two codes.
 
-Theta_ij = (lambda / c) U_i V_j' takes c + 1 values, one for each Hamming distance of two codes. So sigma is a table,
-kept in fixed point: every sum that decides a bit is a sum of integers, exact in whatever order it is taken.
+Theta_ij = (lambda / c) U_i V_j' + b takes c + 1 values, one for each Hamming distance. So everything that decides a bit
+is a table, kept in fixed point: sums of integers, exact in whatever order they are taken.
+
+**Balance.** With p the share of similar pairs, similar pairs weigh (1 - p) / p and b = log(p / (1 - p)), so that
+neither kind of pair outweighs the other and a pair of unrelated codes is as probable to be similar as any. The paper
+has weight 1 and b = 0.
+
+**Steps.** Let l(d) be a pair's weighted log-likelihood at distance d. Flipping bit k of row i takes each column j one
+step, to d_j + 1 where V_jk agrees with the bit and to d_j - 1 where it does not, so the objective changes by exactly
+
+    2 Delta = -C - U_ik G,  C = sum_j [2 l(d_j) - l(d_j - 1) - l(d_j + 1)],  G = sum_j V_jk [l(d_j - 1) - l(d_j + 1)].
+
+The *exact* step flips if and only if Delta > 0. The paper's step takes the derivative of l for its difference and the
+largest curvature that l can have for C: it flips when a lower bound of the objective rises, eq. (2), so some flips
+that would help are not made, and with few bits and lambda = 8 hardly any is.
 """
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
 
-__all__ = ["LatentFactorModel"]
+__all__ = ["LatentFactorModel", "StepTables"]
 
+Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+
+class StepTables(NamedTuple):
+    """What the kernels ask when they decide on a bit.
+
+    Attributes
+    ----------
+    residuals, curvature : ndarray of int32 (2 (c + 1),)
+        The terms of G and of C at each distance, for dissimilar pairs and then for similar ones.
+    kind_weights : ndarray of float64 (2,)
+        What a dissimilar and a similar pair weigh; the larger is 1.
+    unit_threshold : float
+        The paper's bound on the curvature, for a column of weight 1.
+    is_exact : bool
+    """
+
+    residuals: npt.NDArray[np.int32]
+    curvature: npt.NDArray[np.int32]
+    kind_weights: Floats
+    unit_threshold: float
+    is_exact: bool
 
 
 @dataclass(frozen=True)
 class LatentFactorModel:
-    """The likelihood of eq. (1), as tables over the Hamming distance of two codes.
+    """The likelihood of eq. (1), and how it is climbed.
 
     Parameters
     ----------
@@ -28,38 +65,83 @@ class LatentFactorModel:
         Code length, the paper's c.
     scale : float
         The paper's lambda.
+    step : {"exact", "bound"}
+        Flip a bit when the objective rises, or when the paper's lower bound of it does.
+    similar_weight : float
+        What a similar pair weighs where a dissimilar one weighs 1.
+    bias : float
+        Theta of codes that agree in half of their bits.
+
+    Examples
+    --------
+    >>> LatentFactorModel.balanced(16, 8.0, "exact", similar_share=0.2).similar_weight
+    4.0
     """
 
     n_bits: int
     scale: float
+    step: Literal["exact", "bound"] = "bound"
+    similar_weight: float = 1.0
+    bias: float = 0.0
 
-    @property
-    def theta(self) -> npt.NDArray[np.float64]:
-        """Theta at Hamming distance 0, 1, ..., c."""
-        return self.scale / self.n_bits * (self.n_bits - 2 * np.arange(self.n_bits + 1, dtype=np.float64))
+    @classmethod
+    def balanced(
+        cls, n_bits: int, scale: float, step: Literal["exact", "bound"], similar_share: float
+    ) -> LatentFactorModel:
+        """Return the model whose weight and bias make up for how few pairs are similar; none where all are, or none."""
+        if not 0 < similar_share < 1:
+            return cls(n_bits, scale, step)
+        odds = similar_share / (1 - similar_share)
+        return cls(n_bits, scale, step, 1 / odds, float(np.log(odds)))
 
-    @property
-    def sigmoid(self) -> npt.NDArray[np.int32]:
-        """sigma(Theta) at each distance, in fixed point, within half a unit."""
-        return np.rint(_kernels.ONE * np.exp(-np.logaddexp(0, -self.theta))).astype(np.int32)
+    def theta(self, distances: npt.NDArray[np.int64]) -> Floats:
+        """Return Theta at some Hamming distances."""
+        return self.scale / self.n_bits * (self.n_bits - 2 * distances.astype(np.float64)) + self.bias
 
-    def threshold(self, total_weight: int) -> int:
-        """Return how far the sum of residuals must point away from a bit to flip it.
-
-        Eq. (3) divided by lambda / c: the curvature bound m lambda / 4c in fixed point, rounded up and
-        with the table's rounding (half a unit per column) on top. A flip is then one that eq. (3) makes
-        in exact arithmetic too, so the full solver is monotone whatever the rounding.
-        """
-        return int(np.ceil(total_weight * self.unit_threshold)) + (total_weight + 1) // 2
-
-    @property
-    def unit_threshold(self) -> float:
-        """The curvature bound for a single column: lambda / 4c in fixed point."""
-        # Residuals are less than 1: from 4 on nothing flips, whatever the scale.
-        return min(self.scale / (4 * self.n_bits), 4.0) * _kernels.ONE
+    def log_likelihoods(self, distances: npt.NDArray[np.int64]) -> Floats:
+        """Return the weighted log-likelihood of a dissimilar (first row) and of a similar pair at some distances."""
+        theta = self.theta(distances)
+        return np.stack([-np.logaddexp(0, theta), -self.similar_weight * np.logaddexp(0, -theta)])
 
     def log_likelihood(self, pair_counts: Integers) -> float:
         """Return eq. (1) from the counts of dissimilar and similar pairs at each distance."""
-        log_dissimilar = -np.logaddexp(0, self.theta)
-        log_similar = -np.logaddexp(0, -self.theta)
-        return float(pair_counts[0] @ log_dissimilar + pair_counts[1] @ log_similar)
+        dissimilar, similar = self.log_likelihoods(np.arange(self.n_bits + 1))
+        return float(pair_counts[0] @ dissimilar + pair_counts[1] @ similar)
+
+    @functools.cached_property
+    def tables(self) -> StepTables:
+        """The tables that decide on bits."""
+        weights = np.array([1.0, self.similar_weight]) / max(1.0, self.similar_weight)
+        if self.step == "exact":
+            values, _ = self.tabulated
+            residuals = values[:, :-2] - values[:, 2:]
+            curvature = 2 * values[:, 1:-1] - values[:, :-2] - values[:, 2:]
+            return StepTables(_flat(residuals), _flat(curvature), weights, 0.0, True)
+        sigmoid = np.exp(-np.logaddexp(0, -self.theta(np.arange(self.n_bits + 1))))
+        # S - A of eq. (3), weighted, within half a unit.
+        residuals = np.rint(_kernels.ONE * weights[:, None] * np.stack([-sigmoid, 1 - sigmoid]))
+        # Residuals are less than 1: from 4 on nothing flips, whatever the scale.
+        unit = min(self.scale / (4 * self.n_bits), 4.0) * _kernels.ONE
+        return StepTables(_flat(residuals), np.zeros(residuals.size, np.int32), weights, unit, False)
+
+    @functools.cached_property
+    def tabulated(self) -> tuple[Integers, float]:
+        """The log-likelihoods that exact steps climb, in fixed point, and what one unit is.
+
+        They run from distance -1 to c + 1, one step past both ends: the entries out there cancel in every step. The
+        unit is the smallest power of two for which differences fit the kernels' arithmetic; what the tables say of a
+        pair is within half a unit of its weighted log-likelihood.
+        """
+        values = self.log_likelihoods(np.arange(-1, self.n_bits + 2)) / max(1.0, self.similar_weight)
+        largest = max(float(np.abs(values[:, :-2] - values[:, 2:]).max()), 2.0**-18)
+        unit = 2.0 ** np.ceil(np.log2(largest / (_kernels.ONE - 1)))
+        return np.rint(values / unit).astype(np.int64), unit * max(1.0, self.similar_weight)
+
+    def tabulated_log_likelihood(self, pair_counts: Integers) -> int:
+        """Return, in units of `tabulated`, the objective that exact steps never lower, from counts as above."""
+        values, _ = self.tabulated
+        return sum(int(count) * int(value) for count, value in zip(pair_counts.flat, values[:, 1:-1].flat, strict=True))
+
+
+def _flat(table: npt.NDArray[np.generic]) -> npt.NDArray[np.int32]:
+    return np.ascontiguousarray(table, np.int32).ravel()

@@ -7,6 +7,7 @@ most of it may be unobserved. Everything costs as much as there are observed ent
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +88,15 @@ class ObservedPairs:
             return S
         return _with_entries(S, self.present[b][S.indices] & np.repeat(self.present[a], np.diff(S.indptr)))
 
+    def similar_share(self, n_modalities: int) -> float:
+        """Return the share p of similar pairs among the observed ones, each as often as it counts."""
+        similar = total = 0
+        for a, b in itertools.combinations(range(n_modalities), 2):
+            observed = self.between(a, b).data
+            similar += self._weight(a, b) * int(observed.sum(dtype=np.int64))
+            total += self._weight(a, b) * len(observed)
+        return similar / max(total, 1)
+
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
     ) -> int:
@@ -113,8 +123,7 @@ class ObservedPairs:
             np.concatenate(weights),
             column_codes,
             column_codes.view(np.uint64),
-            model.sigmoid,
-            model.unit_threshold,
+            *model.tables,
             0,
             model.n_bits,
         )

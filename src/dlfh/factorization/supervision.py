@@ -29,6 +29,9 @@ class Supervision(Protocol):
 
     def __len__(self) -> int: ...
 
+    def similar_share(self, n_modalities: int) -> float:
+        """Return the share p of similar pairs among those that count, each as often as it counts."""
+
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
     ) -> int:

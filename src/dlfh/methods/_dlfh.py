@@ -112,6 +112,8 @@ class DLFH(LatentFactorHasher):
         max_iter: int = 100,
         sample_size: int | None = None,
         solver: Literal["stochastic", "full"] = "stochastic",
+        step: Literal["exact", "bound"] = "bound",
+        balance: bool = False,
         init: Literal["labels", "random"] = "labels",
         ridge: float | Literal["auto"] = "auto",
         fit_intercept: bool = True,
@@ -130,6 +132,8 @@ class DLFH(LatentFactorHasher):
         self.max_iter = max_iter
         self.sample_size = sample_size
         self.solver = solver
+        self.step = step
+        self.balance = balance
         self.init = init
         self.ridge = ridge
         self.fit_intercept = fit_intercept
@@ -166,6 +170,8 @@ class DLFH(LatentFactorHasher):
             "max_iter": 30,
             "sample_size": n_bits,
             "solver": "stochastic",
+            "step": "bound",
+            "balance": False,
             "init": "random",
             "ridge": 1e-6,
             "fit_intercept": False,

@@ -58,6 +58,8 @@ class KDLFH(LatentFactorHasher):
         max_iter: int = 100,
         sample_size: int | None = None,
         solver: Literal["stochastic", "full"] = "stochastic",
+        step: Literal["exact", "bound"] = "bound",
+        balance: bool = False,
         init: Literal["labels", "random"] = "labels",
         shared_code: bool = False,
         n_bases: int = 500,
@@ -76,6 +78,8 @@ class KDLFH(LatentFactorHasher):
         self.max_iter = max_iter
         self.sample_size = sample_size
         self.solver = solver
+        self.step = step
+        self.balance = balance
         self.init = init
         self.shared_code = shared_code
         self.pair_weights = pair_weights
@@ -105,6 +109,8 @@ class KDLFH(LatentFactorHasher):
             "max_iter": 50,
             "sample_size": n_bits,
             "solver": "stochastic",
+            "step": "bound",
+            "balance": False,
             "init": "random",
         }
         return cls(n_bits, **{**setting, **changes})

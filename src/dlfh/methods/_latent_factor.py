@@ -44,6 +44,8 @@ class LatentFactorHasher(CrossModalHasher):
     max_iter: int
     sample_size: int | None
     solver: Literal["stochastic", "full"]
+    step: Literal["exact", "bound"]
+    balance: bool
     init: Literal["labels", "random"]
     shared_code: bool
     pair_weights: Mapping[tuple[str, str], int] | None
@@ -143,7 +145,7 @@ class LatentFactorHasher(CrossModalHasher):
     ) -> Factorization:
         n_bits = int(self.n_bits)
         learned = factorize(
-            LatentFactorModel(n_bits, float(self.scale)),
+            self._model(supervision, n_modalities),
             supervision,
             random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
             max_iter=int(self.max_iter),
@@ -157,6 +159,13 @@ class LatentFactorHasher(CrossModalHasher):
         self.objective_ = np.array(learned.objective)
         self.flips_ = np.array(learned.flips, dtype=np.int64)
         return learned
+
+    def _model(self, supervision: Supervision, n_modalities: int) -> LatentFactorModel:
+        """Return the likelihood, section 3.1, balanced or as the paper has it."""
+        if not self.balance:
+            return LatentFactorModel(int(self.n_bits), float(self.scale), self.step)
+        share = supervision.similar_share(n_modalities)
+        return LatentFactorModel.balanced(int(self.n_bits), float(self.scale), self.step, share)
 
     def _resolve_sample_size(self, supervision: Supervision) -> int:
         if self.sample_size is not None:
@@ -178,9 +187,10 @@ class LatentFactorHasher(CrossModalHasher):
         if self.sample_size is not None:
             check_integer(self.sample_size, "sample_size", 1)
         check_choice(self.solver, "solver", ("stochastic", "full"))
+        check_choice(self.step, "step", ("exact", "bound"))
         check_choice(self.init, "init", ("labels", "random"))
         check_integer(self.self_training, "self_training", 0)
-        for name in ("shared_code", "early_stopping", "track_objective"):
+        for name in ("balance", "shared_code", "early_stopping", "track_objective"):
             check_flag(getattr(self, name), name)
         self._check_pair_weights()
 

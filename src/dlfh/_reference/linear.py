@@ -1,0 +1,80 @@
+"""Products of features and weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+Array = npt.NDArray[Any]
+
+
+def sum_rows_by_group(rows: Array, group_of_row: Array, sums: Array, start_column: int, stop_column: int) -> None:
+    columns = slice(start_column, stop_column)
+    np.add.at(sums[:, columns], group_of_row, rows[:, columns].astype(np.float64))
+
+
+def add_sparse_gram(starts: Array, columns: Array, values: Array, gram: Array) -> None:
+    matrix = sp.csr_array((values.astype(np.float64), columns, starts), shape=(len(starts) - 1, len(gram)))
+    gram += np.triu((matrix.T @ matrix).toarray())
+
+
+def finish_products(
+    rows: Array,
+    weights_by_bit: Array,
+    offset: Array,
+    bit_terms: Array,
+    rounding: float,
+    products: Array,
+    codes: Array,
+    start: int,
+    stop: int,
+) -> bool:
+    values = products[start:stop] + bit_terms[0]
+    scale = rounding * np.linalg.norm(rows[start:stop], axis=1)
+    for i, k in np.argwhere(np.abs(values) <= np.outer(scale, bit_terms[1]) + bit_terms[2]):
+        total = 0.0
+        for x, w in zip(rows[start + i].tolist(), weights_by_bit[k].tolist(), strict=True):
+            total += x * w
+        values[i, k] = total + offset[k]
+    products[start:stop] = values
+    codes[start:stop] = np.packbits(values > 0, axis=1)
+    return bool(np.isfinite(values.astype(np.float32)).all())
+
+
+def sparse_products(
+    starts: Array,
+    columns: Array,
+    values: Array,
+    weights: Array,
+    offset: Array,
+    bit_terms: Array,
+    products: Array,
+    codes: Array,
+    start: int,
+    stop: int,
+) -> bool:
+    finite = True
+    for i in range(start, stop):
+        part = slice(starts[i], starts[i + 1])
+        x, w = values[part].astype(np.float32), weights[columns[part]]
+        sums, squares = bit_terms[0].copy(), np.float32(0)
+        for value, row in zip(x, w, strict=True):
+            squares += value * value
+            sums += value * row
+        scale = np.float32(len(x) + 8) * np.float32(1.2e-7) * np.sqrt(squares)
+        products[i] = sums
+        for k in np.flatnonzero(np.abs(sums) <= scale * bit_terms[1] + bit_terms[2]):
+            total = 0.0
+            for value, weight in zip(values[part].tolist(), w[:, k].tolist(), strict=True):
+                total += value * weight
+            products[i, k] = total + offset[k]
+        finite &= bool(np.isfinite(sums).all())
+    codes[start:stop] = np.packbits(products[start:stop] > 0, axis=1)
+    return finite
+
+
+def pack_signs(values: Array, codes: Array) -> None:
+    codes[:] = np.packbits(values > 0, axis=1)

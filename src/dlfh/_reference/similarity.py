@@ -1,0 +1,88 @@
+"""Updates of SePH and MLBE."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._reference.matrices import members
+
+Array = npt.NDArray[Any]
+
+
+def pull_and_push(
+    products: Array,
+    squared_norms: Array,
+    row_sets: Array,
+    row_weights: Array,
+    set_starts: Array,
+    set_labels: Array,
+    list_starts: Array,
+    list_members: Array,
+    unit: float,
+    first_row: int,
+    pull: Array,
+    push: Array,
+    start: int,
+    stop: int,
+) -> tuple[float, float]:
+    rows = np.arange(first_row + start, first_row + stop)
+    labels = members(list_starts, list_members, len(set_starts) - 1).T.astype(np.float64)
+    labels /= np.sqrt(np.maximum(labels.sum(axis=1), 1))[:, None]
+    p = unit * (labels @ labels.T)[row_sets[rows]][:, row_sets]
+    distances = squared_norms[rows, None] + squared_norms - 2 * products[start:stop].astype(np.float64)
+    distances = np.maximum(distances, 0)
+    distances[np.arange(len(rows)), rows] = 0
+    near = 1 / (1 + distances / 4)
+    others = np.broadcast_to(row_weights, near.shape).astype(np.float64)
+    pull[start:stop], push[start:stop] = others * p * near, others * near**2
+    pull[np.arange(start, stop), rows] = push[np.arange(start, stop), rows] = 0
+    others[np.arange(len(rows)), rows] -= 1
+    pairs = row_weights[rows, None] * others
+    return float(np.sum(pairs * near)), float(np.sum(pairs * p * np.log(near)))
+
+
+def update_latent_bits(
+    S: Array,
+    codes: Array,
+    weights: Array,
+    embedded: Array,
+    gram: Array,
+    other_by_bit: Array,
+    row_sets: Array,
+    set_starts: Array,
+    set_labels: Array,
+    list_starts: Array,
+    list_members: Array,
+    set_sums: Array,
+    precision: float,
+    link: float,
+    slopes: Array,
+    log_prior: float,
+) -> int:
+    """Compare, for each bit, the log-posterior with the bit set to +1 and to -1."""
+    labels = members(list_starts, list_members, len(set_starts) - 1).T
+    similar = ((labels @ labels.T) > 0)[row_sets][:, row_sets]
+    V = other_by_bit.T.astype(np.float64)
+
+    def log_posterior(i: int, u: Array) -> float:
+        others = np.arange(len(codes)) != i
+        errors = S[i] - embedded @ u
+        own = S[i, i] - u @ weights @ u
+        intra = -precision / 2 * np.sum(errors[others] ** 2) - precision / 4 * own**2
+        theta = link * (V @ u)
+        return float(intra + np.sum(similar[i] * theta - np.logaddexp(0, theta)))
+
+    flips = 0
+    for i in range(len(codes)):
+        for k in range(codes.shape[1]):
+            plus, minus = codes[i].astype(np.float64), codes[i].astype(np.float64)
+            plus[k], minus[k] = 1, -1
+            new = 1 if log_prior + log_posterior(i, plus) - log_posterior(i, minus) > 0 else -1
+            flips += int(new != codes[i, k])
+            codes[i, k] = new
+        embedded[i] = codes[i] @ weights
+    gram[:] = embedded.T @ embedded
+    return flips

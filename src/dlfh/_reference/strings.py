@@ -1,0 +1,41 @@
+"""Ids of an index."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+def hash_strings(offsets: Array, blob: Array, hashes: Array) -> None:
+    for i in range(len(hashes)):
+        value = 14695981039346656037
+        for byte in blob[offsets[i] : offsets[i + 1]].tolist():
+            value = (value ^ byte) * 1099511628211 % 2**64
+        hashes[i] = value
+
+
+def find_strings(
+    sorted_hashes: Array,
+    row_of_hash: Array,
+    offsets: Array,
+    blob: Array,
+    wanted_hashes: Array,
+    wanted_offsets: Array,
+    wanted_blob: Array,
+    found: Array,
+    start: int,
+    stop: int,
+) -> None:
+    stored = [blob[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
+    wanted = [wanted_blob[a:b].tobytes() for a, b in itertools.pairwise(wanted_offsets)]
+    for i in range(start, stop):
+        found[i] = stored.index(wanted[i]) if wanted[i] in stored else -1
+
+
+def gather_strings(offsets: Array, blob: Array, rows: Array, new_offsets: Array, new_blob: Array) -> None:
+    for i, row in enumerate(rows):
+        new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]
