@@ -70,9 +70,8 @@ def test_imports_point_downwards(file: Path) -> None:
         target = room_of(imported)
         if target in (room, "", "_version"):
             continue
-        assert height[target] < height[room] or _same_floor(room, target), (
-            f"{file}:{line} imports {imported} from above"
-        )
+        below = height[target] < height[room] or _on_the_ground(room, target)
+        assert below, f"{file}:{line} imports {imported} from above"
 
 
 def _on_the_ground(room: str, target: str) -> bool:
