@@ -149,15 +149,18 @@ class DiscountedGain(Measure):
         discounts = 1 / np.log2(np.arange(2, k + 2))
         running = np.concatenate([[0.0], np.cumsum(discounts)])
         gains = _exponential if self.gain == "exponential" else _linear
+        needs_all = k == ranker.n_items or ranker.ties == "expected"
 
         def of(block: RankedBlock) -> Floats:
-            best = (gains(_highest(block.grades, k)) * discounts).sum(axis=1)
+            ranked = gains(block.grades if needs_all else block.grades[:, :k])
+            highest = np.sort(ranked, axis=1)[:, ::-1][:, :k] if needs_all else gains(_highest(block.grades, k))
+            best = (highest * discounts).sum(axis=1)
             if ranker.ties == "order":
-                found = (gains(block.grades[:, :k]) * discounts).sum(axis=1)
+                found = (ranked * discounts).sum(axis=1)
             else:
                 runs = block.runs
                 weights = running[np.minimum(runs.stops, k)] - running[np.minimum(runs.starts, k)]
-                found = (runs.sums(gains(block.grades)) / np.maximum(runs.sizes, 1) * weights).sum(axis=1)
+                found = (runs.sums(ranked) / np.maximum(runs.sizes, 1) * weights).sum(axis=1)
             return np.where(best > 0, found / np.where(best > 0, best, 1), np.nan)
 
         return of
