@@ -58,8 +58,8 @@ bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.m
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md
 
-study-hash: $(READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md
+study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
