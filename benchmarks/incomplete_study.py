@@ -1,0 +1,142 @@
+"""What items that lack a text, an image or labels bring to training, on the icons, from raw data.
+
+    python -m benchmarks.incomplete_study --write docs/holes.md
+
+Parts of the training icons are hidden. Icons that lack one are dropped, or learned from with what they have; databases
+and queries are the same complete icons in all settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import fill, machine
+from dlfh import DLFH, Encoder
+from dlfh.datasets import Icons, Items, load_icons
+from dlfh.features import BagOfWords, CombinedImage, Vectors
+from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.metrics import mean_average_precision
+
+N_BITS = 64
+N_QUERIES = 300
+SHARES = (0.5, 0.8)
+DIRECTIONS = (("text", "image"), ("image", "text"))
+
+
+class CompleteOnly(DLFH):
+    """DLFH as a method that needs complete data: an encoder drops the items that are not."""
+
+    info = replace(DLFH.info, takes_incomplete=False)
+
+
+def encoder(method: type[DLFH], seed: int, **options: Any) -> Encoder:
+    """Return the demo's encoder, with vectors in place of pictures, which are described once for all settings."""
+    functions = {"image": KernelRidge(n_bases=2000), "text": LinearRidge(ridge=0.3)}
+    features = {"image": Vectors(), "text": BagOfWords(analyzer="word+char", min_df=2)}
+    return Encoder(features, method(N_BITS, hash_function=functions, random_state=seed, **options))
+
+
+def hide(items: Items, what: str, share: float, seed: int) -> Items:
+    """Return items of which a share, drawn at random, has lost its texts, images or labels."""
+    rng = np.random.default_rng(seed)
+    hidden = np.zeros(len(items), bool)
+    hidden[rng.permutation(len(items))[: round(share * len(items))]] = True
+    if what == "labels":
+        return replace(items, labels=[[] if h else own for h, own in zip(hidden, items.labels or [], strict=True)])
+    if what == "texts":
+        texts = [None if h else text for h, text in zip(hidden, items.modalities["text"], strict=True)]
+        return replace(items, modalities=items.modalities | {"text": texts})
+    images = items.modalities["image"].copy()
+    images[hidden] = np.nan  # a vector that cannot be read
+    return replace(items, modalities=items.modalities | {"image": images})
+
+
+def scores(fitted: Encoder, train: Items, test: Items) -> list[float]:
+    """Return MAP from texts to pictures and back, by Hamming distance, all of it hashed from complete icons.
+
+    Test icons ask for training icons, and one half of them for the other, which training never saw.
+    """
+    new = {name: fitted.encode(name, test.modalities[name]) for name in test.modalities}
+    known = {name: fitted.encode(name, train.modalities[name]) for name in train.modalities}
+    labels, middle = test.labels or [], len(test) // 2
+    halves = (slice(0, middle), slice(middle, None))
+    values = [mean_average_precision(new[query], known[other], labels, train.labels) for query, other in DIRECTIONS]
+    values += [
+        np.mean([mean_average_precision(new[query][a], new[other][b], labels[a], labels[b]) for a, b in both(halves)])
+        for query, other in DIRECTIONS
+    ]
+    return [float(value) for value in values]
+
+
+def both(halves: tuple[slice, slice]) -> tuple[tuple[slice, slice], ...]:
+    return halves, halves[::-1]
+
+
+def settings(seed: int) -> Iterator[tuple[str, str, str, Encoder]]:
+    """Yield what is hidden, what share, what becomes of it, and an encoder to fit."""
+    yield "nothing", "0", "–", encoder(DLFH, seed)
+    for what in ("texts", "images", "labels"):
+        for share in SHARES:
+            yield what, str(share), "dropped", encoder(CompleteOnly, seed)
+            # Without self-training an icon without labels changes nothing but its own code: it is as if dropped.
+            options = {"self_training": 1} if what == "labels" else {}
+            fate = "learned from by self-training" if options else "learned from"
+            yield what, str(share), fate, encoder(DLFH, seed, **options)
+
+
+def run(icons: Icons, seed: int) -> Iterator[tuple[tuple[str, str, str], int, int, list[float]]]:
+    """Yield MAP by setting, and how many icons were learned from and were incomplete, for one split."""
+    train_icons, test_icons = icons.split(test_size=N_QUERIES, random_state=seed)
+    pictures = CombinedImage().fit(train_icons.images)
+    train, test = (
+        Items.of({"image": pictures.transform(part.images), "text": list(part.texts)}, list(part.labels))
+        for part in (train_icons, test_icons)
+    )
+    for what, share, fate, unfitted in settings(seed):
+        items = train if what == "nothing" else hide(train, what, float(share), seed)
+        training = unfitted.fit_items(items)
+        values = scores(unfitted, train, test)
+        print(seed, what, share, fate, len(training), np.round(values, 3), file=sys.stderr, flush=True)
+        yield (what, share, fate), len(training), training.n_incomplete, values
+
+
+def table(icons: Icons, seeds: int) -> str:
+    """Return MAP by what is hidden and what becomes of it: mean and standard deviation over seeds."""
+    found: dict[tuple[str, str, str], list[tuple[int, int, list[float]]]] = {}
+    for seed in range(seeds):
+        for setting, n_trained, n_incomplete, values in run(icons, seed):
+            found.setdefault(setting, []).append((n_trained, n_incomplete, values))
+    lines = [
+        "| hidden | share | icons that lack it are | learned from | incomplete | T→I, hashed | I→T, hashed "
+        "| T→I, unseen | I→T, unseen |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (what, share, fate), results in found.items():
+        values = np.array([each for _, _, each in results])
+        cells = " | ".join(f"{m:.3f}±{s:.3f}" for m, s in zip(values.mean(0), values.std(0), strict=True))
+        shown = f"{float(share):.0%}" if what != "nothing" else "–"
+        lines.append(f"| {what} | {shown} | {fate} | {results[0][0]:,} | {results[0][1]:,} | {cells} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="document to write the table into")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3)")
+    arguments = parser.parse_args()
+    tables = {"incomplete": table(load_icons().labelled(), arguments.seeds), "incomplete-machine": machine()}
+    if arguments.write:
+        fill(arguments.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
+
+
+if __name__ == "__main__":
+    main()
