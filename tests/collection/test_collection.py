@@ -15,11 +15,10 @@ from PIL import Image
 
 from dlfh import DLFH, Collection, Encoder, ModelError, load
 from dlfh.codes import hamming_distances, unpack
-from dlfh.collection import Found, fit_and_evaluate, hold_out
+from dlfh.collection import Found
 from dlfh.datasets import Items, Paired, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
 from dlfh.features import BagOfWords, Gist, Vectors
-from dlfh.metrics import mean_average_precision
 from dlfh.persistence._files import try_lock
 
 
@@ -116,19 +115,6 @@ def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple[Paired, Pa
         ]
 
 
-def test_what_is_found_prints_and_comes_apart(shop: Path) -> None:
-    with Collection.open(shop) as collection:
-        found = collection.search("text", "level stripes", k=4)
-    assert found[0].rank == 1
-    assert found[:2].ids == found.ids[:2]
-    assert [item.id for item in found] == found.ids
-    assert str(found).startswith(f"1. {found.ids[0]} ({found[0].bits_apart} bits apart, ")
-    assert repr(found).startswith("Found(4 items: ")
-    assert (str(found[:0]), repr(found[:0])) == ("nothing found", "Found(0 items)")
-    assert json.loads(json.dumps(found.to_dicts()))[3]["id"] == found[3].id
-    assert found != found[:2]
-
-
 def test_a_collection_is_a_container_of_items(items: Items, shop: Path) -> None:
     with Collection.open(shop) as collection:
         assert [item.id for item in collection] == items.ids
@@ -176,50 +162,6 @@ def test_items_come_and_go(items: Items, shop: Path) -> None:
     with Collection.open(shop) as collection:
         assert len(collection) == 40
         assert "new" not in collection
-
-
-def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
-    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
-    with built.collection as collection:
-        assert len(collection) == 40
-        assert collection.index.count("image", "learned") == 0
-        first, held = collection.index.ids()[:30], collection.index.ids()[30:]
-        asking = [row for row, name in enumerate(items.ids) if name in held and row not in (3, 4)]
-        asked = [row for row, name in enumerate(items.ids) if name in first and row not in (5, 7)]
-        queries = collection.encoder.encode("image", [items.modalities["image"][row] for row in asking])
-        database = collection.encoder.encode("text", [items.modalities["text"][row] for row in asked])
-        labels = items.labels or []
-        expected = mean_average_precision(queries, database, [labels[r] for r in asking], [labels[r] for r in asked])
-        quality = built.qualities[0]
-        assert (quality.query, quality.database, quality.codes) == ("image", "text", "hashed")
-        assert (quality.n_queries, quality.n_items) == (len(asking), len(asked))
-        assert quality.hamming == pytest.approx(expected)
-
-
-def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
-    queries, others = hold_out(items, 10, random_state=3)
-    assert sorted([*queries.ids, *others.ids]) == sorted(items.ids)
-    assert len(queries) == 10
-    assert not {"5.png", "7.png"} & {*queries.ids}
-    assert [*queries.ids] == [name for name in items.ids if name in {*queries.ids}]
-    parts = fit_and_evaluate(encoder(), items, 10, random_state=3)
-    assert (parts.queries.ids, parts.database.ids) == (queries.ids, others.ids)
-    assert len(parts.qualities) == 2
-    assert fit_and_evaluate(encoder(), items).qualities == []
-
-
-def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, shop: Path) -> None:
-    renamed = Items(
-        [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
-    )
-    with Collection.open(shop) as collection:
-        qualities, problems = collection.evaluate(renamed)
-        assert len(problems) == 2  # images that cannot be read
-        assert {(quality.query, quality.database) for quality in qualities} == {("image", "text"), ("text", "image")}
-        assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)
-        assert qualities[0].codes == "learned"
-        with pytest.raises(InputError, match="every query is in the collection itself"):
-            collection.evaluate(items)
 
 
 def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) -> None:

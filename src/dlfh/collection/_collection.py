@@ -361,7 +361,7 @@ class Collection:
             For one query, the items that it finds; for a batch, a list of what each finds.
         """
         check_integer(k, "k", 1)
-        among = self._searched(among, modality)
+        among = self._target(among, modality)
         if ranking is not None:
             check_choice(ranking, "ranking", RANKINGS)
         if radius is not None and ranking not in (None, "hamming"):
@@ -411,14 +411,14 @@ class Collection:
         check_integer(k, "k", 1)
         codes = self.index.get(identifier).codes
         first = next(iter(codes))
-        among = self._searched(among or first)
+        among = self._target(among or first)
         code = codes.get(among, codes[first])[None]
         (nearest,) = self._find(code, code, among, k + 1, radius, "hamming", only)
         others = [item for item in nearest if item.id != identifier]
         wanted = others if radius is not None else others[:k]
         return Found(replace(item, rank=rank) for rank, item in enumerate(wanted, 1))
 
-    def _searched(self, among: str | None, query: str | None = None) -> str:
+    def _target(self, among: str | None, query: str | None = None) -> str:
         """Return the modality to search: the one asked for, or another than the query's."""
         known = self.encoder.modalities_
         if among is not None and among not in known:

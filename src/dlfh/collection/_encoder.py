@@ -140,7 +140,7 @@ class Encoder(Parameterized):
         supervised = self.model.info.supervised
         labelled = items.labelled() if supervised else np.ones(len(items), bool)
         present = {name: vectors.present(name) for name in features}
-        used = self._learns_from(present, labelled)
+        used = self._trainable(present, labelled)
         self._check_enough(used & labelled, vectors.problems)
         rows = np.flatnonzero(used)
         holes: dict[str, Any] = {}
@@ -156,7 +156,7 @@ class Encoder(Parameterized):
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
         return Training(vectors, rows, learned, int(incomplete.sum()))
 
-    def _learns_from(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
+    def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
         """Return which items the model can learn from."""
         masks = list(present.values())
         if not self.model.info.takes_incomplete:

@@ -10,12 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._validation import check_integer, check_random_state
-from dlfh.codes import Codes
+from dlfh.codes import Codes, pack
 from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.datasets._items import Items
 from dlfh.errors import InputError
-from dlfh.metrics import AP, P, evaluate, mean_average_precision
+from dlfh.metrics import evaluate
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
@@ -202,17 +202,19 @@ def evaluate_queries(
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
 ) -> Quality:
-    labels = (query_labels, database.labels)
-    codes, projections = encoder.model_.encode(query, matrix), encoder.model_.project(query, matrix)
-    by_distance = evaluate(codes, database.codes, *labels, measures=[P, AP])
+    def rank(queries: npt.NDArray[Any]) -> Any:
+        return evaluate(queries, database.codes, query_labels, database.labels, measures=["AP", "P"])
+
+    projections = encoder.model_.project(query, matrix)
+    by_hamming = rank(pack(projections))
     return Quality(
         query,
         other,
-        len(codes),
-        len(database.codes),
+        by_hamming.n_queries,
+        by_hamming.n_items,
         database.kind,
-        chance=by_distance[P],
-        hamming=by_distance[AP],
-        asymmetric=float(mean_average_precision(projections, database.codes, *labels)),
-        specific=float(mean_average_precision(projections - encoder.mean_code(query), database.codes, *labels)),
+        chance=by_hamming["P"],  # precision over the whole ranking
+        hamming=by_hamming["AP"],
+        asymmetric=rank(projections)["AP"],
+        specific=rank(projections - encoder.mean_code(query))["AP"],
     )

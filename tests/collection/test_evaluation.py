@@ -1,0 +1,62 @@
+"""Items are held out once, and what they measure is what the metrics measure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import fit_and_evaluate, hold_out
+from dlfh.datasets import Items
+from dlfh.errors import InputError
+from dlfh.features import BagOfWords, Gist
+from dlfh.metrics import mean_average_precision
+
+
+def encoder(n_bits: int = 16) -> Encoder:
+    return Encoder({"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0))
+
+
+def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
+    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
+    with built.collection as collection:
+        assert len(collection) == 40
+        assert collection.index.count("image", "learned") == 0
+        first, held = collection.index.ids()[:30], collection.index.ids()[30:]
+        asking = [row for row, name in enumerate(items.ids) if name in held and row not in (3, 4)]
+        asked = [row for row, name in enumerate(items.ids) if name in first and row not in (5, 7)]
+        queries = collection.encoder.encode("image", [items.modalities["image"][row] for row in asking])
+        database = collection.encoder.encode("text", [items.modalities["text"][row] for row in asked])
+        labels = items.labels or []
+        expected = mean_average_precision(queries, database, [labels[r] for r in asking], [labels[r] for r in asked])
+        quality = built.qualities[0]
+        assert (quality.query, quality.database, quality.codes) == ("image", "text", "hashed")
+        assert (quality.n_queries, quality.n_items) == (len(asking), len(asked))
+        assert quality.hamming == pytest.approx(expected)
+
+
+def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
+    queries, others = hold_out(items, 10, random_state=3)
+    assert sorted([*queries.ids, *others.ids]) == sorted(items.ids)
+    assert len(queries) == 10
+    assert not {"5.png", "7.png"} & {*queries.ids}
+    assert [*queries.ids] == [name for name in items.ids if name in {*queries.ids}]
+    parts = fit_and_evaluate(encoder(), items, 10, random_state=3)
+    assert (parts.queries.ids, parts.database.ids) == (queries.ids, others.ids)
+    assert len(parts.qualities) == 2
+    assert fit_and_evaluate(encoder(), items).qualities == []
+
+
+def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, tmp_path: Path) -> None:
+    renamed = Items(
+        [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
+    )
+    with Collection.build(tmp_path / "shop", items, encoder()).collection as collection:
+        qualities, problems = collection.evaluate(renamed)
+        assert len(problems) == 2  # images that cannot be read
+        assert {(quality.query, quality.database) for quality in qualities} == {("image", "text"), ("text", "image")}
+        assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)
+        assert qualities[0].codes == "learned"
+        with pytest.raises(InputError, match="every query is in the collection itself"):
+            collection.evaluate(items)

@@ -1,0 +1,22 @@
+"""What a search finds prints, is taken apart, and becomes JSON."""
+
+from __future__ import annotations
+
+import json
+
+from dlfh.collection import Found, FoundItem
+
+
+def test_what_is_found_prints_and_comes_apart() -> None:
+    items = [FoundItem(rank, f"{rank}.png", 3 * rank, 0.5 * rank, rank > 2, {"text": "x"}) for rank in range(1, 5)]
+    found = Found(items)
+    assert found[0].rank == 1
+    assert found[:2].ids == found.ids[:2]
+    assert [item.id for item in found] == found.ids
+    assert str(found).splitlines()[2] == "3. 3.png (9 bits apart, learned)"
+    assert repr(found) == "Found(4 items: '1.png', '2.png', '3.png', ...)"
+    assert (str(found[:0]), repr(found[:0])) == ("nothing found", "Found(0 items)")
+    assert json.loads(json.dumps(found.to_dicts()))[3]["id"] == found[3].id
+    assert found == Found(items)
+    assert found != found[:2]
+    assert found != items
