@@ -35,7 +35,9 @@ from dlfh.factorization import paper
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import factorize, random_start
-from dlfh.hashing import FitContext, LinearHash, RBFMap
+from dlfh.hashing import FitContext
+from dlfh.hashing._kernel import RBFMap
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._classifiers import Fit, solve_logistic
 from dlfh.metrics import average_precisions
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dlfh.collection import Collection, Encoder, load
     from dlfh.errors import DLFHError, InputError, ModelError, NotFittedError, StorageError
     from dlfh.index import Index
-    from dlfh.methods import DLFH, KDLFH, CrossModalHasher
+    from dlfh.methods import DLFH, KDLFH
+    from dlfh.metrics import evaluate
 
 __all__ = [
     "DLFH",
     "KDLFH",
     "Collection",
-    "CrossModalHasher",
     "DLFHError",
     "Encoder",
     "Index",
@@ -31,6 +31,7 @@ __all__ = [
     "NotFittedError",
     "StorageError",
     "__version__",
+    "evaluate",
     "load",
 ]
 
@@ -40,7 +41,6 @@ _HOME = {
     "DLFH": "methods",
     "KDLFH": "methods",
     "Collection": "collection",
-    "CrossModalHasher": "methods",
     "DLFHError": "errors",
     "InputError": "errors",
     "ModelError": "errors",
@@ -48,6 +48,7 @@ _HOME = {
     "Encoder": "collection",
     "Index": "index",
     "StorageError": "errors",
+    "evaluate": "metrics",
     "load": "collection",
 }
 

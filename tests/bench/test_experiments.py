@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlfh.bench.beside import published_map, published_seconds
+from dlfh.bench.comparison import published_map, published_seconds
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.settings import Settings
-from dlfh.bench.tables import Table
+from dlfh.bench.tables import ReportTable
 from tests.bench.faked import faked
 
 
@@ -18,7 +18,7 @@ def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(sourc
     real = replace(source, name="NUS-WIDE", like="nus-wide", as_published=True)
     sections = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))
     table = next(section for section in sections if section.key == "map-learned").blocks[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     published = {row.label: [entry.mean for entry in row.entries] for row in table.rows if row.published}
     assert published == {"DLFH paper": [0.635, None, 0.769, None], "CCAITQ": [0.396, None, 0.39, None]}
     assert not any(entry.is_best for row in table.rows if row.published for entry in row.entries)
@@ -46,7 +46,7 @@ def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source
         "From hashed to unseen, the methods' mean MAP goes from 0.400 to 0.300.",
     )
     table = overview.blocks[0]
-    assert isinstance(table, Table)
+    assert isinstance(table, ReportTable)
     assert {row.label: [entry.is_best for entry in row.entries] for row in table.rows} == {
         "DLFH": [False, True, True] * 3,
         "SCM": [True, False, False] * 3,

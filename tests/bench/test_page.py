@@ -13,12 +13,12 @@ import pytest
 
 from dlfh.bench.page import to_page
 from dlfh.bench.plan import Section
-from dlfh.bench.tables import Entry, Table, TableRow
+from dlfh.bench.tables import Entry, ReportTable, TableRow
 from tests.bench.faked import figure
 
 
 def page() -> str:
-    table = Table("map", "MAP <&>", (("image → text", "16"),), (TableRow("DLFH", (Entry(0.5, 0.1, 2, True),)),))
+    table = ReportTable("map", "MAP <&>", (("image → text", "16"),), (TableRow("DLFH", (Entry(0.5, 0.1, 2, True),)),))
     sections = [Section("one", "One", ("A <paragraph>.",), (table, replace(table, key="more"), figure()))]
     return to_page("Report", ["lead"], sections, {"processor": "a <machine>"}, 'methods = ["DLFH"]\n')
 

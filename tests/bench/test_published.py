@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlfh.bench import published
-from dlfh.datasets import DATA_SETS
+from dlfh.bench.published import published
+from dlfh.datasets._descriptions import DATA_SETS
 from dlfh.methods import METHODS
 
 METHODS_OF_THE_PAPER = ["DLFH", "SMFH", "SCM", "CMFH", "CCA-ITQ", "MLBE", "KDLFH", "SePH"]

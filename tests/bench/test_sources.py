@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.bench.sources import canonical_name, load_source
-from dlfh.datasets import DATA_SETS, Split, make_like, make_paired, write_arrays, write_paired, write_split
+from dlfh.datasets import Split, make_like, make_paired, write_arrays, write_paired, write_split
+from dlfh.datasets._descriptions import DATA_SETS
 from dlfh.errors import DataWarning, InputError
 
 ALIASES = {

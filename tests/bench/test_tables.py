@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
 
 NOTES = ["", "needs more than 8 GB of memory", "n_pairs = 5 & 50% <of> it"]
 
@@ -30,7 +30,7 @@ rows = st.builds(TableRow, st.sampled_from(["DLFH", "A_B & C"]), st.tuples(entri
 
 
 tables = st.builds(
-    Table,
+    ReportTable,
     st.just("key"),
     st.just("MAP"),
     st.just((("image → text", "16 bits"), ("text → image", "16 bits"))),
@@ -39,19 +39,19 @@ tables = st.builds(
 )
 
 
-def in_csv(table: Table) -> list[tuple[str, str, bool]]:
+def in_csv(table: ReportTable) -> list[tuple[str, str, bool]]:
     found = csv.DictReader(io.StringIO(table.to_csv()))
     return [(row["mean"] or "–", row["std"], row["best"] == "yes") for row in found]
 
 
-def in_html(table: Table) -> list[tuple[str, str, bool]]:
+def in_html(table: ReportTable) -> list[tuple[str, str, bool]]:
     cells = re.findall(r"<td[^>]*>(.*?)</td>", table.to_html())
     plain = [re.sub(r"<sup>\d+</sup>", "", cell) for cell in cells]
     parts = [re.fullmatch(r"(<strong>)?([\d.–]+)(?:</strong>)?(?:<small>±([\d.]+)</small>)?", cell) for cell in plain]
     return [(part[2], part[3] or "", bool(part[1])) for part in parts if part]
 
 
-def in_latex(table: Table) -> list[tuple[str, str, bool]]:
+def in_latex(table: ReportTable) -> list[tuple[str, str, bool]]:
     body = table.to_latex().split(r"\midrule")[1].split(r"\bottomrule")[0]
     found = []
     for line in body.strip().splitlines():
@@ -63,7 +63,7 @@ def in_latex(table: Table) -> list[tuple[str, str, bool]]:
     return found
 
 
-def in_markdown(table: Table) -> list[tuple[str, str, bool]]:
+def in_markdown(table: ReportTable) -> list[tuple[str, str, bool]]:
     found = []
     for line in table.to_markdown().splitlines()[2 : 2 + len(table.rows)]:
         for cell in line.strip("| ").split(" | ")[1:]:
@@ -74,7 +74,7 @@ def in_markdown(table: Table) -> list[tuple[str, str, bool]]:
 
 
 @given(tables)
-def test_csv_html_latex_and_markdown_hold_the_same_numbers(table: Table) -> None:
+def test_csv_html_latex_and_markdown_hold_the_same_numbers(table: ReportTable) -> None:
     assert in_csv(table) == in_html(table) == in_latex(table) == in_markdown(table)
     assert len(in_csv(table)) == 2 * len(table.rows)
 
@@ -84,7 +84,7 @@ def unlatex(text: str) -> str:
 
 
 @given(tables)
-def test_every_footnote_is_there_in_every_form(table: Table) -> None:
+def test_every_footnote_is_there_in_every_form(table: ReportTable) -> None:
     for note in table.notes():
         assert note in unescape(table.to_html())
         assert note in table.to_csv()
@@ -95,7 +95,7 @@ def test_every_footnote_is_there_in_every_form(table: Table) -> None:
 
 def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> None:
     rows = TableRow("A|B*<i>", (Entry(0.25),)), TableRow("A", (Entry(0.5),), published=True)
-    table = Table("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
+    table = ReportTable("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
     assert table.to_markdown().splitlines() == [
         r"| method | a\_b |",
         "| --- | ---: |",

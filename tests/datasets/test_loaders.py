@@ -19,8 +19,6 @@ from dlfh._labels import LabelSets
 from dlfh.datasets import (
     Paired,
     Split,
-    describe,
-    load_dataset,
     load_iapr,
     load_mirflickr,
     load_nuswide,
@@ -29,10 +27,12 @@ from dlfh.datasets import (
     make_paired,
     read_paired,
     read_split,
-    shared_points,
     write_paired,
     write_split,
 )
+from dlfh.datasets._descriptions import describe
+from dlfh.datasets._leakage import shared_points
+from dlfh.datasets._loaders import load_dataset
 from dlfh.errors import DataWarning, InputError
 from tests.datasets.matlab73 import write_matlab73
 from tests.strategies import seeds

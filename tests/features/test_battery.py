@@ -10,17 +10,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
-from dlfh.features import (
-    BagOfWords,
-    Clip,
-    CombinedImage,
-    Featurizer,
-    Gist,
-    Hog,
-    Thumbnail,
-    Vectors,
-    featurizer_from_parts,
-)
+from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
+from dlfh.features._base import featurizer_from_parts
 from tests.features.examples import PICTURES, TEXTS, dense, with_json
 
 EXAMPLES: list[tuple[Featurizer, Any]] = [

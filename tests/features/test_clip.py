@@ -13,7 +13,8 @@ import pytest
 from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
-from dlfh.features import Clip, featurizer_from_parts
+from dlfh.features import Clip
+from dlfh.features._base import featurizer_from_parts
 
 try:
     import torch

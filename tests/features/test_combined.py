@@ -5,11 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlfh.features import (
-    CombinedImage,
-    Hog,
-    Thumbnail,
-)
+from dlfh.features import CombinedImage, Hog, Thumbnail
 from tests.features.examples import PICTURES
 
 

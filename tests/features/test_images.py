@@ -16,11 +16,7 @@ from PIL import Image
 from sklearn.base import clone
 
 from dlfh import InputError
-from dlfh.features import (
-    CombinedImage,
-    Thumbnail,
-    read_image,
-)
+from dlfh.features import CombinedImage, Thumbnail, read_image
 from tests.features.examples import PICTURES
 
 

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from dlfh import InputError
-from dlfh.features import (
-    BagOfWords,
-    featurizer_from_parts,
-)
+from dlfh.features import BagOfWords
+from dlfh.features._base import featurizer_from_parts
 from tests.features.examples import with_json
 
 

@@ -9,9 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import InputError
-from dlfh.features import (
-    Vectors,
-)
+from dlfh.features import Vectors
 from tests.features.examples import dense
 
 

@@ -16,7 +16,8 @@ from dlfh import DLFH, InputError, ModelError, load
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.datasets import Paired, make_paired
-from dlfh.hashing import Deep, DeepHash, FitContext
+from dlfh.hashing import Deep, FitContext
+from dlfh.hashing._deep import DeepHash
 from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 

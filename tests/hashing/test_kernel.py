@@ -15,7 +15,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from dlfh._parallel import Workers
 from dlfh.codes import pack
-from dlfh.hashing import FitContext, KernelHash, KernelLogistic, KernelRidge, RBFMap
+from dlfh.hashing import FitContext, KernelLogistic, KernelRidge
+from dlfh.hashing._kernel import KernelHash, RBFMap
 from dlfh.mathematics._classifiers import solve_logistic
 from dlfh.mathematics._targets import Targets
 from tests.strategies import seeds

@@ -13,7 +13,8 @@ from sklearn.linear_model import Ridge
 
 from dlfh._parallel import Workers, blas_threads
 from dlfh.codes import pack, unpack
-from dlfh.hashing import FitContext, LinearHash, LinearRidge
+from dlfh.hashing import FitContext, LinearRidge
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._targets import Targets
 from tests.strategies import seeds
 

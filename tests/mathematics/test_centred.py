@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from tests.strategies import seeds
 

@@ -6,7 +6,3 @@ settings, so that a run that was killed goes on where it was, and experiments sh
 
 Nothing heavy is imported here, so that the command line can show its help at once.
 """
-
-from dlfh.bench.published import MapCell, Published, TimeCell, published
-
-__all__ = ["MapCell", "Published", "TimeCell", "published"]

@@ -209,12 +209,12 @@ def tune(
 
 def _run(name: str, source: Source, settings: Settings, folder: Path, report: Path, retry: bool, quiet: bool) -> None:
     from dlfh.bench.run import run_experiment
-    from dlfh.bench.tables import Table
+    from dlfh.bench.tables import ReportTable
 
     sections = run_experiment(name, source, settings, folder, report=report, show=not quiet, retry=retry)
     if not quiet:
         for section in sections:
-            tables = [block for block in section.blocks if isinstance(block, Table)]
+            tables = [block for block in section.blocks if isinstance(block, ReportTable)]
             if tables and section.key != "seconds":
                 typer.echo(tables[0].to_text())
     typer.echo(f"report: {report / name}.html")

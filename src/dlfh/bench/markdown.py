@@ -7,7 +7,7 @@ from html import escape
 
 from dlfh.bench.figures import Figure
 from dlfh.bench.plan import Section
-from dlfh.bench.tables import Table, markdown_text
+from dlfh.bench.tables import ReportTable, markdown_text
 
 __all__ = ["to_markdown"]
 
@@ -25,7 +25,7 @@ def to_markdown(
 def _section(section: Section) -> str:
     """Return a section: its first table in sight, further ones folded away."""
     parts = [f"## {markdown_text(section.title)}", *map(markdown_text, section.paragraphs)]
-    tables = [block for block in section.blocks if isinstance(block, Table)]
+    tables = [block for block in section.blocks if isinstance(block, ReportTable)]
     for block in section.blocks:
         title = markdown_text(block.title)
         if isinstance(block, Figure):

@@ -12,7 +12,7 @@ from dlfh.bench.figures import Figure
 from dlfh.bench.measure import directions
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row, Settings
-from dlfh.bench.tables import Table
+from dlfh.bench.tables import ReportTable
 from dlfh.errors import InputError
 from dlfh.methods import METHODS
 
@@ -96,7 +96,7 @@ class Section:
     key: str
     title: str
     paragraphs: tuple[str, ...]
-    blocks: tuple[Table | Figure, ...]
+    blocks: tuple[ReportTable | Figure, ...]
     varies: bool = False
 
 

@@ -12,7 +12,7 @@ from dlfh.bench.markdown import to_markdown
 from dlfh.bench.page import to_page
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
-from dlfh.bench.tables import Entry, Table, TableRow
+from dlfh.bench.tables import Entry, ReportTable, TableRow
 from dlfh.persistence._files import replace_file
 
 __all__ = ["seconds_section", "write_report"]
@@ -34,7 +34,7 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
     return sections
 
 
-def _files(block: Table | Figure) -> dict[str, bytes]:
+def _files(block: ReportTable | Figure) -> dict[str, bytes]:
     if isinstance(block, Figure):
         return {
             f"figures/{block.key}.svg": block.svg.encode(),
@@ -79,7 +79,7 @@ def seconds_section(plan: Plan, results: Results) -> Section:
         cells = Entry(len(times), runs=1, digits=0)
         rows.append(TableRow(name, (cells, *(Entry(number, runs=1) for number in numbers))))
     total = sum(each for times in spent.values() for each, _ in times)
-    table = Table(
+    table = ReportTable(
         "seconds",
         "Seconds of computing, by method",
         (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "of processors")),

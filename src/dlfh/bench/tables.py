@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
-__all__ = ["Entry", "Table", "TableRow", "mark_best", "markdown_text", "summarize"]
+__all__ = ["Entry", "ReportTable", "TableRow", "mark_best", "markdown_text", "summarize"]
 
 DASH = "–"
 
@@ -55,7 +55,7 @@ class TableRow:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table of means with groups of columns.
 
     Attributes
@@ -72,7 +72,7 @@ class Table:
     Examples
     --------
     >>> row = TableRow("DLFH", (Entry(0.5, 0.01, 3, True), Entry(note="needs more than 8 GB of memory")))
-    >>> table = Table("map", "MAP", (("image → text", "16"), ("image → text", "32")), (row,))
+    >>> table = ReportTable("map", "MAP", (("image → text", "16"), ("image → text", "32")), (row,))
     >>> print(table.to_csv(), end="")
     row,group,column,mean,std,runs,best,note
     DLFH,image → text,16,0.500,0.010,3,yes,

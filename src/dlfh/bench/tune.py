@@ -13,7 +13,7 @@ from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.run import check_cells
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods import METHODS
@@ -177,7 +177,7 @@ class Search:
         found = values.get("protocols", {}).get(self.protocol)
         return sum(each["map"] for each in found.values()) / len(found) if found else None
 
-    def table(self, trials: list[Trial]) -> Table:
+    def table(self, trials: list[Trial]) -> ReportTable:
         """Return the trials as a table."""
         rows = mark_best(
             [
@@ -190,7 +190,7 @@ class Search:
             ]
         )
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
-        return Table(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
+        return ReportTable(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
 
     def to_toml(self, best: Trial) -> str:
         """Return the best parameters as settings that a bench takes."""

@@ -108,7 +108,7 @@ def _model_info(path: Path, as_json: bool) -> None:
 
 
 def _table_info(path: Path, encoding: str, as_json: bool) -> None:
-    from dlfh.datasets import read_table
+    from dlfh.datasets._tables import read_table
 
     table = read_table(path, encoding=encoding)
     filled = {name: sum(row[place] not in (None, "") for row in table.rows) for place, name in enumerate(table.columns)}

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dlfh.collection import Quality
-    from dlfh.datasets import Problem
+    from dlfh.datasets._tables import Problem
 
 __all__ = ["print_json", "print_problems", "print_qualities", "print_table", "report"]
 

@@ -25,7 +25,8 @@ from dlfh.collection._queries import is_single
 from dlfh.datasets._items import RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import DataWarning, InputError, ModelError
-from dlfh.index import Index, Item
+from dlfh.index import Index
+from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
 __all__ = ["Built", "Collection"]

@@ -18,19 +18,11 @@ from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets._items import Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.features import (
-    BagOfWords,
-    Clip,
-    CombinedImage,
-    Featurizer,
-    Gist,
-    Hog,
-    ImageFeaturizer,
-    Thumbnail,
-    Vectors,
-    featurizer_from_parts,
-)
-from dlfh.methods import CrossModalHasher, hasher_from_parts
+from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
+from dlfh.features._base import featurizer_from_parts
+from dlfh.features._images import ImageFeaturizer
+from dlfh.methods import CrossModalHasher
+from dlfh.methods._base import hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
 
 __all__ = ["Encoder", "choose_features", "from_parts", "load"]

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.features._base import Featurizer, Readable, featurizer_from_parts
+from dlfh.features._base import Featurizer
 
 if TYPE_CHECKING:
     from dlfh.features._clip import Clip
     from dlfh.features._combined import CombinedImage
     from dlfh.features._gist import Gist
     from dlfh.features._hog import Hog
-    from dlfh.features._images import ImageFeaturizer, read_image
+    from dlfh.features._images import read_image
     from dlfh.features._text import BagOfWords
     from dlfh.features._thumbnail import Thumbnail
     from dlfh.features._vectors import Vectors
@@ -27,11 +27,8 @@ __all__ = [
     "Featurizer",
     "Gist",
     "Hog",
-    "ImageFeaturizer",
-    "Readable",
     "Thumbnail",
     "Vectors",
-    "featurizer_from_parts",
     "read_image",
 ]
 
@@ -56,7 +53,7 @@ __getattr__, __dir__ = import_on_demand(
         "_combined": ("CombinedImage",),
         "_gist": ("Gist",),
         "_hog": ("Hog",),
-        "_images": ("ImageFeaturizer", "read_image"),
+        "_images": ("read_image",),
         "_text": ("BagOfWords",),
         "_thumbnail": ("Thumbnail",),
         "_vectors": ("Vectors",),

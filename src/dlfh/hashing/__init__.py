@@ -8,27 +8,19 @@ from dlfh._lazy import import_on_demand
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner
 
 if TYPE_CHECKING:
-    from dlfh.hashing._deep import Deep, DeepHash, TorchHash
-    from dlfh.hashing._kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap
-    from dlfh.hashing._latent import LatentBinaryHash
-    from dlfh.hashing._linear import LinearHash, LinearRidge
-    from dlfh.hashing._unit import UnitLinearHash
+    from dlfh.hashing._deep import Deep, TorchHash
+    from dlfh.hashing._kernel import KernelLogistic, KernelRidge
+    from dlfh.hashing._linear import LinearRidge
 
 __all__ = [
     "Deep",
-    "DeepHash",
     "FitContext",
     "HashFunction",
     "HashLearner",
-    "KernelHash",
     "KernelLogistic",
     "KernelRidge",
-    "LatentBinaryHash",
-    "LinearHash",
     "LinearRidge",
-    "RBFMap",
     "TorchHash",
-    "UnitLinearHash",
 ]
 
 #: In which file each kind is that a saved model may name.
@@ -51,10 +43,8 @@ HashLearner.registry.expect(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_deep": ("Deep", "DeepHash", "TorchHash"),
-        "_kernel": ("KernelHash", "KernelLogistic", "KernelRidge", "RBFMap"),
-        "_latent": ("LatentBinaryHash",),
-        "_linear": ("LinearHash", "LinearRidge"),
-        "_unit": ("UnitLinearHash",),
+        "_deep": ("Deep", "TorchHash"),
+        "_kernel": ("KernelLogistic", "KernelRidge"),
+        "_linear": ("LinearRidge",),
     },
 )

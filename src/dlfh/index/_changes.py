@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlfh.index._segment import Segment
-from dlfh.index._snapshot import Part, Rows
+from dlfh.index._snapshot import Part, RowNumbers
 
 __all__ = ["append", "compact", "remove"]
 
@@ -30,7 +30,7 @@ def append(parts: Parts, segment: Segment) -> Parts:
     return _settle((*parts, Part(segment)))
 
 
-def remove(parts: Parts, rows: list[Rows]) -> Parts:
+def remove(parts: Parts, rows: list[RowNumbers]) -> Parts:
     """Return the parts with the given rows of each removed."""
     left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
     return _settle([_lightened(part) for part in left if len(part)])

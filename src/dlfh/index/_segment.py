@@ -14,7 +14,7 @@ from dlfh.index._strings import HashTable, Strings
 
 __all__ = ["ABSENT", "HASHED", "LEARNED", "STATES", "Segment"]
 
-Rows = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 
 ABSENT, LEARNED, HASHED = 0, 1, 2
@@ -53,14 +53,14 @@ class Segment:
         return len(self.ids)
 
     @cached_property
-    def code_rows(self) -> tuple[Rows | None, ...]:
+    def code_rows(self) -> tuple[RowNumbers | None, ...]:
         """The rows that have a code in each modality; None if all have."""
         return tuple(
             None if len(codes) == len(self) else np.flatnonzero(states)
             for states, codes in zip(self.states, self.codes, strict=True)
         )
 
-    def take(self, rows: Rows) -> Segment:
+    def take(self, rows: RowNumbers) -> Segment:
         """Return a segment of some rows, in the order given."""
         states = self.states[:, rows]
         codes = []
@@ -93,7 +93,7 @@ class Segment:
         checks = np.fromiter((metadata_check(self.ids[i], b"") for i in range(len(self))), np.uint32, len(self))
         return Strings(np.zeros(len(self) + 1, np.int64), np.empty(0, np.uint8)), checks
 
-    def find(self, ids: Strings) -> Rows:
+    def find(self, ids: Strings) -> RowNumbers:
         """Return the row of each id, or -1."""
         return self.table.find(self.ids, ids)
 

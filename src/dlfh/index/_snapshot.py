@@ -19,7 +19,7 @@ from dlfh.index._strings import Strings
 
 __all__ = ["Column", "Part", "Snapshot"]
 
-Rows = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 
 
@@ -33,7 +33,7 @@ class Part:
     removed_record: RemovedRecord | None = None
 
     @cached_property
-    def live(self) -> Rows | None:
+    def live(self) -> RowNumbers | None:
         """The rows that are left; None if all are."""
         return None if self.removed is None else np.flatnonzero(~self.removed)
 
@@ -44,7 +44,7 @@ class Part:
     def __len__(self) -> int:
         return len(self.segment) if self.live is None else len(self.live)
 
-    def without(self, rows: Rows) -> Part:
+    def without(self, rows: RowNumbers) -> Part:
         """Return the part with more rows removed."""
         removed = np.zeros(len(self.segment), bool) if self.removed is None else self.removed.copy()
         removed[rows] = True
@@ -60,7 +60,7 @@ class Column:
     """The codes of one modality in insertion order, and the items' positions (None: 0, 1, 2, ...)."""
 
     codes: Codes
-    positions: Rows | None
+    positions: RowNumbers | None
     learned: npt.NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Column:
         """The codes as rows of 64-bit words."""
         return as_words(self.codes)
 
-    def select(self, positions: Rows) -> Column:
+    def select(self, positions: RowNumbers) -> Column:
         """Return the column of some items alone; those without a code are left out."""
         wanted = np.unique(positions)
         if self.positions is not None:
@@ -81,7 +81,7 @@ class Column:
             rows = wanted
         return Column(self.codes[rows], wanted, self.learned[rows])
 
-    def positions_of(self, rows: Rows) -> Rows:
+    def positions_of(self, rows: RowNumbers) -> RowNumbers:
         return rows if self.positions is None else self.positions[rows]
 
 
@@ -96,7 +96,7 @@ class Snapshot:
     _lock: Any = field(default_factory=threading.Lock)
 
     @cached_property
-    def starts(self) -> Rows:
+    def starts(self) -> RowNumbers:
         """The position of each part's first item, and the number of items."""
         return np.cumsum([0, *map(len, self.parts)])
 
@@ -110,7 +110,7 @@ class Snapshot:
         live = self.parts[part].live
         return self.parts[part].segment, row if live is None else int(live[row])
 
-    def locate_runs(self, positions: Rows) -> Iterator[tuple[Segment, list[int]]]:
+    def locate_runs(self, positions: RowNumbers) -> Iterator[tuple[Segment, list[int]]]:
         """Yield segments and rows of positions, consecutive ones of a segment together."""
         parts = np.searchsorted(self.starts, positions, side="right") - 1
         breaks = np.flatnonzero(np.diff(parts, prepend=-1))
@@ -119,7 +119,7 @@ class Snapshot:
             rows = positions[start:stop] - self.starts[parts[start]]
             yield part.segment, (rows if part.live is None else part.live[rows]).tolist()
 
-    def find_rows(self, ids: Strings) -> list[Rows]:
+    def find_rows(self, ids: Strings) -> list[RowNumbers]:
         """Return, for each part, the row of each id in it, or -1."""
         found = []
         for part in self.parts:
@@ -129,7 +129,7 @@ class Snapshot:
             found.append(rows)
         return found
 
-    def find(self, ids: Strings) -> Rows:
+    def find(self, ids: Strings) -> RowNumbers:
         """Return the position of each id, or -1."""
         positions = np.full(len(ids), -1)
         for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):

@@ -12,7 +12,7 @@ from dlfh import _kernels
 
 __all__ = ["HashTable", "Strings"]
 
-Rows = npt.NDArray[np.int64]
+RowNumbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Strings:
     b'cat'
     """
 
-    offsets: Rows
+    offsets: RowNumbers
     blob: npt.NDArray[np.uint8]
 
     @classmethod
@@ -43,7 +43,7 @@ class Strings:
     def __getitem__(self, row: int) -> bytes:
         return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes()
 
-    def take(self, rows: Rows) -> Strings:
+    def take(self, rows: RowNumbers) -> Strings:
         """Return the strings of some rows."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
@@ -85,7 +85,7 @@ class HashTable:
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order.astype(np.uint32))
 
-    def find(self, strings: Strings, wanted: Strings) -> Rows:
+    def find(self, strings: Strings, wanted: Strings) -> RowNumbers:
         """Return the row of each wanted string among ``strings``, or -1."""
         found = np.empty(len(wanted), np.int64)
         stored = (self.hashes, self.rows, strings.offsets, strings.blob)

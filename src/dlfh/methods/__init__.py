@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.methods._base import CrossModalHasher, hasher_from_parts
+from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
 
 if TYPE_CHECKING:
@@ -47,7 +47,6 @@ __all__ = [
     "MethodInfo",
     "SePH",
     "available",
-    "hasher_from_parts",
 ]
 
 #: The methods, and the file of each. They are imported when they are asked for: searching needs one of them.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_integer, check_positive, check_random_state
 from dlfh.errors import InputError
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._rotation import closest_rotation, random_rotation, signs
 from dlfh.methods._base import CrossModalHasher

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_integer, check_positive, check_random_state
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import Whitening, canonical_directions
 from dlfh.mathematics._rotation import iterative_quantization, random_rotation

@@ -11,7 +11,7 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
 from dlfh.codes import pack
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import Whitening
 from dlfh.methods._base import CrossModalHasher

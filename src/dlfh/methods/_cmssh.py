@@ -13,7 +13,7 @@ import scipy.linalg
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_random_state
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._boosting import WeightedPairs, adaptive_factor, boost
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import oriented, top_pair

@@ -14,7 +14,7 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_integer, check_positive, check_random_state
 from dlfh.errors import InputError
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._boosting import WeightedPairs, adaptive_factor, boost
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import Whitening, top_pair

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_positive
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import NO_CORRELATION, Whitening, oriented
 from dlfh.methods._base import CrossModalHasher

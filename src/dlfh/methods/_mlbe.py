@@ -19,7 +19,9 @@ from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
 from dlfh.codes import as_words, by_word, pack
 from dlfh.errors import InputError
-from dlfh.hashing import FitContext, HashFunction, KernelHash, LatentBinaryHash, RBFMap
+from dlfh.hashing import FitContext, HashFunction
+from dlfh.hashing._kernel import KernelHash, RBFMap
+from dlfh.hashing._latent import LatentBinaryHash
 from dlfh.mathematics._rotation import iterative_quantization, random_rotation, signs
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo

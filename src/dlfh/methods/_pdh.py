@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_flag, check_integer, check_positive, check_random_state
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers
 from dlfh.mathematics._rotation import signs

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_positive
-from dlfh.hashing import LinearHash
+from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh.methods._base import CrossModalHasher

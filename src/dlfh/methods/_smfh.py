@@ -20,8 +20,8 @@ from dlfh._validation import (
     raise_if_not_finite,
 )
 from dlfh.codes import pack
-from dlfh.hashing import LinearHash, UnitLinearHash
-from dlfh.hashing._unit import unit_rows
+from dlfh.hashing._linear import LinearHash
+from dlfh.hashing._unit import UnitLinearHash, unit_rows
 from dlfh.mathematics._moments import dense_gram, sparse_gram
 from dlfh.mathematics._ridge import solve_ridge
 from dlfh.methods._base import CrossModalHasher

@@ -41,17 +41,14 @@ from dlfh.metrics._functions import (
     precision_recall_by_rank,
     recall_at,
 )
-from dlfh.metrics._measures import AP, MEASURES, PR, PRH, Measure, P, PrecisionRecall, R, measure, nDCG
+from dlfh.metrics._measures import AP, PR, PRH, P, R, measure, nDCG
 
 __all__ = [
     "AP",
-    "MEASURES",
     "PR",
     "PRH",
     "Evaluation",
-    "Measure",
     "P",
-    "PrecisionRecall",
     "R",
     "average_precisions",
     "evaluate",

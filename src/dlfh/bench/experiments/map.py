@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dlfh.bench.beside import published_map
 from dlfh.bench.cells import Cell
+from dlfh.bench.comparison import published_map
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.published import published
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
-from dlfh.bench.tables import Entry, Table, TableRow, mark_best, summarize
+from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
 from dlfh.methods import METHODS
 
 __all__ = ["MAP", "PROTOCOL_WORDS", "mean_maps", "scores"]
@@ -141,11 +141,11 @@ def _overview(plan: Plan, results: Results) -> Section:
         shown = tuple(replace(entry, std=None) for entry in entries)
         rows.append(TableRow(row.label, shown, row.footnote(plan.n_train())))
     columns = tuple((group, protocol) for group in (*plan.directions, "mean") for protocol in protocols)
-    table = Table("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
+    table = ReportTable("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
     return Section("map-overview", "Accuracy at a glance", tuple(words), (table,))
 
 
-def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> Table:
+def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> ReportTable:
     columns = [(direction, f"{bits} bits") for direction in plan.directions for bits in plan.settings.bits]
     rows: list[TableRow] = []
     for row in plan.settings.rows():
@@ -162,7 +162,7 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
     remarks = ["Published: the paper's own figures."] if any(row.published for row in rows) else []
     if n_runs > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
         remarks.append("Rows without ± have nothing random in them: one run.")
-    return Table(
+    return ReportTable(
         f"{measure.replace('_', '-')}-{protocol}",
         f"{title} on {plan.source.name}, {protocol} database; {runs}",
         tuple(columns),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlfh.bench.beside import published_seconds
 from dlfh.bench.cells import Cell
+from dlfh.bench.comparison import published_seconds
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.published import published
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
-from dlfh.bench.tables import Entry, Table, TableRow
+from dlfh.bench.tables import Entry, ReportTable, TableRow
 
 __all__ = ["TIME", "sizes"]
 
@@ -59,7 +59,7 @@ def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> T
     return TableRow(row.label, tuple(entries), replace(row, train_points=None).footnote(0))
 
 
-def _seconds(plan: Plan, results: Results) -> Table:
+def _seconds(plan: Plan, results: Results) -> ReportTable:
     rows = []
     for row in plan.settings.rows():
         rows.append(_row(plan, results, row, "fit", 1.0))
@@ -67,7 +67,7 @@ def _seconds(plan: Plan, results: Results) -> Table:
         if any(value is not None for value in theirs):
             rows.append(TableRow(row.label, tuple(Entry(value, None, 1) for value in theirs), published=True))
     remark = f"Published: the paper's, on real data and {published().machine}; the code length is not stated."
-    return Table(
+    return ReportTable(
         "time",
         f"Training time in seconds on {plan.source.name}, {plan.settings.time.bits} bits",
         _columns(plan),
@@ -77,8 +77,8 @@ def _seconds(plan: Plan, results: Results) -> Table:
     )
 
 
-def _memory(plan: Plan, results: Results) -> Table:
-    return Table(
+def _memory(plan: Plan, results: Results) -> ReportTable:
+    return ReportTable(
         "memory",
         f"Peak memory of the process in GB, data included, {plan.settings.time.bits} bits",
         _columns(plan),
