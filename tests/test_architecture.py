@@ -108,3 +108,17 @@ def test_examples_use_public_names_alone() -> None:
                 assert not any(part.startswith("_") for part in node.module.split("."))
                 door = __import__(node.module, fromlist=["__all__"])
                 assert {alias.name for alias in node.names} <= set(door.__all__)
+
+
+def test_what_is_public_is_documented_and_nothing_else_is() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    sections = re.findall(r"^## `(dlfh[.\w]*)`$", text, re.MULTILINE)
+    doors = {"dlfh", *(module_of(file) for file in FILES if _is_door(file))}
+    assert set(sections) | {"dlfh.errors"} == doors
+
+
+def _is_door(file: Path) -> bool:
+    """Tell whether a file lists public names under a name that a user may import."""
+    module = module_of(file)
+    public = not any(part.startswith("_") for part in module.split(".")) and room_of(module) not in PLAIN_NAMES
+    return public and "__all__ = [" in file.read_text(encoding="utf-8")

@@ -20,7 +20,6 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = (
     "",
-    ".bench",
     ".codes",
     ".collection",
     ".datasets",
