@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from dlfh._lazy import import_on_demand
 from dlfh._version import __version__
 
 if TYPE_CHECKING:
@@ -35,31 +35,15 @@ __all__ = [
     "load",
 ]
 
-#: Where each public name lives. They are imported when they are asked for: NumPy, SciPy, scikit-learn and Numba
-#: take about a second to load, and `dlfh --help` needs none of them.
-_HOME = {
-    "DLFH": "methods",
-    "KDLFH": "methods",
-    "Collection": "collection",
-    "DLFHError": "errors",
-    "InputError": "errors",
-    "ModelError": "errors",
-    "NotFittedError": "errors",
-    "Encoder": "collection",
-    "Index": "index",
-    "StorageError": "errors",
-    "evaluate": "metrics",
-    "load": "collection",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'dlfh' has no attribute {name!r}")
-    value = getattr(import_module(f"dlfh.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+#: The public names by their rooms. They are imported when they are asked for: NumPy, SciPy and Numba take about a
+#: second to load, and `dlfh --help` needs none of them.
+__getattr__, __dir__ = import_on_demand(
+    __name__,
+    {
+        "collection": "Collection Encoder load",
+        "errors": "DLFHError InputError ModelError NotFittedError StorageError",
+        "index": "Index",
+        "methods": "DLFH KDLFH",
+        "metrics": "evaluate",
+    },
+)

@@ -10,25 +10,23 @@ from typing import Any
 __all__ = ["import_on_demand"]
 
 
-def import_on_demand(
-    package: str, modules: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package whose names are those of its modules.
 
     Parameters
     ----------
     package : str
         Its ``__name__``.
-    modules : dict of str to tuple of str
-        The public names by the module that has them.
+    modules : dict of str to str
+        The names that each module has, with spaces between them.
 
     Examples
     --------
-    >>> get, names = import_on_demand("dlfh", {"codes": ("pack", "unpack")})
+    >>> get, names = import_on_demand("dlfh", {"codes": "pack unpack"})
     >>> get("pack")([[1, -1]])
     array([[128]], dtype=uint8)
     """
-    homes = {name: module for module, names in modules.items() for name in names}
+    homes = {name: module for module, names in modules.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in homes:

@@ -16,9 +16,6 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any, TypeVar
 
-import scipy.linalg  # noqa: F401  (loads SciPy's BLAS, so that the controller below finds it)
-from threadpoolctl import ThreadpoolController
-
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
@@ -101,7 +98,10 @@ class _BlasLimit:
 
     @staticmethod
     @functools.cache
-    def _controller() -> ThreadpoolController:
+    def _controller() -> Any:
+        import scipy.linalg  # noqa: F401  (loads SciPy's BLAS, so that the controller finds it)
+        from threadpoolctl import ThreadpoolController
+
         return ThreadpoolController()
 
     def change(self, *, add: int | None = None, remove: int | None = None) -> None:

@@ -85,6 +85,35 @@ def test_help_loads_nothing_heavy() -> None:
         assert f"'{heavy}'" not in modules
 
 
+HEAVY = {
+    *("sklearn", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.fft", "numba"),
+    *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL"),
+}
+
+SEARCH = """
+import io, json, sys
+from contextlib import redirect_stdout
+from dlfh.cli import main
+with redirect_stdout(io.StringIO()) as out:
+    code = main(sys.argv[1:])
+print(json.dumps([code, out.getvalue(), sorted(sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize("ranking", ["asymmetric", "specific", "hamming", "rerank"])
+def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["search", str(shop), "--text", "red", "--ranking", ranking, "--json"]
+    done = subprocess.run([sys.executable, "-c", SEARCH, *arguments], check=True, capture_output=True, text=True)
+    code, printed, modules = json.loads(done.stdout)
+    assert code == 0
+    assert not HEAVY & {*modules}
+    assert {module for module in modules if module.startswith("dlfh.methods._")} == {
+        f"dlfh.methods.{name}" for name in ("_base", "_dlfh", "_incomplete", "_info", "_latent_factor")
+    }
+    # What NumPy found there is what the kernels, which are loaded here, find.
+    assert json.loads(printed) == run(capsys, *arguments)
+
+
 def test_the_program_is_installed_and_says_its_version() -> None:
     program = Path(sys.executable).parent / "dlfh"
     for command in ([str(program)], [sys.executable, "-m", "dlfh"]):

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, TfidfVectorizer
 
 from dlfh import InputError
 from dlfh.features import BagOfWords
 from dlfh.features._base import featurizer_from_parts
+from dlfh.features._text import _words
 from tests.features.examples import with_json
 
 
@@ -22,6 +23,37 @@ def test_tfidf_is_that_of_scikit_learn() -> None:
     ours = BagOfWords().fit(texts[:4])
     assert ours.vocabulary_ == list(theirs.get_feature_names_out())
     np.testing.assert_allclose(ours.transform(texts).toarray(), theirs.transform(texts).toarray(), rtol=1e-6)
+
+
+@given(
+    st.lists(st.text("aAbcé ß'ไท中文", max_size=30), min_size=1, max_size=8),
+    st.sampled_from(["word", "char", "word+char"]),
+    st.sampled_from([(1, 1), (1, 2), (2, 3)]),
+)
+def test_words_are_counted_as_scikit_learn_counts_them(texts: list[str], analyzer: Any, ngrams: Any) -> None:
+    ours = BagOfWords("count", analyzer=analyzer, ngrams=ngrams, max_features=None)
+    theirs = CountVectorizer(analyzer=ours._analysis(), dtype=np.float32)
+    try:
+        expected = theirs.fit_transform(texts)
+    except ValueError:
+        with pytest.raises(InputError, match="there is not one word"):
+            ours.fit(texts)
+        return
+    counts = ours.fit_transform(texts)
+    expected.sort_indices()
+    assert ours.vocabulary_ == list(theirs.get_feature_names_out())
+    for part in ("data", "indices", "indptr"):
+        assert getattr(counts, part).dtype == getattr(expected, part).dtype
+        np.testing.assert_array_equal(getattr(counts, part), getattr(expected, part))
+
+
+@given(st.text(st.characters(max_codepoint=0x2FF), max_size=40))
+def test_texts_without_marks_have_the_words_of_the_whole_pattern(text: str) -> None:
+    assert list(_words(text)) == [word for word in _words(text + " \u0300") if word != "\u0300"]
+
+
+def test_english_stop_words_are_those_of_scikit_learn() -> None:
+    assert BagOfWords(stop_words="english")._stop_words() == ENGLISH_STOP_WORDS
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=8), st.sampled_from(["word", "char", "word+char"]))

@@ -4,22 +4,13 @@ Codes are packed as by `numpy.packbits`, in rows of whole 64-bit words: a byte v
 bits, a word view of the same memory serves XOR and popcount, which do not care about the order of
 bits. All sums that decide a bit are sums of integers, so they are exact: the order of rows, blocks,
 columns and threads cannot change a code.
+
+Numba is loaded when a kernel is asked for; those that encode and search wait until there is enough to do.
 """
 
-from dlfh._kernels.factors import (
-    ONE,
-    count_observed_pairs,
-    count_pairs,
-    update_observed_rows,
-    update_rows,
-    update_shared_rows,
-)
-from dlfh._kernels.labels import invert_lists, shared_labels
-from dlfh._kernels.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
-from dlfh._kernels.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
-from dlfh._kernels.search import nearest_by_weight, weigh_candidates, within_radius
-from dlfh._kernels.similarity import pull_and_push, update_latent_bits
-from dlfh._kernels.strings import find_strings, gather_strings, hash_strings
+from dlfh._kernels.fixed_point import ONE
+from dlfh._kernels.small import SmallFirst
+from dlfh._lazy import import_on_demand
 
 __all__ = [
     "ONE",
@@ -49,3 +40,39 @@ __all__ = [
     "weigh_candidates",
     "within_radius",
 ]
+
+finish_products = SmallFirst("linear", "finish_products", lambda rows, *_: 10 * rows.size)
+pack_signs = SmallFirst("linear", "pack_signs", lambda values, _: values.size)
+sparse_products = SmallFirst(
+    "linear",
+    "sparse_products",
+    lambda starts, columns, values, weights, *_: weights.shape[1] * (int(starts[-1] - starts[0]) + 100 * len(starts)),
+)
+hamming_block = SmallFirst("ranking", "hamming_block", lambda a_words, b_words, _: 8 * len(a_words) * b_words.size)
+nearest_by_weight = SmallFirst(
+    "search",
+    "nearest_by_weight",
+    lambda query_words, weights, low, high, steps, item_words, start, stop, *_: weights.size * (stop - start),
+)
+weigh_candidates = SmallFirst(
+    "search",
+    "weigh_candidates",
+    lambda query_words, weights, item_words, candidates, *_: candidates.size * weights.shape[1],
+)
+within_radius = SmallFirst("search", "within_radius", lambda query_words, item_words, _: 8 * item_words.size)
+find_strings = SmallFirst(
+    "strings", "find_strings", lambda sorted_hashes, *others: 50 * len(sorted_hashes) * len(others[3])
+)
+hash_strings = SmallFirst("strings", "hash_strings", lambda offsets, blob, _: 10 * blob.size)
+
+__getattr__, __dir__ = import_on_demand(
+    __name__,
+    {
+        "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
+        "labels": "invert_lists shared_labels",
+        "linear": "add_sparse_gram sum_rows_by_group",
+        "ranking": "rank_by_distance rank_by_score reorder sum_precisions",
+        "similarity": "pull_and_push update_latent_bits",
+        "strings": "gather_strings",
+    },
+)

@@ -8,8 +8,6 @@ from numba import njit
 from dlfh._compile import Kernel
 from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
-#: What 1 is in fixed point: a sum of 256 columns of weight 1 fits in 32 bits.
-ONE = 1 << 22
 _CHUNK = 256
 
 

@@ -49,13 +49,13 @@ Featurizer.registry.expect(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_clip": ("Clip",),
-        "_combined": ("CombinedImage",),
-        "_gist": ("Gist",),
-        "_hog": ("Hog",),
-        "_images": ("read_image",),
-        "_text": ("BagOfWords",),
-        "_thumbnail": ("Thumbnail",),
-        "_vectors": ("Vectors",),
+        "_clip": "Clip",
+        "_combined": "CombinedImage",
+        "_gist": "Gist",
+        "_hog": "Hog",
+        "_images": "read_image",
+        "_text": "BagOfWords",
+        "_thumbnail": "Thumbnail",
+        "_vectors": "Vectors",
     },
 )

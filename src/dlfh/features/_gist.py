@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy.fft
 
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
@@ -81,6 +80,8 @@ class Gist(ImageFeaturizer):
         return square(image, int(self.size), "L")
 
     def _describe(self, prepared: list[Pixels]) -> Singles:
+        import scipy.fft
+
         batch = np.stack(prepared)
         size = batch.shape[1]
         padding = size // 4
@@ -111,13 +112,15 @@ def _evened(batch: Pixels) -> Singles:
 
 
 def _blurred(pictures: Singles) -> Singles:
+    import scipy.fft
+
     n = pictures.shape[1]
     return scipy.fft.irfft2(scipy.fft.rfft2(pictures) * _low_pass(n), s=(n, n))
 
 
 @functools.cache
 def _low_pass(n: int) -> Singles:
-    cycles = scipy.fft.fftfreq(n, 1 / n)
+    cycles = np.fft.fftfreq(n, 1 / n)
     squares = cycles[:, None] ** 2 + cycles[None, : n // 2 + 1] ** 2
     return np.exp(-squares * (np.log(2) / _LOW_CYCLES**2)).astype(np.float32)
 

@@ -1,4 +1,4 @@
-"""Texts as bags of words, counted by scikit-learn, in any script.
+"""Texts as bags of words, in any script.
 
 Words are runs of letters, digits and the marks that belong to them; a run of a script that is written without
 spaces (Chinese, Japanese, Thai, ...) gives its characters and pairs of characters instead, since a whole clause is
@@ -11,7 +11,9 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +24,7 @@ from dlfh._progress import progress
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.errors import InputError
 from dlfh.features._base import Arrays, Featurizer, Readable, readable
+from dlfh.features._stop_words import ENGLISH_STOP_WORDS
 
 __all__ = ["BagOfWords"]
 
@@ -35,6 +38,10 @@ _UNSPACED = (
 
 #: Where Unicode has combining marks; looking through all of it would take a third of a second.
 _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
+
+#: Up to here there are neither marks nor scripts without spaces, so that a simpler pattern finds the same words.
+_FIRST_MARK = chr(_MARKS[0])
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
 #: Marks a piece of a word, which no word can contain.
 _PIECE = "#"
@@ -125,34 +132,45 @@ class BagOfWords(Featurizer):
         self._stop_words()
 
     def _fit(self, items: Any, strict: bool) -> int:
-        from sklearn.feature_extraction.text import CountVectorizer
-
         texts, _, _ = readable(items, check_text, strict)
-        vectorizer = CountVectorizer(analyzer=self._analysis(), dtype=np.float32)
-        try:
-            with progress(self.verbose) as bar:
-                counts = vectorizer.fit_transform(bar.track(texts, self.kind))
-        except ValueError:  # scikit-learn's word for "empty vocabulary"
-            raise InputError(f"there is not one word in the {len(texts)} texts") from None
-        words = np.array(vectorizer.get_feature_names_out(), dtype=object)
-        frequencies = np.bincount(counts.indices, minlength=len(words))
+        analyse = self._analysis()
+        n_texts: Counter[str] = Counter()
+        with progress(self.verbose) as bar:
+            for text in bar.track(texts, self.kind):
+                n_texts.update(set(analyse(text)))
+        if not n_texts:
+            raise InputError(f"there is not one word in the {len(texts)} texts")
+        words = sorted(n_texts)
+        frequencies = np.array([n_texts[word] for word in words])
         kept = _most_frequent(frequencies, int(self.min_df), self.max_features)
         if not len(kept):
             raise InputError(f"no word is in as many as min_df={self.min_df} of the {len(texts)} texts")
-        self.vocabulary_ = [str(word) for word in words[kept]]
+        self.vocabulary_ = [words[place] for place in kept]
         self.idf_ = (1 + np.log((1 + len(texts)) / (1 + frequencies[kept]))).astype(np.float32)
         return len(kept)
 
     def _transform(self, items: Any, strict: bool) -> Readable:
-        from sklearn.feature_extraction.text import CountVectorizer
-
         texts, rows, problems = readable(items, check_text, strict)
-        columns = {word: column for column, word in enumerate(self.vocabulary_)}
-        vectorizer = CountVectorizer(analyzer=self._analysis(), vocabulary=columns, dtype=np.float32)
         with progress(self.verbose) as bar:
-            counts = sp.csr_array(vectorizer.transform(bar.track(texts, self.kind)))
-        counts.sort_indices()
+            counts = self._counts(bar.track(texts, self.kind))
         return Readable(self._weighted(counts), np.array(rows, np.int64), problems)
+
+    def _counts(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return how often each text has each word, columns ascending in each row."""
+        columns = {word: column for column, word in enumerate(self.vocabulary_)}
+        analyse = self._analysis()
+        indices, data, ends = array("q"), array("f"), [0]
+        for text in texts:
+            found = Counter(columns[word] for word in analyse(text) if word in columns)
+            for column in sorted(found):
+                indices.append(column)
+                data.append(found[column])
+            ends.append(len(indices))
+        width = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64
+        return sp.csr_array(
+            (np.array(data, np.float32), np.array(indices, width), np.array(ends, width)),
+            shape=(len(ends) - 1, len(columns)),
+        )
 
     def _weighted(self, counts: sp.csr_array) -> sp.csr_array:
         if self.weighting == "binary":
@@ -184,9 +202,7 @@ class BagOfWords(Featurizer):
         if self.stop_words is None:
             return frozenset()
         if self.stop_words == "english":
-            from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
-
-            return frozenset(ENGLISH_STOP_WORDS)
+            return ENGLISH_STOP_WORDS
         words: Any = self.stop_words
         if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
@@ -251,6 +267,9 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 
 def _words(text: str) -> Iterator[str]:
+    if max(text, default="") < _FIRST_MARK:
+        yield from _PLAIN_WORD.findall(text)
+        return
     word_pattern, part_pattern = _patterns()
     for word in word_pattern.findall(text):
         for part in part_pattern.findall(word):

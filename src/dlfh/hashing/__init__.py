@@ -43,8 +43,8 @@ HashLearner.registry.expect(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_deep": ("Deep", "TorchHash"),
-        "_kernel": ("KernelLogistic", "KernelRidge"),
-        "_linear": ("LinearRidge",),
+        "_deep": "Deep TorchHash",
+        "_kernel": "KernelLogistic KernelRidge",
+        "_linear": "LinearRidge",
     },
 )

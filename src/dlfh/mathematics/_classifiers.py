@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 
 from dlfh._parallel import Workers
 
@@ -230,6 +229,8 @@ def _scaling(blocks: Blocks, K0: Floats, penalty: float, most_curvature: float) 
     The inverse, because products are NumPy's: NumPy and SciPy each have a BLAS with threads of its own, which
     wait for work busily, and are in each other's way where calls alternate.
     """
+    import scipy.linalg  # here, since encoding imports this module and solves nothing
+
     bound = 2 * penalty * K0
     for _, _, K in blocks():
         bound += most_curvature * (K.T @ K)

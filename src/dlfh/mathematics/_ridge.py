@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg
 import scipy.sparse as sp
 
 from dlfh._parallel import Workers
@@ -133,6 +132,8 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
 
 def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
     """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is changed."""
+    import scipy.linalg  # here, since encoding imports this module and solves nothing
+
     matrix.flat[:: len(matrix) + 1] += ridge
     try:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)

@@ -67,7 +67,7 @@ _FILES = {
     "SePH": "_seph",
 }
 CrossModalHasher.registry.expect(__name__, _FILES)
-__getattr__, __dir__ = import_on_demand(__name__, {file: (name,) for name, file in _FILES.items()})
+__getattr__, __dir__ = import_on_demand(__name__, {file: name for name, file in _FILES.items()})
 
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):
