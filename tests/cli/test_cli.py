@@ -259,6 +259,7 @@ def test_what_was_left_out_is_written_in_full(photos: Path, tmp_path: Path, caps
     fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "-o", tmp_path / "model", *written)
     lines = (tmp_path / "left.jsonl").read_text(encoding="utf-8").splitlines()
     assert [json.loads(line) for line in lines] == fitted["problems"]
+    assert (fitted["trained"], fitted["incomplete"]) == (39, 3)
     assert len(lines) == 3
 
 

@@ -133,6 +133,16 @@ def test_three_modalities_may_each_be_missing() -> None:
     assert distances.argmin(axis=1).tolist() == [0, 1, 2]
 
 
+def test_modalities_that_no_item_has_together_are_refused() -> None:
+    texts = {"a": ["x y", "y z", None, None], "b": [None, None, "u v", "v w"]}
+    model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=8, random_state=0))
+    with pytest.raises(InputError, match="modalities 'a' and 'b' never overlap"):
+        model.fit_items(Items.of(texts, [["p"], ["q"], ["p"], ["q"]]))
+    only_a = Items.of({"a": ["x y", "y z", "x"], "b": [None, None, "u v"]}, [["p"], ["q"], []])
+    with pytest.raises(InputError, match="no item with labels has the modality 'b'"):
+        model.fit_items(only_a)
+
+
 def test_fitting_leaves_what_it_was_given_as_it_was(items: Items) -> None:
     whole = items.take(range(8, 40))
     featurizer, learner = BagOfWords(), DLFH(n_bits=16, random_state=np.random.default_rng(0))

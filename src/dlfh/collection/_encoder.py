@@ -133,7 +133,7 @@ class Encoder(Parameterized):
         labelled = items.labelled() if supervised else np.ones(len(items), bool)
         present = {name: vectors.present(name) for name in features}
         used = self._trainable(present, labelled)
-        self._check_enough(used & labelled, vectors.problems)
+        self._check_enough(used & labelled, present, vectors.problems)
         rows = np.flatnonzero(used)
         holes: dict[str, Any] = {}
         if not all(mask[rows].all() for mask in present.values()):
@@ -158,9 +158,12 @@ class Encoder(Parameterized):
         # Unless the model trains itself, a point without labels changes nothing but its own code, which is hashed.
         return described if getattr(self.model, "self_training", 0) else described & labelled
 
-    def _check_enough(self, taught: Mask, problems: Sequence[Problem]) -> None:
-        """Say so if there are not two items to learn from."""
+    def _check_enough(self, taught: Mask, present: Mapping[str, Mask], problems: Sequence[Problem]) -> None:
+        """Say so if there are not two items to learn from, or none in some modality."""
         if taught.sum() >= 2:
+            for name, mask in present.items():
+                if not (taught & mask).any():
+                    raise InputError(f"there is nothing to learn from: no item with labels has the modality {name!r}")
             return
         partly = self.model.info.takes_incomplete and not getattr(self.model, "shared_code", False)
         needs = (" or " if partly else " and ").join(self.features)

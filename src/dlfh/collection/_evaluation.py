@@ -15,7 +15,6 @@ from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.datasets._items import Items
 from dlfh.errors import InputError
-from dlfh.metrics import evaluate
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
@@ -202,6 +201,8 @@ def evaluate_queries(
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
 ) -> Quality:
+    from dlfh.metrics import evaluate  # searching measures nothing
+
     def rank(queries: npt.NDArray[Any]) -> Any:
         return evaluate(queries, database.codes, query_labels, database.labels, measures=["AP", "P"])
 
