@@ -338,7 +338,7 @@ def test_encode_before_fit() -> None:
         ({"max_iter": -1}, "max_iter must be a whole number at least 0, got -1"),
         ({"sample_size": 0}, "sample_size must be a whole number at least 1, got 0"),
         ({"sample_size": 601}, "sample_size is 601 but there are only 600 points"),
-        ({"solver": "newton"}, "solver must be one of 'stochastic', 'full', got 'newton'"),
+        ({"solver": "newton"}, "solver must be one of 'stochastic', 'full', 'auto', got 'newton'"),
         ({"init": "zeros"}, "init must be one of 'labels', 'random', got 'zeros'"),
         ({"ridge": -1}, "ridge must be a finite number of at least 0, got -1"),
         ({"ridge": "big"}, "ridge must be \"auto\" or a number of at least 0, got 'big'"),

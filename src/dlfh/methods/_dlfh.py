@@ -35,10 +35,16 @@ class DLFH(LatentFactorHasher):
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By
         default as many as there are distinct label sets, but at least ``n_bits / 2`` and at most
-        ``4 * n_bits``: `docs/defaults.md` has the evidence.
-    solver : {"stochastic", "full"}, default "stochastic"
+        ``4 * n_bits``: `docs/defaults.md` has the evidence. With exact steps, ``16 * n_bits``.
+    solver : {"stochastic", "full", "auto"}, default "stochastic"
         "full" uses every point in each update: its objective never decreases, and it stops when nothing
-        changes. With few bits and the default ``scale`` it may stall at a poor solution.
+        changes. With few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto"
+        is full for up to 2,048 label sets (or points), and stochastic for more.
+    step : {"bound", "exact"}, default "bound"
+        Flip a bit when a lower bound of the objective rises, as the paper does, or when the objective itself does.
+    balance : bool, default False
+        Weigh similar pairs by (1 - p) / p, p their share among all pairs, and let Theta have the bias log(p / (1 - p)),
+        so that dissimilar pairs, which are most of all, do not outweigh them. (The paper does not.)
     init : {"labels", "random"}, default "labels"
         Start from one random code per distinct label set, so that training costs as much as there are
         label sets; or, as in the paper, from one per point.
@@ -111,7 +117,7 @@ class DLFH(LatentFactorHasher):
         scale: float = 8.0,
         max_iter: int = 100,
         sample_size: int | None = None,
-        solver: Literal["stochastic", "full"] = "stochastic",
+        solver: Literal["stochastic", "full", "auto"] = "stochastic",
         step: Literal["exact", "bound"] = "bound",
         balance: bool = False,
         init: Literal["labels", "random"] = "labels",

@@ -23,7 +23,7 @@ class KDLFH(LatentFactorHasher):
 
     Parameters
     ----------
-    n_bits, scale, max_iter, sample_size, solver, init, shared_code
+    n_bits, scale, max_iter, sample_size, solver, step, balance, init, shared_code
         How codes are learned: as for `DLFH`.
     n_bases : int, default 500
         Number of kernel bases.
@@ -57,7 +57,7 @@ class KDLFH(LatentFactorHasher):
         scale: float = 8.0,
         max_iter: int = 100,
         sample_size: int | None = None,
-        solver: Literal["stochastic", "full"] = "stochastic",
+        solver: Literal["stochastic", "full", "auto"] = "stochastic",
         step: Literal["exact", "bound"] = "bound",
         balance: bool = False,
         init: Literal["labels", "random"] = "labels",

@@ -33,6 +33,9 @@ __all__ = ["LatentFactorHasher"]
 
 Integers = npt.NDArray[np.int64]
 
+#: Up to so many rows ``solver="auto"`` is the full solver.
+FULL_SOLVER_ROWS = 2048
+
 #: Weights of pairs of modalities are exact factors in sums of 64-bit integers.
 MAX_PAIR_WEIGHT = 1000
 
@@ -43,7 +46,7 @@ class LatentFactorHasher(CrossModalHasher):
     scale: float
     max_iter: int
     sample_size: int | None
-    solver: Literal["stochastic", "full"]
+    solver: Literal["stochastic", "full", "auto"]
     step: Literal["exact", "bound"]
     balance: bool
     init: Literal["labels", "random"]
@@ -149,7 +152,7 @@ class LatentFactorHasher(CrossModalHasher):
             supervision,
             random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
             max_iter=int(self.max_iter),
-            sample_size=None if self.solver == "full" else self._resolve_sample_size(supervision),
+            sample_size=self._resolve_sample_size(supervision),
             rng=rng,
             workers=workers,
             early_stopping=self.early_stopping,
@@ -167,14 +170,23 @@ class LatentFactorHasher(CrossModalHasher):
         share = supervision.similar_share(n_modalities)
         return LatentFactorModel.balanced(int(self.n_bits), float(self.scale), self.step, share)
 
-    def _resolve_sample_size(self, supervision: Supervision) -> int:
+    def _resolve_sample_size(self, supervision: Supervision) -> int | None:
+        """Return how many points an update looks at; None for all of them."""
+        if self.solver == "full" or (self.solver == "auto" and self._is_small(supervision)):
+            return None
         if self.sample_size is not None:
             return int(self.sample_size)
+        n_points, n_bits = len(supervision.row_of_point), int(self.n_bits)
+        if self.step == "exact":
+            return min(n_points, 16 * n_bits)  # an exact step believes what it sees: it must see enough
         # More samples help where label sets are many. Where they are few, sampling each of them makes
         # the solver nearly full, and it stalls as the full solver does.
-        n_points, n_bits = len(supervision.row_of_point), int(self.n_bits)
         n_kinds = supervision.labels.n_sets if isinstance(supervision, LabelRows) else n_points
         return min(n_points, max(1, n_bits // 2, min(n_kinds, 4 * n_bits)))
+
+    def _is_small(self, supervision: Supervision) -> bool:
+        """Tell whether the full solver is quick: few rows, or single pairs, which cost as much as were observed."""
+        return not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
 
     def _check_sample_size(self, n_points: int) -> None:
         if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
@@ -186,7 +198,7 @@ class LatentFactorHasher(CrossModalHasher):
         check_integer(self.max_iter, "max_iter", 0)
         if self.sample_size is not None:
             check_integer(self.sample_size, "sample_size", 1)
-        check_choice(self.solver, "solver", ("stochastic", "full"))
+        check_choice(self.solver, "solver", ("stochastic", "full", "auto"))
         check_choice(self.step, "step", ("exact", "bound"))
         check_choice(self.init, "init", ("labels", "random"))
         check_integer(self.self_training, "self_training", 0)
