@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.icons_study import DIRECTIONS, between_halves
 from benchmarks.report import fill, machine
 from dlfh import DLFH, Encoder
 from dlfh.datasets import Items, load_icons
@@ -28,7 +29,6 @@ from dlfh.metrics import mean_average_precision
 N_BITS = 64
 N_QUERIES = 300
 SHARES = (0.5, 0.8)
-DIRECTIONS = (("text", "image"), ("image", "text"))
 
 
 class CompleteOnly(DLFH):
@@ -66,17 +66,10 @@ def scores(fitted: Encoder, train: Items, test: Items) -> list[float]:
     """
     new = {name: fitted.encode(name, test.modalities[name]) for name in test.modalities}
     known = {name: fitted.encode(name, train.modalities[name]) for name in train.modalities}
-    labels, middle = test.labels or [], len(test) // 2
-    first, second = slice(0, middle), slice(middle, None)
+    labels = test.labels or []
     hashed = [mean_average_precision(new[query], known[other], labels, train.labels) for query, other in DIRECTIONS]
-    halves = [
-        [
-            mean_average_precision(new[query][a], new[other][b], labels[a], labels[b])
-            for a, b in ((first, second), (second, first))
-        ]
-        for query, other in DIRECTIONS
-    ]
-    return [*hashed, *(float(np.mean(each)) for each in halves)]
+    unseen = [list(between_halves(new[query], new[other], labels)) for query, other in DIRECTIONS]
+    return [*hashed, *(float(np.mean(halves)) for halves in unseen)]
 
 
 def settings(seed: int) -> Iterator[tuple[str, str, str, Encoder]]:
