@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dlfh import DLFH, Encoder, ModelError, NotFittedError, load
 from dlfh.codes import hamming_distances
-from dlfh.collection import choose_features
+from dlfh.collection import choose_featurizers
 from dlfh.datasets import Items, Paired
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Gist, Vectors
@@ -108,7 +108,7 @@ def test_items_without_labels_are_learned_from_by_self_training(items: Items) ->
     plain = encoder()
     training = plain.fit_items(some)
     assert training.items.tolist() == known.tolist()
-    taught = Encoder(plain.features, DLFH(n_bits=16, random_state=0, self_training=1))
+    taught = Encoder(plain.featurizers, DLFH(n_bits=16, random_state=0, self_training=1))
     more = taught.fit_items(some)
     assert len(more) == 40
     assert more.n_incomplete == 40 - len(known) + 2  # two that lack an image or a text have labels
@@ -155,7 +155,7 @@ def test_fitting_leaves_what_it_was_given_as_it_was(items: Items) -> None:
         check_is_fitted(model)
         for given in (featurizer, learner):
             assert not [name for name in vars(given) if name.endswith("_")]
-        assert model.features["text"] is featurizer
+        assert model.featurizers["text"] is featurizer
         assert model.model is learner
         with pytest.raises(sklearn.exceptions.NotFittedError):
             check_is_fitted(clone(model))
@@ -208,10 +208,10 @@ def test_vectors_pass_through_an_encoder(paired: tuple[Paired, Paired], tmp_path
 
 
 def test_features_are_chosen_by_what_values_are(items: Items) -> None:
-    chosen = choose_features(items)
+    chosen = choose_featurizers(items)
     assert {name: type(featurizer) for name, featurizer in chosen.items()} == {"image": Gist, "text": BagOfWords}
     vectors = Items(["a"], {"x": np.ones((1, 2))}, None, [{}], ["row 0"], [])
-    assert isinstance(choose_features(vectors)["x"], Vectors)
+    assert isinstance(choose_featurizers(vectors)["x"], Vectors)
 
 
 def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:

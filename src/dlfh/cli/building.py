@@ -80,7 +80,7 @@ def build(
     )
     if not as_json:
         _print_held_out(built.qualities)
-        texts = [name for name, featurizer in encoder.features_.items() if featurizer.takes == "texts"]
+        texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(f"Search it: dlfh search {output} {query}")
 
@@ -127,11 +127,11 @@ def fit(
 
 def _make_encoder(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Encoder, Items]:
     """Return an encoder to fit, and the items that it is for."""
-    from dlfh.collection import Encoder, choose_features
+    from dlfh.collection import Encoder, choose_featurizers
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read()
-    features = choose_features(read, image=model.image_features, text=model.text_features, verbose=verbose)
+    features = choose_featurizers(read, image=model.image_features, text=model.text_features, verbose=verbose)
     return Encoder(features, hasher), read
 
 

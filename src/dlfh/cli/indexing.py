@@ -146,7 +146,7 @@ def info(
             "bits": opened.index.n_bits,
             "method": type(opened.encoder.model_).__name__,
             "codes": counts,
-            "features": {name: repr(featurizer) for name, featurizer in opened.encoder.features_.items()},
+            "features": {name: repr(featurizer) for name, featurizer in opened.encoder.featurizers_.items()},
         }
     if as_json:
         print_json(summary)

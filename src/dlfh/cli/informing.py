@@ -90,7 +90,7 @@ def _model_info(path: Path, as_json: bool) -> None:
         "trained": len(next(iter(model.codes_.values()))),
         "modalities": {
             name: {
-                "features": repr(encoder.features_[name]),
+                "features": repr(encoder.featurizers_[name]),
                 "n_features": model.n_features_[name],
                 "hash_function": model.hash_functions_[name].kind,
             }

@@ -37,6 +37,6 @@ def open_collection(path: Path, *, writable: bool = False, verbose: bool = False
 
 def _with_progress(encoder: Encoder, verbose: bool) -> Encoder:
     """Let an encoder's featurisers show progress bars, or not."""
-    for featurizer in encoder.features_.values():
+    for featurizer in encoder.featurizers_.values():
         featurizer.verbose = verbose
     return encoder

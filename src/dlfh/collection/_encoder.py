@@ -25,7 +25,7 @@ from dlfh.methods import CrossModalHasher
 from dlfh.methods._base import hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
 
-__all__ = ["Encoder", "choose_features", "from_parts", "load"]
+__all__ = ["Encoder", "choose_featurizers", "from_parts", "load"]
 
 
 class Encoder(Parameterized):
@@ -33,14 +33,14 @@ class Encoder(Parameterized):
 
     Parameters
     ----------
-    features : dict of str to Featurizer
+    featurizers : dict of str to Featurizer
         What turns each modality's raw values into vectors.
     model : CrossModalHasher
         What learns codes from the vectors. Fitting leaves it and the featurisers as they are, and learns in copies.
 
     Attributes
     ----------
-    features_ : dict of str to Featurizer
+    featurizers_ : dict of str to Featurizer
         The fitted featurisers.
     model_ : CrossModalHasher
         The fitted model.
@@ -60,18 +60,18 @@ class Encoder(Parameterized):
     (2, 2)
     """
 
-    features_: dict[str, Featurizer]
+    featurizers_: dict[str, Featurizer]
     model_: CrossModalHasher
 
-    def __init__(self, features: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
-        self.features = features
+    def __init__(self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
+        self.featurizers = featurizers
         self.model = model
 
     @classmethod
-    def of_fitted(cls, features: Mapping[str, Featurizer], model: CrossModalHasher) -> Self:
+    def of_fitted(cls, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> Self:
         """Return a fitted encoder of featurisers and a model that are fitted already."""
-        encoder = cls({name: _unfitted(featurizer) for name, featurizer in features.items()}, _unfitted(model))
-        encoder.features_, encoder.model_ = dict(features), model
+        encoder = cls({name: _unfitted(featurizer) for name, featurizer in featurizers.items()}, _unfitted(model))
+        encoder.featurizers_, encoder.model_ = dict(featurizers), model
         return encoder
 
     @property
@@ -101,13 +101,13 @@ class Encoder(Parameterized):
         labels : array-like, optional
             As for `CrossModalHasher.fit`.
         """
-        if not isinstance(modalities, Mapping) or set(modalities) != set(self.features):
+        if not isinstance(modalities, Mapping) or set(modalities) != set(self.featurizers):
             got = sorted(modalities) if isinstance(modalities, Mapping) else type(modalities).__name__
-            raise InputError(f"this encoder takes a dict of {sorted(self.features)}, got {got}")
-        features = {name: _unfitted(featurizer) for name, featurizer in self.features.items()}
-        matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in features.items()}
+            raise InputError(f"this encoder takes a dict of {sorted(self.featurizers)}, got {got}")
+        featurizers = {name: _unfitted(featurizer) for name, featurizer in self.featurizers.items()}
+        matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in featurizers.items()}
         model = _unfitted(self.model).fit(matrices, labels)
-        self.features_, self.model_ = features, model
+        self.featurizers_, self.model_ = featurizers, model
         return self
 
     def fit_items(self, items: Items) -> Training:
@@ -127,22 +127,22 @@ class Encoder(Parameterized):
         Training
         """
         self._check_learnable(items)
-        features = {name: _unfitted(featurizer) for name, featurizer in self.features.items()}
-        vectors = _describe(features, items, fit=True)
+        featurizers = {name: _unfitted(featurizer) for name, featurizer in self.featurizers.items()}
+        vectors = _describe(featurizers, items, fit=True)
         supervised = self.model.info.supervised
         labelled = items.labelled() if supervised else np.ones(len(items), bool)
-        present = {name: vectors.present(name) for name in features}
+        present = {name: vectors.present(name) for name in featurizers}
         used = self._trainable(present, labelled)
         self._check_enough(used & labelled, present, vectors.problems)
         rows = np.flatnonzero(used)
-        holes: dict[str, Any] = {}
+        missing: dict[str, Any] = {}
         if not all(mask[rows].all() for mask in present.values()):
-            holes["present"] = {name: mask[rows] for name, mask in present.items()}
+            missing["present"] = {name: mask[rows] for name, mask in present.items()}
         if not labelled[rows].all():
-            holes["labelled"] = labelled[rows]
-        matrices = {name: vectors.take_padded(name, rows) for name in features}
-        model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **holes)
-        self.features_, self.model_ = features, model
+            missing["labelled"] = labelled[rows]
+        matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
+        model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **missing)
+        self.featurizers_, self.model_ = featurizers, model
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
@@ -166,7 +166,7 @@ class Encoder(Parameterized):
                     raise InputError(f"there is nothing to learn from: no item with labels has the modality {name!r}")
             return
         partly = self.model.info.takes_incomplete and not getattr(self.model, "shared_code", False)
-        needs = (" or " if partly else " and ").join(self.features)
+        needs = (" or " if partly else " and ").join(self.featurizers)
         needs += " and labels" if self.model.info.supervised else ""
         number = "only one item has" if taught.any() else "no item has"
         why = f" ({problems[0]})" if problems else ""
@@ -177,11 +177,11 @@ class Encoder(Parameterized):
         method, info = type(self.model).__name__, self.model.info
         self.model.check_parameters()
         least, most = info.n_modalities
-        n = len(self.features)
+        n = len(self.featurizers)
         if n < least or n > (most or n):
             raise InputError(
                 f"{method} takes {'exactly' if least == most else 'at least'} {least} modalities, and the items have "
-                f"{n}: {', '.join(self.features)}"
+                f"{n}: {', '.join(self.featurizers)}"
             )
         if info.supervised and items.labels is None:
             raise InputError(
@@ -192,7 +192,7 @@ class Encoder(Parameterized):
     def describe(self, items: Items) -> ItemVectors:
         """Return the vectors of what can be read of the items, in the modalities that this encoder knows."""
         self._fitted_model()
-        return _describe(self.features_, items)
+        return _describe(self.featurizers_, items)
 
     def encode_items(self, vectors: ItemVectors, training: Training | None = None) -> ItemCodes:
         """Return the items' codes: learned ones where training learned them, hashed ones elsewhere.
@@ -249,7 +249,7 @@ class Encoder(Parameterized):
 
     def image_modalities(self) -> tuple[str, ...]:
         """Return the modalities whose raw values are images."""
-        return tuple(name for name, featurizer in self.features.items() if featurizer.takes == "images")
+        return tuple(name for name, featurizer in self.featurizers.items() if featurizer.takes == "images")
 
     def mean_code(self, modality: str) -> npt.NDArray[np.float32]:
         """Return the mean code of the training items: what a projection less this says is special to its item.
@@ -273,16 +273,16 @@ class Encoder(Parameterized):
         self._fitted_model()
         if not isinstance(modality, str):
             raise InputError(f"the modality's name comes first, then its values; got {type(modality).__name__}")
-        if modality not in self.features_:
-            known = ", ".join(map(repr, self.features_))
+        if modality not in self.featurizers_:
+            known = ", ".join(map(repr, self.featurizers_))
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
-        return self.features_[modality]
+        return self.featurizers_[modality]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Save featurisers and model as one folder of safetensors and JSON, atomically."""
         config, arrays = self._fitted_model().to_parts()
         config["features"] = {}
-        for name, featurizer in self.features_.items():
+        for name, featurizer in self.featurizers_.items():
             config["features"][name], own = featurizer.to_parts()
             arrays |= {f"features/{name}/{key}": array for key, array in own.items()}
         write_model(folder, config, arrays)
@@ -293,13 +293,13 @@ def _unfitted(estimator: Any) -> Any:
     return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
 
 
-def _describe(features: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
+def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
     """Return the vectors of what can be read of the items, from featurisers that are fitted to them or were before."""
-    unknown = sorted({*items.modalities} - {*features})
+    unknown = sorted({*items.modalities} - {*featurizers})
     if unknown:
-        raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, features))}")
-    if fit and set(items.modalities) != set(features):
-        missing = sorted({*features} - {*items.modalities})[0]
+        raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, featurizers))}")
+    if fit and set(items.modalities) != set(featurizers):
+        missing = sorted({*featurizers} - {*items.modalities})[0]
         raise InputError(f"the items do not have the modality {missing!r}")
     matrices, positions, problems = {}, {}, []
     for name, values in items.modalities.items():
@@ -308,7 +308,7 @@ def _describe(features: Mapping[str, Featurizer], items: Items, *, fit: bool = F
         if fit and not len(rows):
             example = f": {items.problems[0]}" if items.problems else ""
             raise InputError(f"no item has the modality {name!r}{example}")
-        featurizer = features[name]
+        featurizer = featurizers[name]
         readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
         matrices[name], positions[name] = readable.features, rows[readable.rows]
         problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
@@ -339,21 +339,21 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
         model = hasher_from_parts(config, arrays)
         if "features" not in config:
             return model
-        features = {}
+        featurizers = {}
         for name in model.modalities_:
             prefix = f"features/{name}/"
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            features[name] = featurizer_from_parts(config["features"][name], own)
-            if features[name].n_features_ != model.n_features_[name]:
+            featurizers[name] = featurizer_from_parts(config["features"][name], own)
+            if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not fit its hash function")
-        return Encoder.of_fitted(features, model)
+        return Encoder.of_fitted(featurizers, model)
     except ModelError as error:
         raise ModelError(f"model {folder} cannot be loaded: {error}") from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise ModelError(f"model {folder} is damaged: {error}") from None
 
 
-def choose_features(
+def choose_featurizers(
     items: Items, *, image: str = "gist", text: str = "tfidf", verbose: bool = False
 ) -> dict[str, Featurizer]:
     """Return a featuriser for each modality of the items, by what its values are.
@@ -369,15 +369,15 @@ def choose_features(
     verbose : bool
         Show progress bars.
     """
-    features: dict[str, Featurizer] = {}
+    featurizers: dict[str, Featurizer] = {}
     for name, values in items.modalities.items():
         if not isinstance(values, list):
-            features[name] = Vectors()
+            featurizers[name] = Vectors()
         elif all(value is None or isinstance(value, str) for value in values):
-            features[name] = _featurizer(name, text, "text", verbose)
+            featurizers[name] = _featurizer(name, text, "text", verbose)
         else:
-            features[name] = _featurizer(name, image, "image", verbose)
-    return features
+            featurizers[name] = _featurizer(name, image, "image", verbose)
+    return featurizers
 
 
 #: Image featurisers by the names that choose them.
