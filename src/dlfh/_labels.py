@@ -17,6 +17,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
 __all__ = ["LabelSets"]
@@ -241,7 +242,7 @@ def _is_scalar(label: Any) -> bool:
 def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
     if labels.ndim != 2:
         raise InputError(f"{name} as an indicator matrix must have two dimensions, got {labels.ndim}")
-    matrix = sp.csr_array(labels, copy=True)
+    matrix = compressed_rows(labels, name).copy()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
     if 0 in matrix.shape:

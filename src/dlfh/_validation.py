@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
 __all__ = [
@@ -42,7 +43,7 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
             raise InputError(
                 f"modality {modality!r} must be two-dimensional, got a sparse array of shape {features.shape}"
             )
-        matrix: Features = sp.csr_array(features)
+        matrix: Features = compressed_rows(features, f"modality {modality!r}")
         if not matrix.has_canonical_format:
             matrix = matrix.copy()  # what the user passed may share its memory
             matrix.sum_duplicates()

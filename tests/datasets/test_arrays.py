@@ -341,7 +341,7 @@ def test_sizes_that_a_file_only_states_are_not_made_room_for(tmp_path: Path) -> 
     write_matlab73(tmp_path / "x.mat", {"s": sp.csr_array(np.eye(3)), "e": np.zeros((0, 3))})
     with h5py.File(tmp_path / "x.mat", "r+") as file:
         file["s"].attrs["MATLAB_sparse"] = np.uint64(2**40)
-    with pytest.raises(InputError, match=r"x\.mat: the sparse matrix 's' is damaged: 3 entries in 1099511627776 rows$"):
+    with pytest.raises(InputError, match=r"x\.mat: 's' is a damaged sparse matrix: 3 entries in 1099511627776 rows$"):
         read_arrays(tmp_path / "x.mat")
     with h5py.File(tmp_path / "x.mat", "r+") as file:
         del file["s"]

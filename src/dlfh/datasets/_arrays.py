@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._sparse import rows_from_parts
 from dlfh.datasets._csr import as_csr, join_csr_parts, split_csr
 from dlfh.datasets._hdf5 import read_hdf5
 from dlfh.datasets._matlab import read_matlab, write_matlab
@@ -204,8 +205,20 @@ def _read_npz(file: Path) -> Arrays:
             with archive.open(member) as stream:
                 arrays[name] = _unpickled(name, stream)
     if {"format", "shape", "data"} <= set(arrays):
-        return {_ONLY: as_csr(_ONLY, sp.load_npz(file))}
+        return {_ONLY: _matrix_of_scipy(arrays)}
     return join_csr_parts(arrays)
+
+
+def _matrix_of_scipy(arrays: Arrays) -> sp.csr_array:
+    """Return the matrix that `scipy.sparse.save_npz` took apart."""
+    stored = arrays["format"].item()
+    layout = stored.decode() if isinstance(stored, bytes) else str(stored)
+    parts = {name: array for name, array in arrays.items() if name not in ("format", "shape", "_is_array")}
+    rows = rows_from_parts(
+        repr(_ONLY), parts, arrays["shape"], layout.decode() if isinstance(layout, bytes) else layout
+    )
+    rows.sum_duplicates()
+    return rows
 
 
 def _unpickled(name: str, stream: Any) -> Any:

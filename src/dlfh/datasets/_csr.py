@@ -9,17 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh.errors import InputError
+from dlfh._sparse import compressed_rows, rows_from_parts
 
 __all__ = ["as_csr", "csr_from_parts", "join_csr_parts", "split_csr"]
 
-# A file by columns may state any number of rows, and each takes memory by rows.
-_PLAUSIBLE_ROWS = 10_000_000
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
-def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any) -> sp.csr_array:
-    """Return the matrix that the parts describe, or say that they describe none.
+def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any, layout: str = "csr") -> sp.csr_array:
+    """Return the matrix that the parts describe, with sorted, unique column indices, or say what is wrong with them.
 
     Examples
     --------
@@ -27,27 +25,14 @@ def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any) 
     array([[0., 0., 0.],
            [0., 0., 5.]])
     """
-    numbers = (np.asarray(indices), np.asarray(indptr), np.asarray(shape).ravel())
-    if len(numbers[2]) != 2 or any(part.size and part.dtype.kind not in "iu" for part in numbers):
-        raise InputError(f"the parts of {name!r} are not those of a sparse matrix")
-    try:
-        size = (int(numbers[2][0]), int(numbers[2][1]))
-        return as_csr(name, sp.csr_array((np.asarray(data), numbers[0], numbers[1]), shape=size))
-    except ValueError as error:
-        raise InputError(f"the parts of {name!r} are not those of a sparse matrix: {error}") from None
+    rows = rows_from_parts(repr(name), {"data": data, "indices": indices, "indptr": indptr}, np.ravel(shape), layout)
+    rows.sum_duplicates()
+    return rows
 
 
 def as_csr(name: str, matrix: Any) -> sp.csr_array:
     """Return any sparse matrix as compressed rows with sorted, unique column indices, all within its shape."""
-    try:
-        if matrix.format in ("csr", "csc"):
-            matrix.check_format(full_check=True)  # compiled code trusts them, and what is in a file may be anything
-        if matrix.format != "csr" and matrix.shape[0] > _PLAUSIBLE_ROWS + 1000 * matrix.nnz:
-            raise ValueError(f"{matrix.nnz} entries in {matrix.shape[0]} rows")
-        rows = sp.csr_array(matrix)
-        rows.check_format(full_check=True)
-    except ValueError as error:
-        raise InputError(f"the sparse matrix {name!r} is damaged: {error}") from None
+    rows = compressed_rows(matrix, repr(name))
     rows.sum_duplicates()
     return rows
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from dlfh._optional import require
-from dlfh.datasets._csr import as_csr, join_csr_parts
+from dlfh.datasets._csr import csr_from_parts, join_csr_parts
 from dlfh.errors import InputError
 
 __all__ = ["read_hdf5"]
@@ -118,13 +117,5 @@ def _sparse(name: str, group: Any) -> Any:
     # Without entries there is nothing but the starts of the columns.
     values = _complex(group["data"][()].ravel()) if "data" in group else np.zeros(0)
     rows = group["ir"][()].ravel() if "ir" in group else np.zeros(0, np.int64)
-    if any(part.size and part.dtype.kind not in "iu" for part in (starts, rows)):
-        raise InputError(f"the sparse matrix {name!r} is damaged: its places are not whole numbers")
     values = values.astype(_type_of(_class_of(group), values.dtype), copy=False)
-    try:
-        columns = sp.csc_array(
-            (values, rows.astype(np.int64), starts.astype(np.int64)), shape=(n_rows, len(starts) - 1)
-        )
-    except ValueError as error:
-        raise InputError(f"the sparse matrix {name!r} is damaged: {error}") from None
-    return as_csr(name, columns)
+    return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")

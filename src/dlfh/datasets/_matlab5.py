@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
+
+from dlfh._sparse import rows_from_parts
 
 __all__ = ["read_matlab5"]
 
@@ -139,7 +140,8 @@ def _structure(elements: Iterator[_Element], shape: tuple[int, ...], order: str,
 
 
 def _sparse(elements: Iterator[_Element], shape: tuple[int, ...], flags: int, order: str) -> Any:
-    rows, starts = (_numbers(next(elements), order).astype(np.int64) for _ in range(2))
+    rows, starts = _numbers(next(elements), order), _numbers(next(elements), order)
     values = _values(elements, np.dtype("f8"), flags, order)
     used = int(starts[-1])  # there may be room for more entries than there are
-    return sp.csc_array((values[:used], rows[:used], starts), shape=shape)
+    parts = {"data": values[:used], "indices": rows[:used], "indptr": starts}
+    return rows_from_parts("a matrix", parts, shape, "csc")

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
+from dlfh._sparse import checked_sparse
 from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.factorization.likelihood import LatentFactorModel
@@ -190,7 +191,7 @@ def _read(similarity: Any, n_points: int) -> sp.csr_array:
     if sp.issparse(similarity):
         if similarity.shape != (n_points, n_points):
             raise InputError(f"{expected}, got {similarity.shape}")
-        matrix = sp.coo_array(similarity)
+        matrix = sp.coo_array(checked_sparse(similarity, "similarity"))
         values, rows, columns = matrix.data, matrix.coords[0], matrix.coords[1]
     else:
         dense = np.asarray(similarity)

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
+from dlfh._sparse import compressed_rows
 from dlfh._validation import check_choice
 from dlfh.codes import as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
@@ -300,7 +301,7 @@ def _judge_by_labels(query_labels: Any, database_labels: Any, n_queries: int, n_
 
 def _judge_by_matrix(relevance: Any, n_queries: int, n_items: int) -> Judge:
     """Take the grades from a matrix."""
-    matrix: Any = sp.csr_array(relevance) if sp.issparse(relevance) else np.asarray(relevance)
+    matrix: Any = compressed_rows(relevance, "relevance") if sp.issparse(relevance) else np.asarray(relevance)
     if matrix.shape != (n_queries, n_items):
         raise InputError(f"relevance must have shape {(n_queries, n_items)} (queries x items), got {matrix.shape}")
     values = matrix.data if sp.issparse(matrix) else matrix
