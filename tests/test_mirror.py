@@ -10,6 +10,7 @@ OF_NO_SINGLE_MODULE = {
     "test_architecture.py": "the layers",
     "test_docs.py": "README, docs and examples",
     "test_mirror.py": "the tests themselves",
+    "fuzz/test_fuzz.py": "every format that is read",
     "features/test_battery.py": "every featuriser",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_kills.py": "an index whose writers are killed",
