@@ -242,7 +242,24 @@ def _any_value(rng: Random) -> Any:
     deep: Any = rng.choice(([], {}, 1))
     for _ in range(rng.choice((1, 5, 70, 300))):
         deep = [deep] if rng.random() < 0.5 else {"items": [["a", deep]]}
-    plain: Any = (None, True, False, -1, 0, 1, 0.5, 10**30, 10**400, float("nan"), float("-inf"), "", "x", [], {}, [None])
+    plain: Any = (
+        None,
+        True,
+        False,
+        -1,
+        0,
+        1,
+        0.5,
+        10**30,
+        10**400,
+        float("nan"),
+        float("-inf"),
+        "",
+        "x",
+        [],
+        {},
+        [None],
+    )
     return rng.choice(
         (*plain, deep, {"kind": "DLFH", "parameters": {}}, rng.choice(_NUMBERS), rng.choice(_TEXTS), [1] * 40)
     )
