@@ -48,6 +48,15 @@ def test_whatever_the_csv_module_writes_is_read_back(
     assert not table.problems
 
 
+def test_long_cells_are_read_without_a_change_to_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "long.csv").write_text(f"id,text\na,{'x' * 500_000}\n")
+    monkeypatch.setattr(csv, "field_size_limit", lambda *_: pytest.fail("the limit is of the whole process"))
+    assert len(read_table(tmp_path / "long.csv").rows[0][1]) == 500_000
+    (tmp_path / "long.csv").write_text(f"id,text\na,{'x' * 2_000_000}\n")
+    with pytest.raises(InputError, match=r"line 2: field larger than field limit"):
+        read_table(tmp_path / "long.csv")
+
+
 def test_a_parquet_file_is_a_table(tmp_path: Path) -> None:
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")

@@ -91,7 +91,7 @@ def test_a_folder_holds_only_what_the_manifest_names(folder: Path, model: PlainI
 
 def test_the_next_writer_sweeps_what_a_crash_left(folder: Path, model: PlainIndex) -> None:
     before = visible(folder)
-    for name in ("segment-0123456789abcdef.dlfh", "removed-0123456789abcdef.dlfh", ".saving-xyz"):
+    for name in ("segment-0123456789abcdef.dlfh", "removed-0123456789abcdef.dlfh", ".saving-0123456789abcdef.dlfh"):
         (folder / name).write_bytes(b"half a file")
     with Index.open(folder) as index:
         assert_same(index, model)

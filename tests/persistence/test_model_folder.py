@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import subprocess
@@ -167,8 +168,7 @@ def test_a_crash_in_the_first_save_does_not_block_the_folder(
     with pytest.raises(KeyboardInterrupt):
         model.save(tmp_path / "model")
     monkeypatch.undo()
-    with pytest.raises(ModelError, match="is not a model"):
-        load(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
     model.save(tmp_path / "model")
     assert load(tmp_path / "model").n_bits == 20
 
@@ -358,6 +358,154 @@ def test_saving_where_something_else_is(model: DLFH, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="the folder is not empty and holds no model"):
         model.save(tmp_path / "photos")
     assert [path.name for path in (tmp_path / "photos").iterdir()] == ["cat.jpg"]
+
+
+@pytest.mark.parametrize("content", [b"port = 8080", b"\xff\xfe", b"[1, 2]", b'{"port": 8080}', b"", b"[" * 100_000])
+def test_a_configuration_of_something_else_is_never_replaced(model: DLFH, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "config.json").write_bytes(content)
+    (tmp_path / "arrays-0123456789abcdef.safetensors").write_bytes(b"not ours either")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(ModelError, match=r"cannot save a model in .*: its config\.json is of something else"):
+        model.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_only_files_of_our_own_names_are_swept(model: DLFH, folder: Path) -> None:
+    others = ["arrays-embeddings.safetensors", "arrays-0123.safetensors", ".saving-notes", ".saving-0123456789abcdef"]
+    own = ["arrays-0123456789abcdef.safetensors", ".saving-0123456789abcdef.dlfh"]
+    for name in others + own:
+        (folder / name).write_text(name)
+    model.save(folder)
+    assert all((folder / name).read_text() == name for name in others)
+    assert not any((folder / name).exists() for name in own)
+    (folder.parent / "new").mkdir()
+    (folder.parent / "new" / "arrays-embeddings.safetensors").write_text("mine")
+    with pytest.raises(ModelError, match="the folder is not empty and holds no model"):
+        model.save(folder.parent / "new")
+
+
+FULL = """
+import resource, signal, sys
+from dlfh import load
+model = load(sys.argv[1])
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
+try:
+    model.save(sys.argv[2])
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes are those of Linux")
+def test_a_disk_that_takes_no_more_is_one_sentence_and_nothing_is_half_written(folder: Path, tmp_path: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    for target in (folder, tmp_path / "new"):
+        command = [sys.executable, "-c", FULL, str(folder), str(target)]
+        said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        assert said == f"ModelError cannot save a model in {target}: File too large\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("call", ["open", "fsync", "replace", "mkdir"])
+def test_a_disk_that_cannot_be_written_is_one_sentence(
+    model: DLFH, tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, call, refuse)
+    with pytest.raises(ModelError, match=r"cannot save a model in .*new: Read-only file system"):
+        model.save(tmp_path / "new")
+    monkeypatch.undo()
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_sweep_that_fails_does_not_make_a_save_fail(
+    model: DLFH, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "arrays-0123456789abcdef.safetensors").mkdir()  # a folder is not unlinked
+    model.save(folder)
+    monkeypatch.setattr(os, "listdir", lambda _: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    model.save(folder)
+    monkeypatch.undo()
+    assert load(folder).n_bits == 20
+
+
+def test_the_process_keeps_its_umask(model: DLFH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "umask", lambda _: pytest.fail("the umask is of the whole process"))
+    model.save(tmp_path / "model")
+
+
+def test_new_folders_and_names_are_flushed_to_the_disk(
+    model: DLFH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed, real = set(), os.fsync
+
+    def fsync(descriptor: int) -> None:
+        flushed.add(os.fstat(descriptor).st_ino)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    model.save(tmp_path / "a" / "b" / "model")
+    for folder in (tmp_path, tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "model"):
+        assert folder.stat().st_ino in flushed
+
+
+def leaves(value: Any, place: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return where the numbers and words of a configuration are."""
+    if not isinstance(value, (dict, list)):
+        return [place]
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    return [leaf for key, each in pairs for leaf in leaves(each, (*place, key))]
+
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("poison", [10**400, -(10**90), 1e308, float("nan"), nested(300), None, {}, "x" * 1000])
+def test_poison_in_a_configuration_is_refused_or_harmless(folder: Path, poison: Any, paired: Split) -> None:
+    text = (folder / "config.json").read_text()
+    refused = 0
+    for place in leaves(json.loads(text)):
+        config = json.loads(text)
+        *path, last = place
+        inner = config
+        for key in path:
+            inner = inner[key]
+        inner[last] = poison
+        (folder / "config.json").write_text(json.dumps(config | {"checksum": config_checksum(config)}))
+        try:
+            load(folder).encode("text", paired[1].modalities["text"])
+        except (ModelError, InputError):
+            refused += 1
+    assert refused > 5
+
+
+def test_arrays_of_types_that_numpy_lacks_are_refused(folder: Path) -> None:
+    header = json.dumps({"codes/image": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}).encode()
+    payload = len(header).to_bytes(8, "little") + header + bytes(4)
+    arrays(folder).write_bytes(payload)
+    file = {"file": arrays(folder).name, "sha256": hashlib.sha256(payload).hexdigest()}
+    edit_config(folder, arrays=file)
+    with pytest.raises(ModelError, match="is damaged: it has arrays of type BF16"):
+        load(folder)
+
+
+def test_pipes_and_devices_are_no_models(folder: Path) -> None:
+    for name in ("config.json", arrays(folder).name):
+        content = (folder / name).read_bytes()
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+        with pytest.raises(ModelError, match="cannot be read"):
+            load(folder)
+        (folder / name).unlink()
+        (folder / name).write_bytes(content)
 
 
 def test_saving_in_a_new_or_empty_folder(model: DLFH, tmp_path: Path) -> None:

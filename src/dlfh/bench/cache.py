@@ -13,7 +13,7 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.persistence._files import TEMPORARY_PREFIX, replace_file, try_lock
+from dlfh.persistence._files import remove_leftovers, replace_file, try_lock
 
 __all__ = ["Cache", "Result", "check_folder", "make_folder"]
 
@@ -114,6 +114,5 @@ class Cache:
             raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out")
         with lock:
             for place in (self.folder, self.cells):
-                for stale in place.glob(f"{TEMPORARY_PREFIX}*"):
-                    stale.unlink(missing_ok=True)
+                remove_leftovers(place)
             yield

@@ -349,7 +349,7 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
         return Encoder.of_fitted(featurizers, model)
     except ModelError as error:
         raise ModelError(f"model {folder} cannot be loaded: {error}") from None
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ModelError(f"model {folder} is damaged: {error}") from None
 
 

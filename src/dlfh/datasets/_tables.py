@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import csv
+import functools
+import importlib.util
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,7 +121,7 @@ def _read_text(file: Path, suffix: str, encoding: str) -> Table:
     header = next(lines, "")
     delimiter = "\t" if suffix == ".tsv" else ";" if ";" in header and "," not in header else ","
     table: Table | None = None
-    before = csv.field_size_limit(_LONGEST_CELL)
+    csv = _cell_reader()
     try:
         reader = csv.reader(_chained(header, lines), delimiter=delimiter, strict=True)
         while True:
@@ -134,11 +135,25 @@ def _read_text(file: Path, suffix: str, encoding: str) -> Table:
                 _take_row(table, cells, f"{file.name}, line {line}")
     except csv.Error as error:
         raise InputError(f"{file} cannot be read as a table: line {reader.line_num}: {error}") from None
-    finally:
-        csv.field_size_limit(before)
     if table is None or not any(table.columns):
         raise InputError(f"{file} is empty: a table starts with a line of column names")
     return table
+
+
+@functools.cache
+def _cell_reader() -> Any:
+    """Return Python's reader of CSV files, as a copy of our own that takes cells of up to `_LONGEST_CELL`.
+
+    Its limit is one for all of its users: setting it in the copy that ``import csv`` gives would set it for the whole
+    process, in every thread.
+    """
+    spec = importlib.util.find_spec("_csv")
+    assert spec is not None
+    assert spec.loader is not None
+    own = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(own)
+    own.field_size_limit(_LONGEST_CELL)
+    return own
 
 
 def _take_row(table: Table, cells: list[str], place: str) -> None:

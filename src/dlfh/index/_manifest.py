@@ -15,6 +15,7 @@ from dlfh.index._batch import MOST_BITS, check_schema
 from dlfh.persistence._files import replace_file
 
 __all__ = [
+    "FILE_NAME",
     "FORMAT_VERSION",
     "MANIFEST",
     "Manifest",
@@ -28,7 +29,8 @@ __all__ = [
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"
 _FORMAT = "dlfh-index"
-_FILE_NAME = re.compile(r"(segment|removed)-[0-9a-f]{16}\.dlfh")
+#: What the files of an index are called; no other name is its to delete.
+FILE_NAME = re.compile(r"(segment|removed)-[0-9a-f]{16}\.dlfh")
 _MOST_ROWS = 2**32 - 1
 
 
@@ -154,6 +156,6 @@ def _removed(entry: dict[str, Any]) -> RemovedRecord | None:
 
 def _file_name(name: Any) -> str:
     # Plain names inside the folder: a manifest from elsewhere must not lead out of it.
-    if not isinstance(name, str) or not _FILE_NAME.fullmatch(name):
+    if not isinstance(name, str) or not FILE_NAME.fullmatch(name):
         raise InputError(f"{name!r} is not the name of a file of an index")
     return name

@@ -15,11 +15,19 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 from dlfh.errors import StorageError
-from dlfh.index._manifest import MANIFEST, Manifest, RemovedRecord, SegmentRecord, read_manifest, write_manifest
+from dlfh.index._manifest import (
+    FILE_NAME,
+    MANIFEST,
+    Manifest,
+    RemovedRecord,
+    SegmentRecord,
+    read_manifest,
+    write_manifest,
+)
 from dlfh.index._segment import Segment
 from dlfh.index._segment_file import check_deeply, read_removed, read_segment, write_removed, write_segment
 from dlfh.index._snapshot import Part
-from dlfh.persistence._files import TEMPORARY_PREFIX, try_lock
+from dlfh.persistence._files import make_folder, remove_leftovers, try_lock
 
 __all__ = ["Store"]
 
@@ -65,7 +73,7 @@ class Store:
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
         _check_place(folder)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             lock = _take_lock(folder)
             try:
                 _check_place(folder)
@@ -192,12 +200,7 @@ class Store:
 
     def _sweep(self) -> None:
         """Delete files that the manifest does not name: of the state before, or of a crash."""
-        named = self._manifest.files()
-        for pattern in ("segment-*.dlfh", "removed-*.dlfh", f"{TEMPORARY_PREFIX}*"):
-            for path in self.folder.glob(pattern):
-                if path.name not in named:
-                    with suppress(OSError):  # Windows: a reader has it open; a later sweep will find it
-                        path.unlink()
+        remove_leftovers(self.folder, FILE_NAME, keep=self._manifest.files())
 
 
 def _records(part: Part) -> tuple[SegmentRecord, RemovedRecord | None]:

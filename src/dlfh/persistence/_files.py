@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
+import re
+import secrets
+import stat
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -14,10 +17,19 @@ try:
 except ImportError:  # Windows: one writer at a time is the user's to see to
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["TEMPORARY_PREFIX", "current_umask", "exclusive", "replace_file", "try_lock"]
+__all__ = [
+    "exclusive",
+    "identity_of",
+    "make_folder",
+    "read_regular",
+    "remove_leftovers",
+    "replace_file",
+    "sync_folder",
+    "try_lock",
+]
 
-#: What a crash may leave of a file that was being written starts with this.
-TEMPORARY_PREFIX = ".saving-"
+#: What a crash may leave of a file that was being written; no other name is ours to delete.
+_TEMPORARY = re.compile(r"\.saving-[0-9a-f]{16}\.dlfh")
 
 
 def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
@@ -25,31 +37,101 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
 
     Examples
     --------
+    >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> replace_file(folder / "greeting", [b"hello, ", b"world"])
     >>> (folder / "greeting").read_text()
     'hello, world'
     """
+    temporary = target.parent / f".saving-{secrets.token_hex(8)}.dlfh"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    made = False
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=TEMPORARY_PREFIX, dir=target.parent)
-    except OSError as error:
-        error.filename = str(target)  # what the user asked for, not the temporary sibling
-        raise
-    try:
+        descriptor = os.open(temporary, flags, 0o666)  # less the umask, which the system sees to
+        made = True
         with os.fdopen(descriptor, "wb") as file:
-            os.chmod(temporary, 0o666 & ~current_umask())
             for part in parts:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
     except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
+        if made:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename, error.filename2 = str(target), None
+            error.filename, error.filename2 = str(target), None  # what was asked for, not the temporary sibling
         raise
+    sync_folder(target.parent)
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """Return what a file holds; a pipe or a device, which may never end, is refused, and so is one of too many bytes.
+
+    Examples
+    --------
+    >>> read_regular(Path("/dev/zero"))
+    Traceback (most recent call last):
+    OSError: [Errno 22] it is not a regular file: '/dev/zero'
+    """
+    # Opening a pipe waits for a writer unless it is told not to.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if most is not None and about.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {about.st_size:,} bytes, and at most {most:,} make sense", str(path))
+        return file.read()
+
+
+def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: Iterable[str] = ()) -> None:
+    """Delete temporary files that a crash left in a folder, and files of further names that are ours.
+
+    What cannot be deleted stays: nobody asked for this, and a later sweep will find it.
+    """
+    kept = set(keep)
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if name not in kept and (_TEMPORARY.fullmatch(name) or names.fullmatch(name)):
+                with suppress(OSError):  # Windows: a reader has it open
+                    os.unlink(folder / name)
+
+
+def make_folder(path: Path) -> bool:
+    """Make a folder, and those above it, so that a loss of power does not take them back; return if it is new.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "a" / "b"
+    >>> make_folder(folder), make_folder(folder), folder.is_dir()
+    (True, False, True)
+    """
+    if path.is_dir():
+        return False
+    parent = path.absolute().parent
+    if not parent.exists():
+        make_folder(parent)
+    try:
+        path.mkdir()
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return False
+    try:
+        sync_folder(parent)
+    except BaseException:
+        with suppress(OSError):
+            path.rmdir()
+        raise
+    return True
+
+
+def sync_folder(path: Path) -> None:
+    """Flush the names in a folder to the disk: those of files that were made there or renamed."""
     if hasattr(os, "O_DIRECTORY"):
-        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY)
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
@@ -62,12 +144,11 @@ def exclusive(path: Path) -> Iterator[None]:
 
     Examples
     --------
+    >>> import tempfile
     >>> with exclusive(Path(tempfile.mkdtemp()) / ".lock"):
     ...     pass
     """
-    with open(path, "a") as file:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX)
+    with _locked(path, wait=True):
         yield  # closing the file releases the lock
 
 
@@ -76,27 +157,36 @@ def try_lock(path: Path) -> IO[str] | None:
 
     Examples
     --------
+    >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / ".lock"
     >>> with try_lock(path) as lock:
     ...     print(try_lock(path))
     None
     """
-    file = open(path, "a")  # noqa: SIM115  (open for as long as the lock is held)
     try:
-        if fcntl is not None:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return _locked(path, wait=False)
     except BlockingIOError:
-        file.close()
         return None
-    except BaseException:
-        file.close()
-        raise
-    return file
 
 
-def current_umask() -> int:
-    """Return the mask of permissions that new files do not get."""
-    # There is no way to read it but to set it; it is put back at once.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _locked(path: Path, *, wait: bool) -> IO[str]:
+    while True:
+        file = open(path, "a")  # noqa: SIM115  (open for as long as the lock is held)
+        try:
+            if fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if identity_of(file) == identity_of(path):
+                return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # its name was given to another file while we waited: a lock that nobody else will see
+
+
+def identity_of(file: IO[str] | Path) -> tuple[int, int] | None:
+    """Return what tells a file or folder from every other of the machine, whatever it is called; None if it is gone."""
+    try:
+        about = os.stat(file) if isinstance(file, Path) else os.fstat(file.fileno())
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino

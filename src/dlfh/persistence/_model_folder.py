@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +23,20 @@ import safetensors
 import safetensors.numpy
 
 from dlfh.errors import ModelError
-from dlfh.persistence._files import TEMPORARY_PREFIX, exclusive, replace_file
+from dlfh.persistence._files import exclusive, make_folder, read_regular, remove_leftovers, replace_file
 
-__all__ = ["FORMAT_VERSION", "check_place", "config_checksum", "read_model", "write_model"]
+__all__ = ["FORMAT_VERSION", "MOST_DIGITS", "check_place", "config_checksum", "read_model", "write_model"]
 
 #: Raised when older versions could not read what this one writes.
 FORMAT_VERSION = 1
 _FORMAT = "dlfh-model"
 _CONFIG = "config.json"
+_LOCK = ".lock"
+_ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
+#: No model has a longer configuration: what is learned is in the arrays.
+_MOST_CONFIG_BYTES = 1 << 26
+#: More digits than a parameter has: such a number is no float, and overflows wherever it is used as one.
+MOST_DIGITS = 100
 
 
 def write_model(
@@ -48,14 +55,36 @@ def write_model(
     whole = {**header, **config}
     text = json.dumps({**whole, "checksum": config_checksum(whole)}, indent=2, sort_keys=True)
     check_place(path)
-    path.mkdir(parents=True, exist_ok=True)
-    with exclusive(path / ".lock"):
-        check_place(path)
-        replace_file(path / array_file, [payload])
-        replace_file(path / _CONFIG, [text.encode()])
-        for stale in (*path.glob("arrays-*.safetensors"), *path.glob(f"{TEMPORARY_PREFIX}*")):
-            if stale.name != array_file:
-                stale.unlink(missing_ok=True)
+    try:
+        _write(path, array_file, payload, text.encode())
+    except OSError as error:
+        raise ModelError(f"cannot save a model in {path}: {error.strerror or error}") from error
+
+
+def _write(path: Path, array_file: str, payload: bytes, config: bytes) -> None:
+    is_new = make_folder(path)
+    try:
+        with exclusive(path / _LOCK):
+            check_place(path)
+            try:
+                replace_file(path / array_file, [payload])
+                replace_file(path / _CONFIG, [config])
+            finally:  # whatever happened, the configuration says which arrays are the model's
+                remove_leftovers(path, _ARRAYS, keep=_named_arrays(path))
+    except BaseException:
+        if is_new and not os.path.lexists(path / _CONFIG):
+            with suppress(OSError):
+                os.unlink(path / _LOCK)
+                os.rmdir(path)
+        raise
+
+
+def _named_arrays(path: Path) -> list[str]:
+    try:
+        return [_read_config(path)["arrays"]["file"]]
+    except ModelError:
+        # Nothing that can be loaded. Its arrays are kept, if it is there: it may be of a newer version.
+        return os.listdir(path) if os.path.lexists(path / _CONFIG) else []
 
 
 def config_checksum(config: Mapping[str, Any]) -> str:
@@ -70,16 +99,22 @@ def check_place(path: Path) -> None:
         raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
     if not path.is_dir():
         return
-    if (path / _CONFIG).exists():
-        try:
-            _read_config(path)
-        except ModelError as error:
-            if "is not a dlfh model" in str(error):
-                raise ModelError(f"cannot save a model in {path}: its {_CONFIG} is of something else") from None
+    if os.path.lexists(path / _CONFIG):
+        if not _is_ours(path / _CONFIG):
+            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} is of something else")
         return
     names = [name for name in os.listdir(path) if not name.startswith(".")]
-    if any(not (name.startswith("arrays-") and name.endswith(".safetensors")) for name in names):
+    if not all(map(_ARRAYS.fullmatch, names)):
         raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
+
+
+def _is_ours(config: Path) -> bool:
+    """Return whether a file says that it is a model's: what does not say so, even by damage, is never replaced."""
+    try:
+        content = json.loads(read_regular(config, _MOST_CONFIG_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == _FORMAT
 
 
 def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -89,18 +124,22 @@ def read_model(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
         config = _read_config(path)
         file = path / config["arrays"]["file"]
         try:
-            payload = file.read_bytes()
+            payload = read_regular(file)
             break
         except FileNotFoundError:
             # Another process may have saved between the two reads; what it saved is whole.
             if attempt == 99 or (_read_config(path) == config and not file.exists()):
-                raise ModelError(f"model {path} is incomplete: {config['arrays']['file']} is missing") from None
+                raise ModelError(f"model {path} is incomplete: {file.name} is missing") from None
+        except OSError as error:
+            raise ModelError(f"model {path} cannot be read: {file.name}: {error.strerror or error}") from None
     if hashlib.sha256(payload).hexdigest() != config["arrays"]["sha256"]:
         raise ModelError(f"model {path} is damaged: {config['arrays']['file']} does not match its checksum")
     try:
         return config, safetensors.numpy.load(payload)
     except safetensors.SafetensorError as error:
         raise ModelError(f"model {path} is damaged: {error}") from None
+    except KeyError as error:  # NumPy has no such type
+        raise ModelError(f"model {path} is damaged: it has arrays of type {error.args[0]}") from None
 
 
 def _read_config(path: Path) -> dict[str, Any]:
@@ -109,12 +148,15 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not path.is_dir():
         raise ModelError(f"there is no model at {path}: it is a file, and a model is a folder")
     try:
-        config = json.loads((path / _CONFIG).read_text(encoding="utf-8"))
+        content = read_regular(path / _CONFIG, _MOST_CONFIG_BYTES).decode()
+        config = json.loads(content, parse_int=_parse_integer)
     except FileNotFoundError:
         raise ModelError(f"{path} is not a model: it has no {_CONFIG}") from None
     except OSError:
         raise ModelError(f"{path} is not a model: its {_CONFIG} cannot be read") from None
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+    except OverflowError as error:
+        raise ModelError(f"model {path} is damaged: {_CONFIG} {error}") from None
+    except (ValueError, RecursionError):
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
         raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} is of something else")
@@ -128,8 +170,14 @@ def _read_config(path: Path) -> dict[str, Any]:
     arrays = config.get("arrays")
     if not isinstance(arrays, dict) or not isinstance(arrays.get("file"), str) or "sha256" not in arrays:
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not name its arrays")
-    if not re.fullmatch(r"arrays-[0-9a-f]+\.safetensors", arrays["file"]):
+    if not _ARRAYS.fullmatch(arrays["file"]):
         raise ModelError(f"model {path} is damaged: {_CONFIG} names arrays outside its folder")
     if config.get("checksum") != config_checksum(config):
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not match its checksum")
     return config
+
+
+def _parse_integer(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise OverflowError(f"has a number of {len(digits):,} digits")
+    return int(digits)

@@ -9,9 +9,13 @@ import numpy as np
 
 from dlfh._parameters import Parameterized
 from dlfh.errors import InputError
+from dlfh.persistence._model_folder import MOST_DIGITS
 from dlfh.persistence._registry import Registry
 
 __all__ = ["parameters_from_plain", "plain_parameters"]
+
+#: Lists in lists, and objects in objects, deeper than any parameter has them.
+_DEEPEST = 50
 
 
 def plain_parameters(owner: Parameterized, objects: Registry[Any] | None = None) -> dict[str, Any]:
@@ -48,15 +52,19 @@ def plain_parameters(owner: Parameterized, objects: Registry[Any] | None = None)
     return plain
 
 
-def parameters_from_plain(plain: dict[str, Any], objects: Registry[Any] | None = None) -> dict[str, Any]:
+def parameters_from_plain(
+    plain: dict[str, Any], objects: Registry[Any] | None = None, depth: int = 0
+) -> dict[str, Any]:
     """Return the parameters that `plain_parameters` made plain."""
-    return {name: _from_plain(value, objects) for name, value in plain.items()}
+    return {name: _from_plain(value, objects, depth) for name, value in plain.items()}
 
 
 def _to_plain(value: Any, objects: Registry[Any] | None = None) -> Any:
     """Return a value as JSON can hold it. Sequences and sets come back as tuples, paths as strings."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
+        raise InputError(f"it has a number of more than {MOST_DIGITS} digits in it")
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, dict):  # as pairs: keys may be tuples, and words may be those that mark objects
@@ -72,14 +80,18 @@ def _to_plain(value: Any, objects: Registry[Any] | None = None) -> Any:
     raise InputError(f"it has a {type(value).__name__} in it")
 
 
-def _from_plain(value: Any, objects: Registry[Any] | None = None) -> Any:
+def _from_plain(value: Any, objects: Registry[Any] | None, depth: int) -> Any:
     """Return what `_to_plain` made plain; what it cannot have made raises ValueError, or ModelError for a kind."""
+    if depth > _DEEPEST:
+        raise ValueError(f"a parameter is nested more than {_DEEPEST} deep")
     if isinstance(value, list):
-        return tuple(_from_plain(each, objects) for each in value)
+        return tuple(_from_plain(each, objects, depth + 1) for each in value)
     if not isinstance(value, dict):
         return value
     if value.keys() == {"items"}:
-        return {_from_plain(key, objects): _from_plain(each, objects) for key, each in value["items"]}
+        return {
+            _from_plain(key, objects, depth + 1): _from_plain(each, objects, depth + 1) for key, each in value["items"]
+        }
     if value.keys() == {"kind", "parameters"} and objects is not None:
-        return objects.find(value["kind"])(**parameters_from_plain(value["parameters"], objects))
-    raise ValueError(f"a parameter is none that was saved: {value!r}")
+        return objects.find(value["kind"])(**parameters_from_plain(value["parameters"], objects, depth + 1))
+    raise ValueError("a parameter is none that was saved")
