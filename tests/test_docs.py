@@ -87,10 +87,26 @@ def test_every_public_name_is_documented(module: str) -> None:
 
 
 def test_links_within_the_docs_lead_somewhere() -> None:
-    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
+    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_promise_of_the_readme_is_held_by_tests_that_exist() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = re.search(r"^## What you can rely on\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)
+    table = re.search(
+        r"<!-- promises -->\n(.*?)<!-- /promises -->", (ROOT / "SECURITY.md").read_text(encoding="utf-8"), re.DOTALL
+    )
+    assert section is not None
+    assert table is not None
+    promises = [name.rstrip(".") for name in re.findall(r"^- \*\*(.+?)\*\*", section[1], re.MULTILINE)]
+    rows = dict(re.findall(r"^\| ([A-Z][^|]+?) \| (`.+`) \|$", table[1], re.MULTILINE))
+    assert list(rows) == promises
+    for cell in rows.values():
+        for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell):
+            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"there is no {file}::{name}"
 
 
 def table_rows(text: str) -> set[tuple[str, ...]]:

@@ -42,6 +42,8 @@ ADDRESS_SPACE = 12 << 30
 _MEGABYTE = 1 << 20
 _SLOT = struct.Struct("<qd")
 _LONGEST_SENTENCE = 4000
+#: Cases are small, and so are the budgets of readers, that what takes more than its own is seen.
+LIMITS = {"DLFH_MAX_BYTES": 64 << 20, "DLFH_MAX_PIXELS": 4_000_000, "DLFH_MAX_OBJECTS": 100_000}
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,7 @@ class _Worker:
 
     def _work(self, writing: int) -> None:
         """Be the child."""
+        os.environ.update({name: str(limit) for name, limit in LIMITS.items()})
         faulthandler.enable(self.trace)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

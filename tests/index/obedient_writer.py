@@ -18,7 +18,8 @@ from typing import Any
 
 from dlfh.errors import StorageError
 from dlfh.index import Index
-from tests.index.kill_writers import MODALITIES, N_BITS, PlainIndex, change, compile_kernels, contents
+from tests.index.kill_writers import N_BITS, change, compile_kernels, contents
+from tests.index.plain_index import MODALITIES, PlainIndex
 
 
 def say(message: dict[str, Any]) -> None:

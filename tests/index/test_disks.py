@@ -21,7 +21,8 @@ import pytest
 
 from dlfh.errors import DLFHError
 from dlfh.index import Index
-from tests.index.kill_writers import MODALITIES, N_BITS, PlainIndex, change, compile_kernels, contents, write
+from tests.index.kill_writers import N_BITS, change, compile_kernels, contents, write
+from tests.index.plain_index import MODALITIES, PlainIndex
 
 ROOT = Path(__file__).parent.parent.parent
 
