@@ -15,39 +15,8 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-import atheris
-
-with atheris.instrument_imports(include=["dlfh.datasets"]):
-    from dlfh.datasets import read_arrays
-    from dlfh.datasets._layout import read_layout
-    from dlfh.datasets._tables import read_table
-
 import numpy as np
 
-from dlfh.errors import DLFHError
-
-_PLACE = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
-
-
-def _matlab5(content: bytes) -> None:
-    path = _PLACE / "x.mat"
-    path.write_bytes(b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + content)
-    read_arrays(path)
-
-
-def _table(content: bytes) -> None:
-    path = _PLACE / ("x.tsv" if content[:1] < b"\x80" else "x.csv")
-    path.write_bytes(content[1:])
-    for problem in read_table(path).problems:
-        str(problem)
-
-
-def _layout(content: bytes) -> None:
-    about = np.array(content.decode("utf-8", "replace"))
-    read_layout({"image": np.zeros((2, 3)), "text": np.zeros((2, 3)), "labels": np.zeros((2, 2)), "about": about})
-
-
-_FORMATS: dict[str, Callable[[bytes], None]] = {"matlab5": _matlab5, "table": _table, "layout": _layout}
 #: Where to start from: what the parsers look for.
 _SEEDS = {
     "layout": b'{"name": "x", "modalities": ["image", "text"], "notes": ["n"], "label_names": ["a", 1]}',
@@ -63,8 +32,40 @@ def _seeds(name: str) -> list[bytes]:
     return [seed[128:] for seed in _matlab5_seeds()]
 
 
+def _reader(name: str) -> Callable[[bytes], object]:
+    """Return what reads bytes as a format; called while imports are instrumented."""
+    from dlfh.datasets._arrays import read_arrays
+    from dlfh.datasets._layout import read_layout
+    from dlfh.datasets._tables import read_table
+
+    place = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
+
+    def matlab5(content: bytes) -> object:
+        path = place / "x.mat"
+        path.write_bytes(b"MATLAB 5.0".ljust(124) + b"\x00\x01IM" + content)
+        return read_arrays(path)
+
+    def table(content: bytes) -> object:
+        path = place / ("x.tsv" if content[:1] < b"\x80" else "x.csv")
+        path.write_bytes(content[1:])
+        return list(map(str, read_table(path).problems))
+
+    def layout(content: bytes) -> object:
+        matrix = np.zeros((2, 3))
+        about = np.array(content.decode("utf-8", "replace"))
+        return read_layout({"image": matrix, "text": matrix, "labels": matrix, "about": about})
+
+    return {"matlab5": matlab5, "table": table, "layout": layout}[name]
+
+
 def main() -> None:
+    import atheris
+
     _, name, folder, *options = sys.argv
+    with atheris.instrument_imports(include=["dlfh.datasets"]):
+        read = _reader(name)
+    from dlfh.errors import DLFHError
+
     Path(folder).mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(_seeds(name)):
         (Path(folder) / f"seed-{number}").write_bytes(seed)
@@ -72,7 +73,7 @@ def main() -> None:
 
     def run(content: bytes) -> None:
         try:
-            _FORMATS[name](content)
+            read(content)
         except DLFHError as error:
             if not str(error).isprintable():
                 raise AssertionError(f"no single line: {str(error)!r}") from None
