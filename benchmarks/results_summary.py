@@ -85,8 +85,31 @@ def unified() -> str:
     return "\n".join(lines)
 
 
+def codes() -> str:
+    """Return what balance and exact steps bring: MAP unseen / hashed / learned, mean over directions."""
+    means: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for name, title in DATA.items():
+        for protocol in ("unseen", "hashed", "learned"):
+            values: dict[tuple[str, str], list[float]] = defaultdict(list)
+            for row in _rows(RESULTS / f"{name}-codes" / "tables" / f"map-{protocol}.csv"):
+                values[row["row"], f"{title}, {row['column']}"].append(float(row["mean"]))
+            for place, each in values.items():
+                means[place].append(f"{sum(each) / len(each):.3f}".lstrip("0"))
+    rows = dict.fromkeys(row for row, _ in means)
+    columns = [f"{title}, {bits} bits" for title in DATA.values() for bits in (16, 64)]
+    lines = ["| setting | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    lines += [
+        f"| {row} | {' | '.join(' / '.join(means.get((row, column), ['–'])) for column in columns)} |" for row in rows
+    ]
+    return "\n".join(lines)
+
+
 #: The tables of each document, by the name of their place in it.
-DOCUMENTS = {"experiments.md": {"accuracy": accuracy, "seconds": seconds}, "methods.md": {"unified": unified}}
+DOCUMENTS = {
+    "defaults.md": {"codes": codes},
+    "experiments.md": {"accuracy": accuracy, "seconds": seconds},
+    "methods.md": {"unified": unified},
+}
 
 
 def main() -> None:

@@ -14,8 +14,11 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH, InputError, NotFittedError, _parallel
+from dlfh._labels import LabelSets
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired, make_paired
+from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.observed_pairs import ObservedPairs
 from dlfh.hashing import KernelRidge
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
@@ -311,6 +314,32 @@ def test_fitted_attributes_are_plain_data(paired: Split) -> None:
     assert model.n_features_ == {"image": 64, "text": 200}
     assert json.dumps(model.n_iter_) == "20"
     assert model.flips_.shape == (20,)
+
+
+@pytest.mark.parametrize("n_bits", [8, 16])
+@pytest.mark.parametrize("balance", [False, True])
+def test_exact_steps_go_on_where_the_bound_stalls(paired: Split, n_bits: int, balance: bool) -> None:
+    train, _ = paired
+    flips, accuracy = {}, {}
+    for step in ("bound", "exact"):
+        model = DLFH(n_bits, solver="full", step=step, balance=balance, init="random", random_state=0)
+        model.fit(train.modalities, train.labels)
+        flips[step] = int(model.flips_.sum())
+        accuracy[step] = mean_average_precision(model.codes_["text"], model.codes_["image"], train.labels, train.labels)
+    assert flips["exact"] > 2 * flips["bound"]
+    assert accuracy["exact"] > accuracy["bound"] + 0.1
+
+
+def test_balance_takes_the_share_of_similar_pairs_from_what_is_known(paired: Split) -> None:
+    train, _ = paired
+    S = (train.labels @ train.labels.T).toarray() > 0
+    sets = LabelRows.of_label_sets(LabelSets.from_labels(train.labels))
+    points = LabelRows.of_points(LabelSets.from_labels(train.labels))
+    assert sets.similar_share(2) == points.similar_share(3) == pytest.approx(S.mean())
+    seen = np.random.default_rng(0).random(S.shape) < 0.1
+    assert ObservedPairs.from_matrix(np.where(seen, S, np.nan), len(S)).similar_share(2) == pytest.approx(
+        S[seen].mean()
+    )
 
 
 # Bad input: each with its own clear error.
