@@ -345,3 +345,10 @@ def test_items_are_made_of_values_at_hand() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             Items.of(modalities, labels)
+
+
+@pytest.mark.parametrize("what", ["image", "text"])
+def test_columns_that_are_neither_a_name_nor_a_dict_get_one_sentence(tmp_path: Path, what: str) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nx,y\n")
+    with pytest.raises(InputError, match=rf"{what} must be a column, or a dict of columns by modality, got \['a'\]"):
+        read_items(tmp_path / "t.csv", **{what: ["a"]})  # type: ignore[arg-type]

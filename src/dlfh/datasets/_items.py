@@ -248,7 +248,11 @@ def read_items(
 def _by_name(columns: str | Mapping[str, str] | None, name: str) -> dict[str, str]:
     if columns is None:
         return {}
-    return {name: columns} if isinstance(columns, str) else dict(columns)
+    if isinstance(columns, str):
+        return {name: columns}
+    if not isinstance(columns, Mapping):
+        raise InputError(f"{name} must be a column, or a dict of columns by modality, got {columns!r}")
+    return dict(columns)
 
 
 # --------------------------------------------------------------------------------------------- sources
