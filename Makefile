@@ -116,6 +116,8 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --out runs/nus-wide-20k --report docs/results/nus-wide-sensitivity
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --out runs/wiki --report docs/results/wiki-unified
 	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
+	$(DLFH) bench map icons --seeds 5 --settings benchmarks/codes.toml --out runs/icons-codes --report docs/results/icons-codes
+	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --out runs/wiki-codes --report docs/results/wiki-codes
 	$(RUN) -m benchmarks.results_summary --write
 
 deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 for a certain version)

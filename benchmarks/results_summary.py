@@ -88,7 +88,8 @@ def unified() -> str:
 def codes() -> str:
     """Return what balance and exact steps bring: MAP unseen / hashed / learned, mean over directions."""
     means: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for name, title in DATA.items():
+    data = {name: title for name, title in DATA.items() if (RESULTS / f"{name}-codes").exists()}
+    for name, title in data.items():
         for protocol in ("unseen", "hashed", "learned"):
             values: dict[tuple[str, str], list[float]] = defaultdict(list)
             for row in _rows(RESULTS / f"{name}-codes" / "tables" / f"map-{protocol}.csv"):
@@ -96,7 +97,7 @@ def codes() -> str:
             for place, each in values.items():
                 means[place].append(f"{sum(each) / len(each):.3f}".lstrip("0"))
     rows = dict.fromkeys(row for row, _ in means)
-    columns = [f"{title}, {bits} bits" for title in DATA.values() for bits in (16, 64)]
+    columns = [f"{title}, {bits} bits" for title in data.values() for bits in (16, 64)]
     lines = ["| setting | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     lines += [
         f"| {row} | {' | '.join(' / '.join(means.get((row, column), ['–'])) for column in columns)} |" for row in rows
