@@ -8,6 +8,7 @@ import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -206,17 +207,78 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
 
 
 def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Path) -> None:
-    for name, age in ((".shop-deadbeef", 3600), (".shop-justnow1", 0), (".shop-building", 3600)):
+    swept, young, busy = (f".shop-{digit * 16}.dlfh" for digit in "abc")
+    mine = [".shop-settings", ".shop-deadbeef", f".shop-{'d' * 16}.dlfh"]  # names or contents of somebody else
+    for name, age in ((swept, 3600), (young, 0), (busy, 3600), *((name, 3600) for name in mine)):
         (tmp_path / name / "whole").mkdir(parents=True)
         (tmp_path / name / ".building").touch()
         os.utime(tmp_path / name / ".building", (time.time() - age, time.time() - age))
-    (tmp_path / ".shop-settings").mkdir()  # somebody else's
-    os.utime(tmp_path / ".shop-settings", (0, 0))
-    lock = try_lock(tmp_path / ".shop-building" / ".building")
+    (tmp_path / mine[-1] / "notes.txt").write_text("keep")
+    lock = try_lock(tmp_path / busy / ".building")
     assert lock is not None
     Collection.build(tmp_path / "shop", items, encoder()).collection.close()
-    assert sorted(os.listdir(tmp_path)) == [".shop-building", ".shop-justnow1", ".shop-settings", "shop"]
+    assert sorted(os.listdir(tmp_path)) == sorted([young, busy, *mine, "shop"])
     lock.close()
+
+
+def test_the_lock_of_a_build_is_held_until_it_is_in_place(
+    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, real = [], os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        free.append(try_lock(Path(source).parent / ".building"))
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    Collection.build(tmp_path / "shop", items, encoder()).collection.close()
+    assert free == [None]
+
+
+def test_a_collection_in_place_is_flushed_to_the_disk(
+    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Any] = []
+    real_rename, real_fsync = os.rename, os.fsync
+
+    def rename(source: Path, target: Path) -> None:
+        real_rename(source, target)
+        events.append("rename")
+
+    def fsync(descriptor: int) -> None:
+        real_fsync(descriptor)
+        events.append(os.fstat(descriptor).st_ino)
+
+    monkeypatch.setattr(os, "rename", rename)
+    monkeypatch.setattr(os, "fsync", fsync)
+    Collection.build(tmp_path / "new" / "shop", items, encoder()).collection.close()
+    assert events[events.index("rename") + 1 :] == [(tmp_path / "new").stat().st_ino]
+    assert tmp_path.stat().st_ino in events
+
+
+def test_a_place_that_is_taken_meanwhile_is_one_sentence(
+    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.rename
+
+    def rename(source: Path, target: Path) -> None:
+        (tmp_path / "shop").mkdir()
+        (tmp_path / "shop" / "mine.txt").write_text("keep")
+        real(source, target)
+
+    monkeypatch.setattr(os, "rename", rename)
+    with pytest.raises(StorageError, match=r"cannot make a collection in .*shop: Directory not empty"):
+        Collection.build(tmp_path / "shop", items, encoder())
+    assert [path.name for path in tmp_path.rglob("*")] == ["shop", "mine.txt"]
+
+
+def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path, tmp_path: Path) -> None:
+    with Collection.open(shop) as collection:
+        Collection.build(tmp_path / "other", items, collection.encoder, fit=False).collection.close()
+    shutil.rmtree(shop / "index")
+    shutil.copytree(tmp_path / "other" / "index", shop / "index")
+    with pytest.raises(ModelError, match="has another index than the one that was made with it"):
+        Collection.open(shop)
 
 
 def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
@@ -266,6 +328,7 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
         ("{", "cannot be read"),
         ("[]", "of something else"),
         (json.dumps(json.loads(good) | {"format_version": 2}), "has format version 2"),
+        (good + "\n", "is not as it was written"),
     ):
         card.write_text(text)
         with pytest.raises(ModelError, match=sentence):

@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -190,7 +191,7 @@ def test_readers_that_open_while_another_process_writes_find_a_whole_index(folde
     opened.close()
 
 
-CHANGES = {
+CHANGES: dict[str, Callable[[Index], None]] = {
     "add": lambda index: index.add(["new"], {"image": np.zeros((1, 3), np.uint8)}, metadata=[{"a": 1}]),
     "remove": lambda index: index.remove(["ïd 1", "ïd 50"]),
     "update": lambda index: index.update(["ïd 2"], {"image": np.zeros((1, 3), np.uint8)}),
@@ -314,10 +315,11 @@ def test_damaged_metadata_are_found_where_they_are_read(folder: Path, model: Pla
             index.get(name)
         with pytest.raises(StorageError, match=r"does not match its checksum \(metadata\)"):
             index.verify()
-    with Index.open(folder, writable=True) as index:  # merging does not launder damage
-        index.compact()
-        with pytest.raises(StorageError, match=f"the metadata of '{name}' are damaged"):
-            index.get(name)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    message = r"is damaged: .* does not match its checksum \(metadata\)"
+    with Index.open(folder, writable=True) as index, pytest.raises(StorageError, match=message):
+        index.compact()  # merging does not launder damage
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def reseal(folder: Path, section_name: str, change: Any) -> None:
@@ -382,6 +384,192 @@ def test_verify_checks_what_opening_does_not(
     reseal(folder, section, change)
     with Index.open(folder) as index, pytest.raises(StorageError, match=message):
         index.verify()
+
+
+def test_verify_checks_the_metadata_of_each_item(folder: Path, model: PlainIndex) -> None:
+    reseal(folder, "metadata checksums", assign(5, 1))
+    with Index.open(folder) as index, pytest.raises(StorageError, match="has damaged metadata of 'ïd 5'"):
+        index.verify()
+
+
+def test_verify_checks_the_bytes_between_sections(folder: Path, model: PlainIndex) -> None:
+    manifest = read_manifest(folder)
+    record = manifest.segments[0][0]
+    sections = _sections(record.rows, record.codes, record.id_bytes, record.metadata_bytes, manifest.n_bits)
+    start, content = 64, (folder / record.file).read_bytes()
+    for section in sections:
+        if section.size < section.padded:
+            damaged = bytearray(content)
+            damaged[start + section.padded - 1] = 1
+            (folder / record.file).write_bytes(damaged)
+            with Index.open(folder) as index, pytest.raises(StorageError, match=rf"\(after {section.name}\)"):
+                index.verify()
+        start += section.padded
+
+
+def test_verify_checks_every_byte_of_the_manifest(folder: Path, model: PlainIndex) -> None:
+    text = (folder / "manifest.json").read_bytes()
+    for changed in (text + b"\n", text.replace(b'"format_version": 1', b'"format_version": true'), b" " + text):
+        (folder / "manifest.json").write_bytes(changed)
+        with Index.open(folder) as index, pytest.raises(StorageError, match=r"manifest\.json is not as it was written"):
+            index.verify()
+
+
+def test_verify_finds_an_item_that_is_there_twice(folder: Path, model: PlainIndex) -> None:
+    manifest = read_manifest(folder)
+    last, _ = manifest.segments[-1]
+    again = "segment-0123456789abcdef.dlfh"
+    shutil.copy(folder / last.file, folder / again)
+    write_manifest(folder, replace(manifest, segments=(*manifest.segments, (replace(last, file=again), None))))
+    with Index.open(folder) as index, pytest.raises(StorageError, match=r"it has the item 'ïd 5[456]' twice"):
+        index.verify()
+
+
+NEW: dict[str, Any] = {"codes": {"image": np.zeros((1, 3), np.uint8)}}
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("way", ["files", "folder"])
+def test_a_writer_stops_when_a_backup_is_restored_under_it(
+    folder: Path, model: PlainIndex, tmp_path: Path, way: str
+) -> None:
+    shutil.copytree(folder, tmp_path / "backup")
+    with Index.open(folder, writable=True) as writer:
+        writer.add(["newer"], **NEW)
+        if way == "files":
+            for name in visible(folder):
+                (folder / name).unlink()
+            shutil.copytree(tmp_path / "backup", folder, dirs_exist_ok=True)
+        else:
+            folder.rename(tmp_path / "away")
+            shutil.copytree(tmp_path / "backup", folder)
+        before = files_in(folder)
+        for change in CHANGES.values():
+            with pytest.raises(StorageError, match=r"is not as this writer left it: .* open it again"):
+                change(writer)
+        assert files_in(folder) == before
+        assert writer.ids() == [*model.ids(), "newer"]
+    with Index.open(folder, writable=True) as again:
+        again.verify()
+        assert_whole(again, model)
+        again.add(["new"], **NEW)
+
+
+def test_a_writer_whose_lock_file_was_deleted_stops(folder: Path, model: PlainIndex) -> None:
+    with Index.open(folder, writable=True) as first:
+        (folder / ".lock").unlink()
+        with pytest.raises(StorageError, match="its folder or its lock file was replaced or deleted"):
+            first.add(["first"], **NEW)
+        with Index.open(folder, writable=True) as second:
+            second.add(["second"], **NEW)
+            with pytest.raises(StorageError, match="its folder or its lock file was replaced or deleted"):
+                first.add(["first"], **NEW)
+            second.add(["third"], **NEW)
+    with Index.open(folder) as index:
+        index.verify()
+        assert index.ids() == [*model.ids(), "second", "third"]
+
+
+def test_writers_whose_locks_do_nothing_lose_nothing_that_they_said_was_done(
+    folder: Path, model: PlainIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+    done, stopped = [], []
+
+    def add(writer: Index, name: str, ready: threading.Barrier) -> None:
+        ready.wait()
+        try:
+            writer.add([name], **NEW)
+            done.append(name)
+        except StorageError as error:
+            stopped.append(str(error))
+
+    for turn in range(12):
+        with Index.open(folder, writable=True) as one, Index.open(folder, writable=True) as two:
+            ready = threading.Barrier(2)
+            threads = [
+                threading.Thread(target=add, args=(writer, f"{name} {turn}", ready))
+                for name, writer in (("one", one), ("two", two))
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    assert len(done) + len(stopped) == 24
+    assert len(stopped) >= 12  # of two, one at most can have been first
+    assert all("is not as this writer left it" in sentence for sentence in stopped)
+    with Index.open(folder) as index:
+        index.verify()
+        assert sorted(index.ids()) == sorted([*model.ids(), *done])
+
+
+def test_the_index_is_searched_and_changed_after_a_sweep_that_failed(
+    folder: Path, model: PlainIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise OSError(5, "Input/output error")
+
+    with Index.open(folder, writable=True) as index:
+        for call in ("listdir", "scandir", "unlink"):
+            monkeypatch.setattr(os, call, fail)
+        index.compact()
+        monkeypatch.undo()
+        (folder / ".committing").unlink()
+        assert_whole(index, model)
+        index.add(["new"], **NEW)
+    assert visible(folder) == read_manifest(folder).files() | {"manifest.json"}
+
+
+def test_files_of_others_survive_in_an_index(folder: Path, model: PlainIndex) -> None:
+    others = ["segment-notes.dlfh", "removed-0123.dlfh", ".saving-notes", "README"]
+    for name in others:
+        (folder / name).write_text("mine")
+    with Index.open(folder, writable=True) as index:
+        index.compact()
+    assert all((folder / name).read_text() == "mine" for name in others)
+
+
+CUT_SHORT = """
+import os, sys
+import numpy as np
+from dlfh.errors import StorageError
+from dlfh.index import Index, _segment_file
+if sys.argv[2] == "mapped":
+    _segment_file._MOST_READ = 0
+with Index.open(sys.argv[1], writable=True) as index:
+    for name in os.listdir(sys.argv[1]):
+        if name.startswith("segment"):
+            os.truncate(os.path.join(sys.argv[1], name), 10)
+    if sys.argv[2] == "read":
+        print(len(index.search(np.zeros(3, np.uint8), "image", k=500).ids[0]), len(list(index.items())))
+    try:
+        index.compact()
+    except StorageError as error:
+        print("damaged" if "bytes instead of" in str(error) else error)
+"""
+
+
+@pytest.mark.parametrize("way", ["read", "mapped"])
+def test_a_file_that_is_cut_short_under_a_writer_does_not_end_it(folder: Path, model: PlainIndex, way: str) -> None:
+    command = [sys.executable, "-c", CUT_SHORT, str(folder), way]
+    result = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    n_images = sum("image" in item.codes for item in model.items)
+    searched = [f"{n_images} {len(model.items)}"] if way == "read" else []
+    assert result.stdout.splitlines() == [*searched, "damaged"]
+
+
+def test_identities_tell_indexes_apart(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
+    with Index.create(tmp_path / "other", N_BITS, MODALITIES) as other, Index.open(folder) as index:
+        assert other.identity != index.identity == read_manifest(folder).identity
+        assert Index(N_BITS, MODALITIES).identity is None
+        shutil.rmtree(folder)
+        shutil.copytree(tmp_path / "other", folder)
+        with pytest.raises(StorageError, match="was replaced by another one: open it again"):
+            index.refresh()
 
 
 def edit_manifest(folder: Path, **changes: Any) -> None:

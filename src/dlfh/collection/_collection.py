@@ -24,7 +24,7 @@ from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection._queries import is_single
 from dlfh.datasets._items import RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
-from dlfh.errors import DataWarning, InputError, ModelError
+from dlfh.errors import DataWarning, InputError, ModelError, StorageError
 from dlfh.index import Index
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
@@ -117,10 +117,14 @@ class Collection:
         reserved = sorted(RESERVED_NAMES & {*encoder.modalities_})
         if reserved:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: metadata have it")
-        folder.mkdir(parents=True, exist_ok=True)
         encoder.save(folder / "model")
         index = Index.create(folder / "index", n_bits=encoder.n_bits, modalities=encoder.modalities_)
-        write_card(folder, config_checksum(read_model(folder / "model")[0]))
+        assert index.identity is not None
+        try:
+            write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
+        except OSError as error:
+            index.close()
+            raise StorageError(f"cannot make a collection in {place}: {error.strerror or error}") from None
         return cls(encoder, index, place)
 
     @classmethod
@@ -188,6 +192,9 @@ class Collection:
         if index.n_bits != encoder.n_bits or tuple(index.modalities) != encoder.modalities_:
             index.close()
             raise ModelError(f"collection {path} is damaged: its model and its index do not belong together")
+        if index.identity != card.get("index"):
+            index.close()
+            raise ModelError(f"collection {path} has another index than the one that was made with it")
         return cls(encoder, index, path)
 
     def close(self) -> None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
+import re
+import secrets
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlfh.errors import InputError, ModelError
-from dlfh.persistence._files import exclusive, replace_file, try_lock
+from dlfh.errors import InputError, ModelError, StorageError
+from dlfh.persistence._files import exclusive, make_folder, read_regular, replace_file, sync_folder, try_lock
 
 __all__ = ["check_free", "is_collection", "new_folder", "read_card", "write_card"]
 
@@ -23,6 +23,8 @@ _FORMAT = "dlfh-collection"
 
 #: Held while a collection is built; and for how many seconds its file may be without a holder and still be in use.
 _LOCK, _YOUNG = ".building", 60.0
+_WHOLE = "whole"
+_MOST_CARD_BYTES = 1 << 16
 
 
 def is_collection(folder: str | os.PathLike[str]) -> bool:
@@ -34,13 +36,17 @@ def check_free(folder: str | os.PathLike[str]) -> None:
     """Say so if there is something already where a collection is to be."""
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise InputError(f"cannot make a collection in {path}: there is something there already")
+        raise InputError(f"cannot make a collection in {path}: there is something there already, which stays")
 
 
-def write_card(folder: Path, model: str) -> None:
-    """Mark a folder as a collection's, with the checksum of its model."""
-    card = {"format": _FORMAT, "format_version": 1, "model": model}
-    replace_file(folder / _CARD, [json.dumps(card, indent=2).encode()])
+def write_card(folder: Path, model: str, index: str) -> None:
+    """Mark a folder as a collection's, with the checksum of its model and the identity of its index."""
+    replace_file(folder / _CARD, [_encode(model, index)])
+
+
+def _encode(model: object, index: object) -> bytes:
+    card = {"format": _FORMAT, "format_version": 1, "model": model, "index": index}
+    return json.dumps(card, indent=2).encode()
 
 
 def read_card(folder: Path) -> dict[str, Any]:
@@ -50,7 +56,8 @@ def read_card(folder: Path) -> dict[str, Any]:
             f"there is no collection at {folder}: " + ("it is a file" if folder.exists() else "no such folder")
         )
     try:
-        card = json.loads((folder / _CARD).read_text(encoding="utf-8"))
+        content = read_regular(folder / _CARD, _MOST_CARD_BYTES)
+        card = json.loads(content)
     except FileNotFoundError:
         raise ModelError(f"{folder} is not a collection: it has no {_CARD}") from None
     except (OSError, ValueError, RecursionError):
@@ -60,6 +67,8 @@ def read_card(folder: Path) -> dict[str, Any]:
     if card.get("format_version") != 1:
         version = card.get("format_version")
         raise ModelError(f"collection {folder} has format version {version!r}, and this dlfh reads 1")
+    if content != _encode(card.get("model"), card.get("index")):
+        raise ModelError(f"collection {folder} is damaged: {_CARD} is not as it was written")
     return card
 
 
@@ -68,25 +77,40 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     """Give a place to make a folder in; it is where it should be when the block ends, or nothing is there."""
     path = Path(folder)
     check_free(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(path)
-    building = Path(tempfile.mkdtemp(prefix=f".{path.name}-", dir=path.parent))
+    building = path.absolute().parent / f".{path.absolute().name}-{secrets.token_hex(8)}.dlfh"
+    with _one_sentence(path):
+        make_folder(building.parent)
+        _remove_leftovers(path)
+        building.mkdir(mode=0o700)
     try:
-        with exclusive(building / _LOCK):
-            yield building / "whole"
-        os.rename(building / "whole", path)  # takes the place of an empty folder too
+        with exclusive(building / _LOCK):  # until it is in place: what nobody holds may be swept
+            yield building / _WHOLE
+            with _one_sentence(path):
+                os.rename(building / _WHOLE, path)  # takes the place of an empty folder too
+                sync_folder(building.parent)
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+@contextmanager
+def _one_sentence(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"cannot make a collection in {path}: {error.strerror or error}") from None
 
 
 def _remove_leftovers(path: Path) -> None:
     """Remove what builds of the same collection left when they were killed: folders whose lock nobody holds.
 
-    A folder without the lock's file is somebody else's, whatever its name.
+    A folder of another name, without the lock's file, or with anything that builds do not make, is somebody else's.
     """
-    for left in path.parent.glob(f".{glob.escape(path.name)}-*"):
+    own = re.compile(rf"\.{re.escape(path.absolute().name)}-[0-9a-f]{{16}}\.dlfh")
+    for left in path.absolute().parent.iterdir():
         mark = left / _LOCK
-        if not mark.is_file() or time.time() - mark.stat().st_mtime < _YOUNG:
+        if not own.fullmatch(left.name) or not mark.is_file() or not {*os.listdir(left)} <= {_LOCK, _WHOLE}:
+            continue
+        if time.time() - mark.stat().st_mtime < _YOUNG:
             continue  # a lock so young may be about to be taken
         lock = try_lock(mark)
         if lock is not None:

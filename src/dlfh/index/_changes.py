@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlfh.index._segment import Segment
+from dlfh.index._segment_file import check_checksums
 from dlfh.index._snapshot import Part, RowNumbers
 
 __all__ = ["append", "compact", "remove"]
@@ -25,25 +26,25 @@ _MERGED_RATIO = 2
 _MOST_REMOVED = 0.25
 
 
-def append(parts: Parts, segment: Segment) -> Parts:
+def append(parts: Parts, segment: Segment, n_bits: int) -> Parts:
     """Return the parts with a segment of new items at the end."""
-    return _settle((*parts, Part(segment)))
+    return _settle((*parts, Part(segment)), n_bits)
 
 
-def remove(parts: Parts, rows: list[RowNumbers]) -> Parts:
+def remove(parts: Parts, rows: list[RowNumbers], n_bits: int) -> Parts:
     """Return the parts with the given rows of each removed."""
     left = [part.without(gone) if len(gone) else part for part, gone in zip(parts, rows, strict=True)]
-    return _settle([_lightened(part) for part in left if len(part)])
+    return _settle([_lightened(part, n_bits) for part in left if len(part)], n_bits)
 
 
-def compact(parts: Parts) -> Parts:
+def compact(parts: Parts, n_bits: int) -> Parts:
     """Return one clean part, or none."""
     if not parts or (len(parts) == 1 and parts[0].removed is None):
         return parts
-    return (_merge(parts),)
+    return (_merge(parts, n_bits),)
 
 
-def _settle(parts: Sequence[Part]) -> Parts:
+def _settle(parts: Sequence[Part], n_bits: int) -> Parts:
     settled = list(parts)
     for last in range(len(settled) - 1, 0, -1):
         if last < len(settled) and len(settled[last - 1]) < _LEAST_RATIO * len(settled[last]):
@@ -51,13 +52,16 @@ def _settle(parts: Sequence[Part]) -> Parts:
             while first and len(settled[first - 1]) < _MERGED_RATIO * size:
                 first -= 1
                 size += len(settled[first])
-            settled[first : last + 1] = [_merge(settled[first : last + 1])]
+            settled[first : last + 1] = [_merge(settled[first : last + 1], n_bits)]
     return tuple(settled)
 
 
-def _lightened(part: Part) -> Part:
-    return _merge([part]) if part.n_removed > _MOST_REMOVED * len(part.segment) else part
+def _lightened(part: Part, n_bits: int) -> Part:
+    return _merge([part], n_bits) if part.n_removed > _MOST_REMOVED * len(part.segment) else part
 
 
-def _merge(parts: Sequence[Part]) -> Part:
+def _merge(parts: Sequence[Part], n_bits: int) -> Part:
+    for part in parts:
+        if part.segment_record is not None:  # what is damaged must not be copied and signed anew
+            check_checksums(part.segment, part.segment_record, n_bits)
     return Part(Segment.concatenate([part.cleaned() for part in parts]))

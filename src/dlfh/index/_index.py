@@ -98,7 +98,7 @@ class Index:
     def open(cls, folder: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Index:
         """Open the index in a folder, for reading or for writing.
 
-        Codes are mapped into memory, not read. A reader sees the index as it was when it was opened, until
+        Large files are mapped into memory, not read. A reader sees the index as it was when it was opened, until
         `refresh`. A second writer is refused.
 
         Parameters
@@ -129,6 +129,11 @@ class Index:
     def folder(self) -> Path | None:
         """Where the index is; None if in memory."""
         return None if self._store is None else self._store.folder
+
+    @property
+    def identity(self) -> str | None:
+        """What tells the index in a folder from all others, from the day it was made; None if in memory."""
+        return None if self._store is None else self._store.identity
 
     def close(self) -> None:
         """Let go of the folder, so that another process may write. An index in memory is gone."""
@@ -195,14 +200,14 @@ class Index:
                     f"id {segment.ids[int(np.argmax(known >= 0))].decode()!r} is already in the index: use update"
                 )
             if len(segment):
-                self._commit(changes.append(snapshot.parts, segment))
+                self._commit(changes.append(snapshot.parts, segment, self.n_bits))
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all, or none if one is not there."""
         wanted = Strings.of(check_ids(ids))
         with self._writing:
             snapshot = self._writable()
-            self._commit(changes.remove(snapshot.parts, self._rows(snapshot, wanted)))
+            self._commit(changes.remove(snapshot.parts, self._rows(snapshot, wanted), self.n_bits))
 
     def update(
         self,
@@ -220,9 +225,9 @@ class Index:
         segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
         with self._writing:
             snapshot = self._writable()
-            left = changes.remove(snapshot.parts, self._rows(snapshot, segment.ids))
+            left = changes.remove(snapshot.parts, self._rows(snapshot, segment.ids), self.n_bits)
             if len(segment):
-                self._commit(changes.append(left, segment))
+                self._commit(changes.append(left, segment, self.n_bits))
 
     def put(
         self,
@@ -239,7 +244,8 @@ class Index:
             snapshot = self._writable()
             known = [rows[rows >= 0] for rows in snapshot.find_rows(segment.ids)]
             if len(segment):
-                self._commit(changes.append(changes.remove(snapshot.parts, known), segment))
+                left = changes.remove(snapshot.parts, known, self.n_bits)
+                self._commit(changes.append(left, segment, self.n_bits))
 
     def compact(self) -> None:
         """Write everything anew as one segment, without what was removed.
@@ -247,7 +253,7 @@ class Index:
         Searches then run straight from the mapped file. Changes do this in part, as needed.
         """
         with self._writing:
-            self._commit(changes.compact(self._writable().parts))
+            self._commit(changes.compact(self._writable().parts, self.n_bits))
 
     # Asking
 

@@ -12,7 +12,7 @@ from typing import Any
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index._batch import MOST_BITS, check_schema
-from dlfh.persistence._files import replace_file
+from dlfh.persistence._files import read_regular, replace_file
 
 __all__ = [
     "FILE_NAME",
@@ -21,6 +21,7 @@ __all__ = [
     "Manifest",
     "RemovedRecord",
     "SegmentRecord",
+    "check_manifest",
     "read_manifest",
     "write_manifest",
 ]
@@ -31,7 +32,10 @@ MANIFEST = "manifest.json"
 _FORMAT = "dlfh-index"
 #: What the files of an index are called; no other name is its to delete.
 FILE_NAME = re.compile(r"(segment|removed)-[0-9a-f]{16}\.dlfh")
+_IDENTITY = re.compile(r"[0-9a-f]{32}")
 _MOST_ROWS = 2**32 - 1
+#: No index has a longer manifest: there are few segments, and a few hundred bytes of each.
+_MOST_BYTES = 1 << 26
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,12 @@ class RemovedRecord:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an index is made of."""
+    """What an index is made of.
 
+    ``identity`` is drawn when an index is made, and stays: it tells an index from all others of its shape.
+    """
+
+    identity: str
     n_bits: int
     modalities: tuple[str, ...]
     generation: int
@@ -71,7 +79,18 @@ class Manifest:
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Replace the manifest of a folder in one step."""
+    replace_file(folder / MANIFEST, [_encode(manifest)])
+
+
+def check_manifest(folder: Path, manifest: Manifest) -> None:
+    """Check every byte of the file that a manifest was read from: there is one way only to write it."""
+    if read_regular(folder / MANIFEST, _MOST_BYTES) != _encode(manifest) and read_manifest(folder) == manifest:
+        raise StorageError(f"index {folder} is damaged: {MANIFEST} is not as it was written")
+
+
+def _encode(manifest: Manifest) -> bytes:
     body = {
+        "identity": manifest.identity,
         "n_bits": manifest.n_bits,
         "modalities": manifest.modalities,
         "generation": manifest.generation,
@@ -81,7 +100,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
         ],
     }
     header = {"format": _FORMAT, "format_version": FORMAT_VERSION, "checksum": _checksum(body)}
-    replace_file(folder / MANIFEST, [json.dumps({**header, "index": body}, indent=1).encode()])
+    return json.dumps({**header, "index": body}, indent=1).encode()
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -91,7 +110,7 @@ def read_manifest(folder: Path) -> Manifest:
     if not folder.is_dir():
         raise StorageError(f"there is no index at {folder}: it is a file, and an index is a folder")
     try:
-        content = json.loads((folder / MANIFEST).read_bytes())
+        content = json.loads(read_regular(folder / MANIFEST, _MOST_BYTES))
     except FileNotFoundError:
         raise StorageError(f"{folder} is not an index: it has no {MANIFEST}") from None
     except OSError:
@@ -128,7 +147,10 @@ def _parse(body: dict[str, Any]) -> Manifest:
     names = [record.file for pair in segments for record in pair if record is not None]
     if len(set(names)) < len(names):
         raise InputError("a file is named twice")
-    return Manifest(n_bits, modalities, check_integer(body["generation"], "generation", 0), segments)
+    identity = body["identity"]
+    if not isinstance(identity, str) or not _IDENTITY.fullmatch(identity):
+        raise InputError(f"{identity!r} is not the identity of an index")
+    return Manifest(identity, n_bits, modalities, check_integer(body["generation"], "generation", 0), segments)
 
 
 def _segment(entry: dict[str, Any], n_modalities: int) -> SegmentRecord:

@@ -4,15 +4,22 @@ A change writes new files beside the old ones, then replaces the manifest, which
 then deletes what the manifest no longer names. So a crash at any point leaves the old state or the new one;
 what it leaves besides, the next writer sweeps away. Readers take no lock: files never change, and one that
 is gone is a reason to read the manifest again.
+
+A lock keeps other writers out, but a lock's file can be deleted, some network disks have locks that do nothing, and
+a backup can be restored under an open writer. So before a commit the writer compares: the folder and the lock must be
+those that it opened, and the manifest the one that it last read or wrote.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from contextlib import suppress
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TypeVar
+
+import numpy as np
 
 from dlfh.errors import StorageError
 from dlfh.index._manifest import (
@@ -21,19 +28,23 @@ from dlfh.index._manifest import (
     Manifest,
     RemovedRecord,
     SegmentRecord,
+    check_manifest,
     read_manifest,
     write_manifest,
 )
 from dlfh.index._segment import Segment
-from dlfh.index._segment_file import check_deeply, read_removed, read_segment, write_removed, write_segment
+from dlfh.index._segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
 from dlfh.index._snapshot import Part
-from dlfh.persistence._files import make_folder, remove_leftovers, try_lock
+from dlfh.index._strings import Strings
+from dlfh.persistence._files import identity_of, make_folder, remove_leftovers, try_lock
 
 __all__ = ["Store"]
 
 Result = TypeVar("Result")
 
 _LOCK = ".lock"
+#: Is there while a writer commits: of several, one alone can make it, whatever locks do.
+_CLAIM = ".committing"
 #: How often a reader starts again because a writer was faster.
 _ATTEMPTS = 100
 
@@ -56,6 +67,11 @@ class Store:
         self._lock = lock
         self._verify = verify
         self._process = os.getpid()
+        self._place = self._identity_of_place()
+
+    @property
+    def identity(self) -> str:
+        return self._manifest.identity
 
     @property
     def n_bits(self) -> int:
@@ -72,18 +88,25 @@ class Store:
     @classmethod
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
         _check_place(folder)
+        is_new = False
         try:
-            make_folder(folder)
+            is_new = make_folder(folder)
             lock = _take_lock(folder)
             try:
                 _check_place(folder)
-                manifest = Manifest(n_bits, modalities, 0, ())
+                manifest = Manifest(secrets.token_hex(16), n_bits, modalities, 0, ())
                 write_manifest(folder, manifest)
             except BaseException:
                 lock.close()
                 raise
-        except OSError as error:
-            raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None
+        except BaseException as error:
+            if is_new:
+                with suppress(OSError):
+                    (folder / _LOCK).unlink(missing_ok=True)
+                    folder.rmdir()
+            if isinstance(error, OSError):
+                raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None
+            raise
         return cls(folder, manifest, lock, verify=True)
 
     @classmethod
@@ -100,7 +123,10 @@ class Store:
         try:
             store = cls(folder, manifest, lock, verify=verify)
             store._load()
-            store._sweep()
+            with suppress(OSError):
+                (folder / _CLAIM).unlink(missing_ok=True)  # of a writer that was killed
+            with suppress(StorageError, OSError):
+                store._sweep()
         except BaseException:
             lock.close()
             raise
@@ -118,6 +144,7 @@ class Store:
             raise StorageError(f"the index {self.folder} is open for reading: open it with writable=True to change it")
         if self._process != os.getpid():
             raise StorageError(f"the index {self.folder} was opened for writing by another process, before a fork")
+        self._check_sizes(self._manifest)
 
     def refresh(self) -> bool:
         """Read the folder again if its manifest has changed; return whether it has."""
@@ -130,41 +157,100 @@ class Store:
         """Make ``parts`` the state of the folder, in one step."""
         if parts == self.parts:
             return
+        written: list[str] = []
+        manifest = None
         try:
-            stored = tuple(map(self._stored, parts))
+            stored = tuple(self._stored(part, written) for part in parts)
             segments = tuple(_records(part) for part in stored)
-            manifest = Manifest(self.n_bits, self.modalities, self._manifest.generation + 1, segments)
-            write_manifest(self.folder, manifest)
+            generation = self._manifest.generation + 1
+            manifest = Manifest(self.identity, self.n_bits, self.modalities, generation, segments)
+            with self._claimed():
+                self._check_mine(manifest)
+                write_manifest(self.folder, manifest)
+                self.parts, self._manifest = stored, manifest
+                self._remove_leftovers()
         except BaseException as error:
-            with suppress(StorageError, OSError):  # the folder says which state it is
-                self._load()
-                self._sweep()
+            with suppress(StorageError, OSError):
+                self._recover(manifest, written)
+            if isinstance(error, FileNotFoundError):
+                raise self._lost(f"{Path(error.filename or self.folder).name} is gone") from None
             if isinstance(error, OSError):
                 message = f"cannot write in the index {self.folder}: {error.strerror or error}"
                 raise StorageError(message) from error
             raise
-        self.parts, self._manifest = stored, manifest
-        self._sweep()
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """Be the only writer that compares and commits."""
+        claim = self.folder / _CLAIM
+        try:
+            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        except FileExistsError:
+            raise self._lost("another writer is at work in it") from None
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                claim.unlink(missing_ok=True)
+
+    def _check_mine(self, manifest: Manifest) -> None:
+        """Raise unless the folder is as this writer left it, and holds all that a new manifest names."""
+        if self._identity_of_place() != self._place:
+            raise self._lost("its folder or its lock file was replaced or deleted")
+        if read_manifest(self.folder) != self._manifest:
+            raise self._lost("another writer changed it, or a backup was restored")
+        for record, removed in manifest.segments:
+            check_sizes(self.folder, record, removed, self.n_bits)
+
+    def _lost(self, why: str) -> StorageError:
+        return StorageError(
+            f"the index {self.folder} is not as this writer left it: {why}; nothing was written, so open it again"
+        )
+
+    def _identity_of_place(self) -> tuple[tuple[int, int] | None, ...]:
+        return identity_of(self.folder), None if self._lock is None else identity_of(self.folder / _LOCK)
+
+    def _recover(self, wanted: Manifest | None, written: list[str]) -> None:
+        """After a commit that failed, take the state that the folder is in, and delete what no state needs."""
+        now = read_manifest(self.folder)
+        for name in {*written} - now.files():
+            (self.folder / name).unlink(missing_ok=True)
+        if self._identity_of_place() == self._place and now in (self._manifest, wanted):
+            self._load()  # the change was made, or it was not: the folder says
+            self._sweep()
 
     def verify(self) -> None:
         """Check every byte of the state that the folder holds now."""
         self._with_manifest(self._check_deeply)
 
     def _check_deeply(self, manifest: Manifest) -> None:
+        check_manifest(self.folder, manifest)
+        ids = []
         for record, removed in manifest.segments:
-            check_deeply(self.folder, record, manifest.n_bits)
-            if removed is not None:
-                read_removed(self.folder, removed, record.rows)
+            segment = check_deeply(self.folder, record, manifest.n_bits)
+            gone = None if removed is None else read_removed(self.folder, removed, record.rows)
+            ids.append(segment.ids if gone is None else segment.ids.take(np.flatnonzero(~gone)))
+        twice = Strings.concatenate(ids).find_duplicate() if ids else None
+        if twice is not None:
+            raise StorageError(f"index {self.folder} is damaged: it has the item {twice.decode()!r} twice")
 
-    def _stored(self, part: Part) -> Part:
-        """Return the part with files that hold it, its segment mapped from there."""
+    def _check_sizes(self, manifest: Manifest) -> None:
+        """Check that no file was cut short; one that is gone may be mapped and go on as it was."""
+        for record, removed in manifest.segments:
+            with suppress(OSError):
+                check_sizes(self.folder, record, removed, self.n_bits)
+
+    def _stored(self, part: Part, written: list[str]) -> Part:
+        """Return the part with files that hold it, its segment as it is there; note the names of new files."""
         segment, record = part.segment, part.segment_record
         if record is None:
             record = write_segment(self.folder, segment, self.n_bits)
+            written.append(record.file)
             segment = read_segment(self.folder, record, self.n_bits, verify=False)
         removed = part.removed_record
         if removed is None and part.removed is not None:
             removed = write_removed(self.folder, part.removed)
+            written.append(removed.file)
         return Part(segment, part.removed, record, removed)
 
     def _load(self) -> None:
@@ -174,7 +260,7 @@ class Store:
         """Return what ``use`` makes of the manifest and the files it names."""
         for attempt in range(_ATTEMPTS):
             manifest = read_manifest(self.folder)
-            if (manifest.n_bits, manifest.modalities) != (self.n_bits, self.modalities):
+            if manifest.identity != self.identity:
                 raise StorageError(f"the index {self.folder} was replaced by another one: open it again")
             try:
                 return use(manifest)
@@ -189,6 +275,7 @@ class Store:
 
     def _read_parts(self, manifest: Manifest) -> tuple[tuple[Part, ...], Manifest]:
         known = {part.segment_record: part.segment for part in self.parts}
+        self._check_sizes(manifest)
         return tuple(self._read(record, removed, known) for record, removed in manifest.segments), manifest
 
     def _read(
@@ -199,6 +286,12 @@ class Store:
         return Part(segment, gone, record, removed)
 
     def _sweep(self) -> None:
+        """Delete what the manifest does not name, unless another writer has changed it or is about to."""
+        with self._claimed():
+            if read_manifest(self.folder) == self._manifest:
+                self._remove_leftovers()
+
+    def _remove_leftovers(self) -> None:
         """Delete files that the manifest does not name: of the state before, or of a crash."""
         remove_leftovers(self.folder, FILE_NAME, keep=self._manifest.files())
 

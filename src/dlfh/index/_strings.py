@@ -58,6 +58,14 @@ class Strings:
         offsets = [part.offsets[:-1] + start for part, start in zip(parts, ends, strict=False)]
         return cls(np.concatenate([*offsets, ends[-1:]]), np.concatenate([part.blob for part in parts]))
 
+    def find_duplicate(self) -> bytes | None:
+        """Return a string that occurs twice, or None."""
+        hashes = self.hashes()
+        order = np.argsort(hashes, kind="stable")
+        alike = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+        pairs = zip(order[alike].tolist(), order[alike + 1].tolist(), strict=True)
+        return next((self[one] for one, other in pairs if self[one] == self[other]), None)
+
     def hashes(self) -> npt.NDArray[np.uint64]:
         """Return the 64-bit FNV-1a hash of each string."""
         values = np.empty(len(self), np.uint64)

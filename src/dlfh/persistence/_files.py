@@ -21,6 +21,7 @@ __all__ = [
     "exclusive",
     "identity_of",
     "make_folder",
+    "open_regular",
     "read_regular",
     "remove_leftovers",
     "replace_file",
@@ -65,23 +66,29 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
     sync_folder(target.parent)
 
 
-def read_regular(path: Path, most: int | None = None) -> bytes:
-    """Return what a file holds; a pipe or a device, which may never end, is refused, and so is one of too many bytes.
+def open_regular(path: Path) -> IO[bytes]:
+    """Open a file to read; a pipe or a device, which may never end, is refused.
 
     Examples
     --------
-    >>> read_regular(Path("/dev/zero"))
+    >>> open_regular(Path("/dev/zero"))
     Traceback (most recent call last):
     OSError: [Errno 22] it is not a regular file: '/dev/zero'
     """
     # Opening a pipe waits for a writer unless it is told not to.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if most is not None and about.st_size > most:
-            raise OSError(errno.EFBIG, f"it has {about.st_size:,} bytes, and at most {most:,} make sense", str(path))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def read_regular(path: Path, most: int | None = None) -> bytes:
+    """Return what a file holds; what is no regular file, or has more than ``most`` bytes, is refused."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if most is not None and size > most:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} make sense", str(path))
         return file.read()
 
 
