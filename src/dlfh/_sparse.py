@@ -18,8 +18,8 @@ from dlfh.errors import InputError
 
 __all__ = ["checked_sparse", "compressed_rows", "rows_from_parts"]
 
-#: A matrix by columns or diagonals may state any number of rows, and each takes memory by rows.
-_PLAUSIBLE_ROWS = 10_000_000
+#: A matrix may state any number of rows and columns, and those without entries take memory, too.
+_PLAUSIBLE_SIDE = 10_000_000
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int]
@@ -111,7 +111,7 @@ def _checked_coordinates(called: str, shape: Shape, data: Array, row: Array, col
     columns = _checked_places(called, "columns", column, shape[1])
     if not len(values) == len(rows) == len(columns):
         raise _damaged(called, f"it has {len(values)} values in {len(rows)} rows and {len(columns)} columns")
-    _check_rows(called, shape[0], values.size)
+    _check_sides(called, shape, values.size)
     return values, rows, columns
 
 
@@ -123,7 +123,7 @@ def _checked_diagonals(called: str, shape: Shape, data: Array, offsets: Array) -
         raise _damaged(called, "it has a diagonal twice")
     if offsets.size and not (-shape[0] <= offsets.min() and offsets.max() <= shape[1]):
         raise _damaged(called, f"it has a diagonal outside its shape {shape}")
-    _check_rows(called, shape[0], values.size)
+    _check_sides(called, shape, values.size)
     return values, offsets if _is_plain_index(offsets) else offsets.astype(np.int64)
 
 
@@ -142,8 +142,7 @@ def _checked_parts(
         raise _damaged(
             called, f"indptr ends at {indptr[-1]}, but there are {len(values)} values at {len(places)} places"
         )
-    if layout != "csr":
-        _check_rows(called, shape[0], values.size)
+    _check_sides(called, shape, values.size)
     if _is_plain_index(indptr) and indptr.dtype == places.dtype:
         return values, places, indptr
     width = np.int32 if max(len(places), minor) <= np.iinfo(np.int32).max else np.int64
@@ -189,9 +188,10 @@ def _checked_shape(called: str, shape: Any) -> tuple[int, int]:
     return int(sides[0]), int(sides[1])
 
 
-def _check_rows(called: str, n_rows: int, n_entries: int) -> None:
-    if n_rows > _PLAUSIBLE_ROWS + 1000 * n_entries:
-        raise _damaged(called, f"{n_entries} entries in {n_rows} rows")
+def _check_sides(called: str, shape: Shape, n_entries: int) -> None:
+    for side, name in zip(shape, ("rows", "columns"), strict=True):
+        if side > _PLAUSIBLE_SIDE + 1000 * n_entries:
+            raise _damaged(called, f"{n_entries} entries in {side} {name}")
 
 
 def _described(array: Array) -> str:

@@ -221,7 +221,7 @@ def test_a_list_that_is_not_there_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_what_is_not_the_file_it_says_is_named(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"x{suffix}"
-    with pytest.raises(InputError, match=rf"cannot read .*x\{suffix}: there is no such file$"):
+    with pytest.raises(InputError, match=rf"cannot read .*x\{suffix}: it does not exist$"):
         read_arrays(file)
     for content in (b"", b"hello\n" * 400, b"\x00" * 3000):
         file.write_bytes(content)
@@ -350,7 +350,7 @@ def test_sizes_that_a_file_only_states_are_not_made_room_for(tmp_path: Path) -> 
         read_arrays(tmp_path / "x.mat")
     with h5py.File(tmp_path / "x.h5", "w") as file:
         file.create_dataset("x", dtype="f4", shape=(2**20, 2**20), chunks=(2**10, 2**10))
-    with pytest.raises(InputError, match=r"x\.h5: /x states shape \(1048576, 1048576\) and is all but empty"):
+    with pytest.raises(InputError, match=r"x\.h5: what is in it takes more than 1 GB of memory"):
         read_arrays(tmp_path / "x.h5")
 
 

@@ -113,8 +113,19 @@ def test_a_picture_with_too_many_pixels_is_not_decoded(monkeypatch: pytest.Monke
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000)
     assert read_image(content).shape == (400, 400, 3)  # Pillow would warn
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    with pytest.raises(InputError, match="the image has more pixels than is safe to decode"):
+    with pytest.raises(InputError, match="the image has more than 2,000 pixels, the most that is read: set DLFH_MAX_P"):
         read_image(content)
+    monkeypatch.setenv("DLFH_MAX_PIXELS", "160000")
+    assert read_image(content).shape == (400, 400, 3)
+    monkeypatch.setenv("DLFH_MAX_PIXELS", "159999")
+    with pytest.raises(InputError, match="the image has 160,000 pixels, and 159,999 is the most that is read: set DLF"):
+        read_image(content)
+
+
+def test_formats_that_start_programs_are_not_tried() -> None:
+    script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
+    with pytest.raises(InputError, match="the image is not an image of a known format"):
+        read_image(script)
 
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))

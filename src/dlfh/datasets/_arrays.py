@@ -8,6 +8,7 @@ was never there.
 from __future__ import annotations
 
 import io
+import math
 import os
 import zipfile
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._limits import Budget, check_regular_file
 from dlfh._sparse import rows_from_parts
 from dlfh.datasets._csr import as_csr, join_csr_parts, split_csr
 from dlfh.datasets._hdf5 import read_hdf5
@@ -54,7 +56,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     Raises
     ------
     InputError
-        If the file is not there, is no such file, is damaged, or holds pickled objects.
+        If the file is not there, is no such file, is damaged, holds pickled objects, or asks for more memory than
+        ``DLFH_MAX_BYTES`` allows.
 
     Examples
     --------
@@ -67,11 +70,15 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     file = Path(path)
     try:
         kind, read = _choose(_READERS, file)
-        _check_is_file(file)
+        check_regular_file(file)
         try:
-            return read(file)
+            with open(file, "rb"):  # what may not be read is said in the system's words
+                pass
+            return read(file, Budget.of_file(file))
         except InputError:
             raise
+        except PermissionError as error:
+            raise InputError(str(error.strerror)) from None
         except MemoryError:
             raise InputError("it takes more memory than there is, or is damaged") from None
         except Exception:  # parsers of damaged files raise whatever they stumble over
@@ -133,23 +140,11 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
         raise InputError(f"cannot write {file}: {error.strerror}") from None
 
 
-def _choose(table: dict[str, tuple[str, Callable[[Any], Any]]], file: Path) -> tuple[str, Callable[[Any], Any]]:
+def _choose(table: Mapping[str, tuple[str, Callable[..., Any]]], file: Path) -> tuple[str, Callable[..., Any]]:
     suffix = file.suffix.lower()
     if suffix not in table:
         raise InputError(f"its name must end in {', '.join(table)}, not in {suffix!r}")
     return table[suffix]
-
-
-def _check_is_file(file: Path) -> None:
-    if file.is_dir():
-        raise InputError("it is a folder, not a file")
-    try:
-        with open(file, "rb"):
-            return
-    except FileNotFoundError:
-        raise InputError("there is no such file") from None
-    except OSError as error:
-        raise InputError(str(error.strerror)) from None
 
 
 def _looks_like(file: Path) -> str:
@@ -192,18 +187,22 @@ def _checked(name: str, array: Any) -> Any:
     return values
 
 
-def _read_npy(file: Path) -> Arrays:
+def _read_npy(file: Path, budget: Budget) -> Arrays:
     with open(file, "rb") as stream:
-        return {_ONLY: _unpickled(_ONLY, stream)}
+        return {_ONLY: _unpickled(_ONLY, stream, file.stat().st_size, budget)}
 
 
-def _read_npz(file: Path) -> Arrays:
+def _read_npz(file: Path, budget: Budget) -> Arrays:
     arrays = {}
     with zipfile.ZipFile(file) as archive:
-        for member in archive.namelist():
-            name = member.removesuffix(".npy")
+        members = archive.infolist()
+        budget.take_objects(len(members))
+        for member in members:
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise InputError(f"{member.filename!r} is compressed in a way that NumPy has not")
+            name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:
-                arrays[name] = _unpickled(name, stream)
+                arrays[name] = _unpickled(name, stream, member.file_size, budget)
     if {"format", "shape", "data"} <= set(arrays):
         return {_ONLY: _matrix_of_scipy(arrays)}
     return join_csr_parts(arrays)
@@ -221,13 +220,19 @@ def _matrix_of_scipy(arrays: Arrays) -> sp.csr_array:
     return rows
 
 
-def _unpickled(name: str, stream: Any) -> Any:
-    try:
-        return np.lib.format.read_array(stream, allow_pickle=False)
-    except ValueError as error:
-        if "Object arrays" in str(error):
-            raise InputError(f"array {name!r} holds pickled Python objects, which are never loaded") from None
-        raise
+def _unpickled(name: str, stream: Any, size: int, budget: Budget) -> Any:
+    """Return an array of NumPy's, of a stream that has ``size`` bytes: no more room is made than those fill."""
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    n_values = math.prod(shape)
+    if dtype.hasobject:
+        raise InputError(f"array {name!r} holds pickled Python objects, which are never loaded")
+    if n_values * max(dtype.itemsize, 1) > size:
+        raise InputError(f"array {name!r} states shape {shape}, and is cut short")
+    budget.take_bytes(n_values * dtype.itemsize)
+    stream.seek(0)
+    return np.lib.format.read_array(stream, allow_pickle=False)
 
 
 def _write_npy(arrays: Arrays) -> bytes:
@@ -254,7 +259,7 @@ def _write_npz(arrays: Arrays) -> bytes:
     return content.getvalue()
 
 
-_READERS: dict[str, tuple[str, Callable[[Path], Arrays]]] = {
+_READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".npz": ("a NumPy archive", _read_npz),
     ".npy": ("a NumPy array", _read_npy),
     ".mat": ("a MATLAB file", read_matlab),

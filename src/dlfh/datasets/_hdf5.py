@@ -7,85 +7,150 @@ attribute of each object says what it is in MATLAB.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dlfh._limits import DEEPEST, Budget
 from dlfh._optional import require
 from dlfh.datasets._csr import csr_from_parts, join_csr_parts
 from dlfh.errors import InputError
 
 __all__ = ["read_hdf5"]
 
-# What is never written is not stored, and compression has its limits: beyond them a stated shape is wrong.
-_PLAUSIBLE_BYTES = 2**28
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
 
-def read_hdf5(file: Path, *, column_major: bool = False) -> dict[str, Any]:
+# Texts that are read at a time: many of them may be one text of the file.
+_BLOCK_TEXTS = 256
+
+
+def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
     """Return the arrays of an HDF5 file; ``column_major`` says that MATLAB or the like wrote it."""
     h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
     with h5py.File(file, "r") as root:
-        arrays = dict(_Reader(h5py, root, column_major).arrays_in(root, ""))
+        arrays = dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
     return arrays if column_major else join_csr_parts(arrays)
 
 
 class _Reader:
     """What one file holds."""
 
-    def __init__(self, h5py: Any, root: Any, column_major: bool) -> None:
+    def __init__(self, h5py: Any, root: Any, column_major: bool, budget: Budget) -> None:
         self.h5py = h5py
         self.root = root
         self.column_major = column_major
+        self.budget = budget
+        self._groups: set[int] = set()
+        self._cells_read: dict[int, Any] = {}
 
-    def arrays_in(self, group: Any, prefix: str) -> Iterator[tuple[str, Any]]:
+    def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+        self._enter(group, depth)
         for key in group:
+            self.budget.take_objects()
             if key.startswith("#"):  # where MATLAB keeps the cells of cell arrays
                 continue
-            item, name = group[key], prefix + key
+            item, name = self._item(group, key), prefix + key
             kind = _class_of(item)
             if isinstance(item, self.h5py.Dataset):
                 if kind == "cell" or self.h5py.check_ref_dtype(item.dtype) is None:
-                    yield name, self.array(item)
+                    yield name, self.array(item, depth)
             elif "MATLAB_sparse" in item.attrs:
-                yield name, _sparse(name, item)
+                yield name, self._sparse(name, item)
             elif kind in ("struct", ""):
-                yield from self.arrays_in(item, name + ("." if self.column_major else "/"))
+                yield from self.arrays_in(item, name + ("." if self.column_major else "/"), depth + 1)
 
-    def array(self, dataset: Any) -> Any:
+    def _enter(self, group: Any, depth: int) -> None:
+        """Refuse groups that hold each other, or are held twice: every path through them would be read."""
+        address = self._address(group)
+        if address in self._groups:
+            raise InputError(f"its group {group.name} is in more than one place")
+        if depth > DEEPEST:
+            raise InputError(f"its groups are nested more than {DEEPEST} deep")
+        self._groups.add(address)
+
+    def _item(self, group: Any, key: str) -> Any:
+        """Return what a group has under a name, of this file alone."""
+        if isinstance(group.get(key, getlink=True), self.h5py.ExternalLink):
+            raise InputError(f"{key!r} in its group {group.name} is a link to another file, which is not followed")
+        return group[key]
+
+    def _address(self, item: Any) -> int:
+        return int(self.h5py.h5o.get_info(item.id).addr)
+
+    def _values(self, dataset: Any) -> Any:
+        """Return what is stored, after a look at where and how much."""
+        if dataset.external is not None or dataset.is_virtual:
+            raise InputError(f"{dataset.name} is stored in another file, which is not read")
+        chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+        self.budget.take_bytes(max(dataset.nbytes, chunk))
+        if dataset.dtype.kind != "O" or dataset.ndim == 0 or self.h5py.check_ref_dtype(dataset.dtype) is not None:
+            return dataset[()]
+        values = np.empty(dataset.shape, object)
+        step = max(1, _BLOCK_TEXTS * dataset.shape[0] // max(dataset.size, 1))
+        for start in range(0, dataset.shape[0], step):
+            values[start : start + step] = dataset[start : start + step]
+            self.budget.take_bytes(sum(len(value) for value in values[start : start + step].ravel()))
+        return values
+
+    def array(self, dataset: Any, depth: int) -> Any:
         kind = _class_of(dataset)
         if self.h5py.check_string_dtype(dataset.dtype) is not None:
-            return np.asarray(dataset.asstr()[()]).astype(str)
+            values = np.asarray(self._values(dataset))
+            texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.ravel()]
+            return self.budget.strings(texts).reshape(values.shape)
         if kind == "cell":
-            return self._cells(dataset)
-        if dataset.nbytes > _PLAUSIBLE_BYTES + 5000 * dataset.id.get_storage_size():
-            raise InputError(f"{dataset.name} states shape {dataset.shape} and is all but empty: the file is damaged")
+            return self._cells(dataset, depth)
+        values = self._values(dataset)
         if dataset.attrs.get("MATLAB_empty", 0):
-            shape = tuple(int(size) for size in dataset[()].ravel())
+            shape = tuple(int(size) for size in values.ravel())
             if 0 not in shape:
                 raise InputError(f"{dataset.name} is marked as empty and has shape {shape}: the file is damaged")
             values = np.zeros(shape, _type_of(kind, np.dtype(np.float64)))
         else:
-            values = _complex(dataset[()])
+            values = _complex(values)
             if kind or self.column_major:
                 values = np.ascontiguousarray(np.asarray(values).T)
-        return _texts(values) if kind == "char" else np.asarray(values).astype(_type_of(kind, values.dtype), copy=False)
+        if kind == "char":
+            return _texts(values, self.budget)
+        dtype = _type_of(kind, values.dtype)
+        self.budget.take_bytes(values.size * max(0, dtype.itemsize - values.dtype.itemsize))
+        return np.asarray(values).astype(dtype, copy=False)
 
-    def _cells(self, dataset: Any) -> Any:
+    def _cells(self, dataset: Any, depth: int) -> Any:
         if dataset.attrs.get("MATLAB_empty", 0):
             return np.zeros(0, str)
-        references = dataset[()].T
-        kinds = {_class_of(self.root[reference]) for reference in references.ravel()}
+        if depth > DEEPEST:
+            raise InputError(f"its cells are nested more than {DEEPEST} deep")
+        self.budget.take_objects(dataset.size)
+        references = self._values(dataset).T
+        targets = [self.root[reference] for reference in references.ravel()]
         shape = (references.size,) if 1 in references.shape else references.shape
-        cells = [self.array(self.root[reference]) for reference in references.ravel()]
-        if kinds == {"char"} and all(cell.size <= 1 for cell in cells):
-            return np.array([cell.item() if cell.size else "" for cell in cells], dtype=str).reshape(shape)
+        cells = [self._cell(target, depth + 1) for target in targets]
+        if {_class_of(target) for target in targets} == {"char"} and all(cell.size <= 1 for cell in cells):
+            return self.budget.strings([cell.item() if cell.size else "" for cell in cells]).reshape(shape)
         arrays = np.empty(len(cells), object)
         for place, cell in enumerate(cells):
             arrays[place] = cell.ravel() if 1 in cell.shape else cell
         return arrays.reshape(shape)
+
+    def _cell(self, target: Any, depth: int) -> Any:
+        """Return what a cell holds, which is read once, however many cells it is in."""
+        address = self._address(target)
+        if address not in self._cells_read:
+            self._cells_read[address] = self.array(target, depth)
+        return self._cells_read[address]
+
+    def _sparse(self, name: str, group: Any) -> Any:
+        n_rows, starts = int(group.attrs["MATLAB_sparse"]), self._values(self._item(group, "jc")).ravel()
+        # Without entries there is nothing but the starts of the columns.
+        values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
+        rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
+        values = values.astype(_type_of(_class_of(group), values.dtype), copy=False)
+        return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
 
 
 def _class_of(item: Any) -> str:
@@ -105,17 +170,8 @@ def _complex(values: Any) -> Any:
     return values["real"] + 1j * values["imag"] if names == ("real", "imag") else values
 
 
-def _texts(characters: Any) -> Any:
+def _texts(characters: Any, budget: Budget) -> Any:
     """Return the rows of a matrix of UTF-16 units as strings."""
     rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in np.atleast_2d(characters)]
     # MATLAB pads rows to one length.
-    return np.array([row.rstrip() for row in rows] if len(rows) > 1 else rows, dtype=str)
-
-
-def _sparse(name: str, group: Any) -> Any:
-    n_rows, starts = int(group.attrs["MATLAB_sparse"]), group["jc"][()].ravel()
-    # Without entries there is nothing but the starts of the columns.
-    values = _complex(group["data"][()].ravel()) if "data" in group else np.zeros(0)
-    rows = group["ir"][()].ravel() if "ir" in group else np.zeros(0, np.int64)
-    values = values.astype(_type_of(_class_of(group), values.dtype), copy=False)
-    return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
+    return budget.strings([row.rstrip() for row in rows] if len(rows) > 1 else rows)

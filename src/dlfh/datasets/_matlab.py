@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._limits import Budget
 from dlfh.datasets._csr import as_csr
 from dlfh.datasets._hdf5 import read_hdf5
 from dlfh.datasets._matlab5 import read_matlab5
@@ -21,42 +23,57 @@ __all__ = ["read_matlab", "write_matlab"]
 _LARGEST = 2**31 - 1
 
 
-def read_matlab(file: Path) -> dict[str, Any]:
+def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
     """Return the variables of a MATLAB file of any version, with the types that they have in MATLAB."""
     with open(file, "rb") as stream:
         head = stream.read(520)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
-        return read_hdf5(file, column_major=True)
-    variables = read_matlab5(file.read_bytes()) if head.startswith(b"MATLAB") else _read_matlab4(file)
-    return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value)}
+        return read_hdf5(file, budget, column_major=True)
+    content = file.read_bytes()
+    variables = read_matlab5(content, budget) if head.startswith(b"MATLAB") else _read_matlab4(content)
+    return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value, budget)}
 
 
-def _read_matlab4(file: Path) -> dict[str, Any]:
+def _read_matlab4(content: bytes) -> dict[str, Any]:
     import scipy.io.matlab
 
-    if scipy.io.matlab.matfile_version(file, appendmat=False)[0] != 0:
+    _check_sizes4(content)
+    if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
         raise ValueError("not a file of MATLAB 4")
-    variables = scipy.io.loadmat(file, appendmat=False)
+    variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
     return {name: value for name, value in variables.items() if not name.startswith("__")}
 
 
-def _arrays_of(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def _check_sizes4(content: bytes) -> None:
+    """Check that no matrix states more values than the file has: SciPy makes room for them first."""
+    place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy tells them apart
+    while place < len(content):
+        kind, n_rows, n_columns, imaginary, name_length = struct.unpack_from(order + "5i", content, place)
+        width = {0: 8, 1: 4, 2: 4, 3: 2, 4: 2, 5: 1}[kind // 10 % 10]
+        if min(n_rows, n_columns, name_length) < 0:
+            raise ValueError("a matrix of negative size")
+        place += 20 + name_length + n_rows * n_columns * width * (2 if imaginary == 1 else 1)
+    if place > len(content):
+        raise ValueError("a cut matrix")
+
+
+def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any]]:
     """Yield what a variable holds: itself, or the fields of a structure."""
     if isinstance(value, dict):
         for field, content in value.items():
-            yield from _arrays_of(f"{name}.{field}", content)
+            yield from _arrays_of(f"{name}.{field}", content, budget)
     elif sp.issparse(value):
         yield name, as_csr(name, value)
     elif value is not None:
-        yield name, _cells(value) if value.dtype == object else value
+        yield name, _cells(value, budget) if value.dtype == object else value
 
 
-def _cells(cells: Any) -> Any:
+def _cells(cells: Any, budget: Budget) -> Any:
     """Return a cell array of texts as strings, and any other as an array of arrays."""
     flat = cells.ravel() if 1 in cells.shape else cells
-    texts = [_text(cell) for cell in flat.ravel()]
-    if all(text is not None for text in texts):
-        return np.array(texts, dtype=str).reshape(flat.shape)
+    texts = [text for cell in flat.ravel() if (text := _text(cell)) is not None]
+    if len(texts) == flat.size:
+        return budget.strings(texts).reshape(flat.shape)
     arrays = np.empty(flat.size, object)
     for place, cell in enumerate(flat.ravel()):
         arrays[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell

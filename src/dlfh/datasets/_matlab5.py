@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dlfh._limits import DEEPEST, Budget
 from dlfh._sparse import rows_from_parts
+from dlfh.errors import InputError
 
 __all__ = ["read_matlab5"]
 
@@ -25,7 +27,6 @@ _ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16"
 _CELL, _STRUCT, _CHAR, _SPARSE = 1, 2, 4, 5
 _CLASSES = dict(enumerate(("f8", "f4", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"), start=6))
 _LOGICAL, _COMPLEX = 1 << 9, 1 << 11
-_DEEPEST = 64
 
 
 class _Element(NamedTuple):
@@ -33,7 +34,7 @@ class _Element(NamedTuple):
     content: memoryview
 
 
-def read_matlab5(file: bytes) -> dict[str, Any]:
+def read_matlab5(file: bytes, budget: Budget) -> dict[str, Any]:
     """Return the variables of a file, with the types that they have in MATLAB.
 
     Structures are dicts (of single structures; arrays of them are left out), cell arrays are arrays of objects,
@@ -43,13 +44,23 @@ def read_matlab5(file: bytes) -> dict[str, Any]:
     variables = {}
     for element in _elements(memoryview(file)[128:], order):
         if element.kind == _COMPRESSED:
-            (element,) = _elements(memoryview(zlib.decompress(element.content)), order)
+            (element,) = _elements(memoryview(_decompressed(element.content, budget)), order)
         if element.kind != _MATRIX:
             raise ValueError("an element that is no matrix")
-        name, value = _matrix(element.content, order, 0)
+        name, value = _matrix(element.content, order, 0, budget)
         if name and value is not None:  # what has no name is MATLAB's own
             variables[name] = value
     return variables
+
+
+def _decompressed(content: memoryview, budget: Budget) -> bytes:
+    unpacking = zlib.decompressobj()
+    unpacked = unpacking.decompress(content, budget.bytes_left + 1)
+    if len(unpacked) > budget.bytes_left:
+        budget.take_bytes(len(unpacked))  # which says so
+    if not unpacking.eof:
+        raise ValueError("a cut element")
+    return unpacked
 
 
 def _elements(content: memoryview, order: str) -> Iterator[_Element]:
@@ -69,12 +80,13 @@ def _elements(content: memoryview, order: str) -> Iterator[_Element]:
         yield _Element(kind, content[start : start + size])
 
 
-def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
+def _matrix(content: memoryview, order: str, depth: int, budget: Budget) -> tuple[str, Any]:
     """Return name and value; the value is None where NumPy has no type for it."""
+    budget.take_objects()
     if len(content) == 0:  # how an empty cell is written
         return "", np.zeros((0, 0))
-    if depth > _DEEPEST:
-        raise ValueError("a matrix in too many others")
+    if depth > DEEPEST:
+        raise InputError(f"its cells and structures are nested more than {DEEPEST} deep")
     elements = _elements(content, order)
     flags = int(_numbers(next(elements), order)[0])
     kind = flags & 0xFF
@@ -85,14 +97,14 @@ def _matrix(content: memoryview, order: str, depth: int) -> tuple[str, Any]:
     if len(shape) < 2 or min(shape) < 0:
         raise ValueError("a matrix without dimensions")
     if kind == _CHAR:
-        return name, _texts(next(elements), shape, order)
+        return name, _texts(next(elements), shape, order, budget)
     if kind == _CELL:
-        return name, _cells(elements, shape, order, depth)
+        return name, _cells(elements, shape, order, depth, budget)
     if kind == _STRUCT:
-        return name, _structure(elements, shape, order, depth)
+        return name, _structure(elements, shape, order, depth, budget)
     if kind == _SPARSE:
-        return name, _sparse(elements, shape, flags, order)
-    values = _values(elements, np.dtype(_CLASSES[kind]), flags, order)
+        return name, _sparse(elements, shape, flags, order, budget)
+    values = _values(elements, np.dtype(_CLASSES[kind]), flags, order, budget)
     return name, np.array(values.reshape(shape[::-1]).T, order="C")  # a copy: the rest of the file may go
 
 
@@ -100,16 +112,19 @@ def _numbers(element: _Element, order: str) -> Any:
     return np.frombuffer(element.content, order + _TYPES[element.kind])
 
 
-def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str) -> Any:
+def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str, budget: Budget) -> Any:
     """Return numbers in the type of their class: files keep them in the smallest type that holds them."""
+    stored = _numbers(next(elements), order)
+    budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
     if flags & _LOGICAL:
-        return _numbers(next(elements), order).astype(bool)
-    values = _numbers(next(elements), order).astype(dtype, copy=False)
+        return stored.astype(bool)
+    values = stored.astype(dtype, copy=False)
     return values + 1j * _numbers(next(elements), order).astype(dtype) if flags & _COMPLEX else values
 
 
-def _texts(element: _Element, shape: tuple[int, ...], order: str) -> Any:
+def _texts(element: _Element, shape: tuple[int, ...], order: str, budget: Budget) -> Any:
     encoding = _ENCODINGS[element.kind] + ({"<": "-le", ">": "-be"}[order] if element.kind in (4, 17, 18) else "")
+    budget.take_bytes(16 * len(element.content))  # characters, one by one
     text = bytes(element.content).decode(encoding)
     if shape[0] <= 1:
         return np.array([text] if shape[0] else [], dtype=str)
@@ -117,8 +132,10 @@ def _texts(element: _Element, shape: tuple[int, ...], order: str) -> Any:
     return np.array(["".join(row).rstrip() for row in rows])  # MATLAB pads rows to one length
 
 
-def _cells(elements: Iterator[_Element], shape: tuple[int, ...], order: str, depth: int) -> Any:
-    contents = [_matrix(element.content, order, depth + 1)[1] for element in elements if element.kind == _MATRIX]
+def _cells(elements: Iterator[_Element], shape: tuple[int, ...], order: str, depth: int, budget: Budget) -> Any:
+    contents = [
+        _matrix(element.content, order, depth + 1, budget)[1] for element in elements if element.kind == _MATRIX
+    ]
     if len(contents) != math.prod(shape):
         raise ValueError("a cell array without all of its cells")
     cells = np.empty(len(contents), object)
@@ -127,21 +144,22 @@ def _cells(elements: Iterator[_Element], shape: tuple[int, ...], order: str, dep
     return cells.reshape(shape[::-1]).T
 
 
-def _structure(elements: Iterator[_Element], shape: tuple[int, ...], order: str, depth: int) -> Any:
+def _structure(elements: Iterator[_Element], shape: tuple[int, ...], order: str, depth: int, budget: Budget) -> Any:
     length = int(_numbers(next(elements), order)[0])
     names = bytes(next(elements).content)
     if length < 1:
         raise ValueError("a structure without names of its fields")
+    budget.take_objects(len(names) // length)
     fields = [names[start : start + length].split(b"\0")[0].decode() for start in range(0, len(names), length)]
     if math.prod(shape) != 1:
         return None
-    values = [_matrix(element.content, order, depth + 1)[1] for element in elements]
+    values = [_matrix(element.content, order, depth + 1, budget)[1] for element in elements]
     return dict(zip(fields, values, strict=True))
 
 
-def _sparse(elements: Iterator[_Element], shape: tuple[int, ...], flags: int, order: str) -> Any:
+def _sparse(elements: Iterator[_Element], shape: tuple[int, ...], flags: int, order: str, budget: Budget) -> Any:
     rows, starts = _numbers(next(elements), order), _numbers(next(elements), order)
-    values = _values(elements, np.dtype("f8"), flags, order)
+    values = _values(elements, np.dtype("f8"), flags, order, budget)
     used = int(starts[-1])  # there may be room for more entries than there are
     parts = {"data": values[:used], "indices": rows[:used], "indptr": starts}
     return rows_from_parts("a matrix", parts, shape, "csc")

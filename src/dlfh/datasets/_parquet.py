@@ -15,21 +15,42 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dlfh._limits import Budget
 from dlfh._optional import require
 from dlfh.datasets._csr import csr_from_parts
 from dlfh.errors import InputError
 
-__all__ = ["read_parquet", "write_parquet"]
+__all__ = ["cells_of", "read_columns", "read_parquet", "write_parquet"]
 
 _METADATA = b"dlfh"
 
+# Rows that are read at a time, and counted before the next.
+_BATCH_ROWS = 16384
 
-def read_parquet(file: Path) -> dict[str, Any]:
-    """Return the columns of a table: lists of one length as matrices, numbers and strings as vectors."""
-    _pyarrow()
-    parquet = _pyarrow("pyarrow.parquet")
+
+def read_columns(file: Path, budget: Budget) -> Any:
+    """Return a table as pyarrow has it, texts that repeat by their numbers; no more of it than the budget allows."""
+    pyarrow, parquet = _pyarrow(), _pyarrow("pyarrow.parquet")
     with parquet.ParquetFile(file) as stored:
-        table = stored.read()
+        repeating = [field.name for field in stored.schema_arrow if _is_text(field.type)]
+    with parquet.ParquetFile(file, read_dictionary=repeating) as stored:
+        about = stored.metadata
+        budget.take_objects(about.num_columns)
+        # What the file says of itself, before anything is read; a byte can stand for a million equal numbers.
+        groups = [about.row_group(number) for number in range(about.num_row_groups)]
+        columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+        if 4 * sum(column.num_values for column in columns) > budget.bytes_left:
+            budget.take_bytes(4 * sum(column.num_values for column in columns))  # which says so
+        batches = []
+        for batch in stored.iter_batches(_BATCH_ROWS, use_threads=False):
+            budget.take_bytes(batch.nbytes)
+            batches.append(batch)
+        return pyarrow.Table.from_batches(batches, stored.schema_arrow)
+
+
+def read_parquet(file: Path, budget: Budget) -> dict[str, Any]:
+    """Return the columns of a table: lists of one length as matrices, numbers and strings as vectors."""
+    table = read_columns(file, budget)
     about = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
     widths = about.get("sparse", {})
     columns = {name: table.column(name) for name in table.column_names}
@@ -37,10 +58,10 @@ def read_parquet(file: Path) -> dict[str, Any]:
     for name, column in columns.items():
         stem, _, part = name.rpartition(".")
         if stem not in widths:
-            arrays[name] = _array(name, column)
+            arrays[name] = _array(name, column, budget)
         elif part == "columns":
-            starts, indices = _lists(name, column)
-            _, values = _lists(f"{stem}.values", columns[f"{stem}.values"])
+            starts, indices = _lists(name, column, budget)
+            _, values = _lists(f"{stem}.values", columns[f"{stem}.values"], budget)
             arrays[stem] = csr_from_parts(stem, values, indices, starts, (len(starts) - 1, widths[stem]))
     return arrays | {name: np.array(text) for name, text in about.get("texts", {}).items()}
 
@@ -89,23 +110,64 @@ def _ragged(matrix: sp.csr_array, values: Any) -> Any:
     return pyarrow.LargeListArray.from_arrays(pyarrow.array(matrix.indptr.astype(np.int64)), pyarrow.array(values))
 
 
-def _array(name: str, column: Any) -> Any:
+def _array(name: str, column: Any, budget: Budget) -> Any:
     types = _pyarrow().types
-    if types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if types.is_list(column.type) or types.is_large_list(column.type) or types.is_fixed_size_list(column.type):
-        starts, flat = _lists(name, column)
+        starts, flat = _lists(name, column, budget)
         lengths = np.unique(np.diff(starts))
         if len(lengths) == 1 and flat.dtype.kind in "biuf":
             return flat.reshape(len(starts) - 1, lengths[0])
+        budget.take_objects(len(starts))
         rows = np.empty(len(starts) - 1, object)
         for row in range(len(rows)):
             rows[row] = flat[starts[row] : starts[row + 1]]
         return rows
-    if types.is_string(column.type) or types.is_large_string(column.type):
-        texts = column.to_pylist()
-        return np.array(texts, dtype=object if None in texts else str)
+    if _is_text(_value_type(column)):
+        texts = cells_of(name, column)
+        return np.array(texts, object) if None in texts else budget.strings(texts)
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
     return _owned(column.to_numpy())
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
+
+
+def _value_type(column: Any) -> Any:
+    return column.type.value_type if _pyarrow().types.is_dictionary(column.type) else column.type
+
+
+def cells_of(name: str, column: Any) -> list[Any]:
+    """Return the cells of a column as Python has them; those that repeat are one object.
+
+    Times that Python cannot hold, of nanoseconds or of other millennia, are texts.
+    """
+    pyarrow = _pyarrow()
+    cells: list[Any] = []
+    for chunk in column.chunks:
+        try:
+            if pyarrow.types.is_dictionary(chunk.type):
+                values = [*_plain_cells(chunk.dictionary), None]
+                cells += [values[-1 if number is None else number] for number in chunk.indices.to_pylist()]
+            else:
+                cells += _plain_cells(chunk)
+        except UnicodeDecodeError:
+            raise InputError(f"column {name!r} holds text that is not UTF-8") from None
+        except (pyarrow.ArrowException, OverflowError, ValueError) as error:
+            raise InputError(f"column {name!r} cannot be read: {str(error).splitlines()[0]}") from None
+    return cells
+
+
+def _plain_cells(chunk: Any) -> list[Any]:
+    pyarrow = _pyarrow()
+    try:
+        return list(chunk.to_pylist())
+    except (OverflowError, ValueError):
+        if not pyarrow.types.is_temporal(chunk.type):
+            raise
+        return list(chunk.cast(pyarrow.string()).to_pylist())
 
 
 def _owned(values: Any) -> Any:
@@ -113,13 +175,12 @@ def _owned(values: Any) -> Any:
     return values if values.flags.writeable else values.copy()
 
 
-def _lists(name: str, column: Any) -> tuple[Any, Any]:
+def _lists(name: str, column: Any, budget: Budget) -> tuple[Any, Any]:
     """Return where each row's list starts, and the entries of all lists."""
     if column.null_count:
         missing = int(np.flatnonzero(column.is_null().to_numpy())[0])
         raise InputError(f"column {name!r} has no value in row {missing}")
     lengths = _pyarrow("pyarrow.compute").list_value_length(column).to_numpy()
     flat = _pyarrow("pyarrow.compute").list_flatten(column)
-    strings = _pyarrow().types.is_string(flat.type) or _pyarrow().types.is_large_string(flat.type)
-    values = np.array(flat.to_pylist(), dtype=str) if strings else _owned(flat.to_numpy())
+    values = budget.strings(cells_of(name, flat)) if _is_text(flat.type) else _owned(flat.to_numpy())
     return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64), values

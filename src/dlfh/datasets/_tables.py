@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlfh._limits import Budget, check_regular_file
 from dlfh._optional import require
+from dlfh.datasets._parquet import cells_of, read_columns
 from dlfh.errors import InputError
 
 __all__ = ["TABLE_SUFFIXES", "Problem", "Table", "read_table"]
@@ -20,6 +22,10 @@ TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
 
 #: The longest cell that is read; a quote that is never closed makes one cell of the rest of a file.
 _LONGEST_CELL = 1 << 20
+
+
+#: About how much memory a row takes as an item, beside what is written in it, and a cell.
+_ROW_BYTES, _CELL_BYTES = 400, 60
 
 
 @dataclass(frozen=True)
@@ -108,8 +114,10 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Tabl
     (('file', 'caption'), [('cat.png', 'a cat')], '1 cell where the header has 2')
     """
     file = Path(path)
-    if not file.is_file():
-        raise InputError(f"there is no table at {file}: " + ("it is a folder" if file.is_dir() else "no such file"))
+    try:
+        check_regular_file(file)
+    except InputError as error:
+        raise InputError(f"there is no table at {file}: {error}") from None
     suffix = file.suffix.lower()
     if suffix not in TABLE_SUFFIXES:
         raise InputError(f"{file} is not a table: it should end in {', '.join(TABLE_SUFFIXES)}")
@@ -121,6 +129,7 @@ def _read_text(file: Path, suffix: str, encoding: str) -> Table:
     header = next(lines, "")
     delimiter = "\t" if suffix == ".tsv" else ";" if ";" in header and "," not in header else ","
     table: Table | None = None
+    budget = Budget.of_file(file, str(file))
     csv = _cell_reader()
     try:
         reader = csv.reader(_chained(header, lines), delimiter=delimiter, strict=True)
@@ -132,6 +141,7 @@ def _read_text(file: Path, suffix: str, encoding: str) -> Table:
             if table is None:
                 table = Table(file, tuple(cell.strip() for cell in cells), [], [], [], [])
             elif cells:  # an empty line is no row
+                budget.take_bytes(_ROW_BYTES + _CELL_BYTES * len(cells))
                 _take_row(table, cells, f"{file.name}, line {line}")
     except csv.Error as error:
         raise InputError(f"{file} cannot be read as a table: line {reader.line_num}: {error}") from None
@@ -187,15 +197,25 @@ def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
             f"{file} is not encoded in {encoding.removesuffix('-sig')}: see the byte 0x{error.object[error.start]:02x} "
             f"after line {number}; save it in UTF-8, or say how it is encoded"
         ) from None
+    except InputError:
+        raise
+    except ValueError as error:  # UTF-16 without its mark, a name with a null character, codecs that are none of text
+        raise InputError(
+            f"{file} is not encoded in {encoding!r}: {error}; save it in UTF-8, or say how it is encoded"
+        ) from None
 
 
 def _read_parquet(file: Path) -> Table:
     pyarrow = require("pyarrow", f"reading {file}", "parquet")
+    budget = Budget.of_file(file)
     try:
-        content = require("pyarrow.parquet", f"reading {file}", "parquet").read_table(file)
+        content = read_columns(file, budget)
+        budget.take_bytes(content.num_rows * (_ROW_BYTES + _CELL_BYTES * content.num_columns))
+        columns = [cells_of(name, content.column(place)) for place, name in enumerate(content.column_names)]
     except (pyarrow.ArrowException, OSError) as error:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
-    columns = [column.to_pylist() for column in content.columns]
+    except InputError as error:
+        raise InputError(f"cannot read {file}: {error}") from None
     places = [f"{file.name}, row {row}" for row in range(content.num_rows)]
     return Table(
         file, tuple(content.column_names), list(zip(*columns, strict=True)), places, list(range(content.num_rows)), []

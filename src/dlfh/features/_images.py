@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Literal
@@ -15,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._limits import check_limit, check_regular_file, limit_of
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
@@ -29,6 +31,8 @@ _BLOCK_IMAGES = 8
 
 #: Photographs in JPEG are decoded no larger than this needs, which is several times as fast as in full.
 _LEAST_SIZE = 512
+
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -80,15 +84,22 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
         raise InputError(f"{called} must be a path, bytes, a PIL image or an array, got {type(source).__name__}")
     if not content:
         raise InputError(f"{called} is empty")
+    if "DLFH_MAX_PIXELS" in os.environ:  # who sets it means Pillow's own limit, too
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, limit_of("DLFH_MAX_PIXELS"))
     try:
-        with Image.open(BytesIO(content)) as image:
+        with Image.open(BytesIO(content), formats=_known_formats()) as image:
+            n_pixels = image.width * image.height
+            check_limit("DLFH_MAX_PIXELS", n_pixels, f"{called} has {n_pixels:,} pixels")
             if least_size is not None:
                 image.draft("RGB", (least_size, least_size))
             return _to_rgb(image, called)
     except UnidentifiedImageError:
         raise InputError(f"{called} is not an image of a known format") from None
     except Image.DecompressionBombError:
-        raise InputError(f"{called} has more pixels than is safe to decode") from None
+        most = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
+        raise InputError(
+            f"{called} has more than {most:,} pixels, the most that is read: set DLFH_MAX_PIXELS to allow more"
+        ) from None
     except InputError:
         raise
     except Exception as error:  # decoders raise all sorts of things on broken files
@@ -96,14 +107,21 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
 
 
 def _content(path: Path, called: str) -> bytes:
+    size = check_regular_file(path, called)
+    check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
     try:
         return path.read_bytes()
-    except FileNotFoundError:
-        raise InputError(f"{called} does not exist") from None
-    except IsADirectoryError:
-        raise InputError(f"{called} is a folder, not an image") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{called} cannot be read: {_reason(error)}") from None
+
+
+@functools.cache
+def _known_formats() -> tuple[str, ...]:
+    """Return the formats that Pillow itself decodes, of those that people have; some others start programs."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
 
 
 def _reason(error: Exception) -> str:
@@ -128,19 +146,31 @@ def _to_rgb(image: Any, called: str) -> Any:
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(white, image)
+        white.alpha_composite(image)
+        image = white
     return image.convert("RGB")
 
 
 def _eight_bits(values: npt.NDArray[Any]) -> Pixels:
     """Return deep grey values in 8 bits, by the smallest usual range that holds them."""
-    numbers = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
     if values.dtype == np.uint16:
         top = 65535.0
     else:
-        largest = float(numbers.max())
+        largest = max(float(_finite(rows).max()) for rows in _some_rows(values))
         top = next((top for top in (1.0, 255.0, 65535.0) if largest <= top), largest)
-    return np.clip(np.rint(numbers * (255.0 / top)), 0, 255).astype(np.uint8)
+    pixels = np.empty(values.shape, np.uint8)
+    for rows, out in zip(_some_rows(values), _some_rows(pixels), strict=True):
+        out[...] = np.clip(np.rint(_finite(rows) * (255.0 / top)), 0, 255)
+    return pixels
+
+
+def _some_rows(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Yield a few rows at a time: in double precision, a whole picture takes a multiple of its memory."""
+    return (values[start : start + 256] for start in range(0, len(values), 256))
+
+
+def _finite(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:

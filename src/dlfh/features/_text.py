@@ -9,10 +9,11 @@ training never saw to those it did.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
 from array import array
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._limits import check_limit
 from dlfh._progress import progress
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.errors import InputError
@@ -189,12 +191,14 @@ class BagOfWords(Featurizer):
         shortest, longest = self.char_ngrams
         with_words, with_pieces = "word" in self.analyzer, "char" in self.analyzer
 
-        def analyse(text: str) -> list[str]:
-            words = [word for word in _words(_normal(text, lowercase, strip_accents)) if word not in skipped]
-            found = list(_ngrams(words, low, high)) if with_words else []
+        # One after the other, never all in a list: each takes many times the memory of its letters in the text.
+        def analyse(text: str) -> Iterator[str]:
+            normal = _normal(text, lowercase, strip_accents)
+            if with_words:
+                yield from _ngrams((word for word in _words(normal) if word not in skipped), low, high)
             if with_pieces:
-                found += [piece for word in words for piece in _pieces(word, shortest, longest)]
-            return found
+                words = (word for word in _words(normal) if word not in skipped)
+                yield from (piece for word in words for piece in _pieces(word, shortest, longest))
 
         return analyse
 
@@ -226,6 +230,7 @@ def check_text(item: Any, position: int) -> str:
     """Return an item that must be a string."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
+    check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
     return item
 
 
@@ -268,11 +273,11 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
 def _words(text: str) -> Iterator[str]:
     if max(text, default="") < _FIRST_MARK:
-        yield from _PLAIN_WORD.findall(text)
+        yield from (found.group() for found in _PLAIN_WORD.finditer(text))
         return
     word_pattern, part_pattern = _patterns()
-    for word in word_pattern.findall(text):
-        for part in part_pattern.findall(word):
+    for word in word_pattern.finditer(text):
+        for part in (found.group() for found in part_pattern.finditer(word.group())):
             if not re.match(f"[{_UNSPACED}]", part):
                 yield part
                 continue
@@ -280,10 +285,16 @@ def _words(text: str) -> Iterator[str]:
             yield from (part[place : place + 2] for place in range(len(part) - 1))
 
 
-def _ngrams(words: list[str], low: int, high: int) -> Iterator[str]:
-    for length in range(low, min(high, len(words)) + 1):
-        for place in range(len(words) - length + 1):
-            yield " ".join(words[place : place + length])
+def _ngrams(words: Iterable[str], low: int, high: int) -> Iterator[str]:
+    """Yield runs of words, each when its last word comes."""
+    if high == 1:
+        yield from words
+        return
+    last: deque[str] = deque(maxlen=high)
+    for word in words:
+        last.append(word)
+        for length in range(low, len(last) + 1):
+            yield " ".join(itertools.islice(last, len(last) - length, None))
 
 
 def _pieces(word: str, shortest: int, longest: int) -> Iterator[str]:
