@@ -6,7 +6,23 @@ __all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedErr
 
 
 class DLFHError(Exception):
-    """Base class of every error that the library raises on purpose."""
+    r"""Base class of every error that the library raises on purpose.
+
+    Its message is one line of printable characters, whatever is quoted in it from files of others.
+
+    Examples
+    --------
+    >>> str(InputError("no column named 'a\x1b[2Jb'"))
+    "no column named 'a\\x1b[2Jb'"
+    """
+
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if message.isprintable() else "".join(map(_printable, message))
+
+
+def _printable(letter: str) -> str:
+    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
 
 
 class InputError(DLFHError, ValueError):

@@ -47,6 +47,18 @@ class Result:
         return self.limit is not None and any(limits[name] > value for name, value in self.limit.items())
 
 
+def _is_sound(result: Result) -> bool:
+    """Return whether a result has the types that runs write."""
+    limit = {} if result.limit is None else result.limit
+    return (
+        isinstance(result.values, dict)
+        and isinstance(result.times, dict)
+        and isinstance(result.failure, str | None)
+        and isinstance(result.machine, dict | None)
+        and all(name in ("minutes", "gigabytes") and type(most) in (int, float) for name, most in limit.items())
+    )
+
+
 def check_folder(path: Path) -> None:
     """Raise InputError if there is something else than a folder."""
     if path.exists() and not path.is_dir():
@@ -86,10 +98,8 @@ class Cache:
         try:
             document = json.loads(text)
             result = Result(**{name: document[name] for name in Result.__dataclass_fields__})
-            is_sound = Cell.from_plain(document["cell"]).key == cell.key and isinstance(
-                result.values | result.times, dict
-            )
-        except (ValueError, KeyError, TypeError):
+            is_sound = Cell.from_plain(document["cell"]).key == cell.key and _is_sound(result)
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             is_sound = False
         return result if is_sound else None  # what no run wrote is computed again, and replaced
 

@@ -81,11 +81,13 @@ class HashFunction(Registered, ABC):
 def check_array(
     arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: npt.DTypeLike, shape: tuple[int | None, ...]
 ) -> npt.NDArray[Any]:
-    """Return an array of a saved model, which must have this type and shape (None: any length)."""
+    """Return an array of a saved model, which must be finite and have this type and shape (None: any length)."""
     array = arrays[name]
     fits = len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
     if array.dtype != dtype or not fits or 0 in array.shape:
         raise ValueError(f"its array {name!r} has type {array.dtype} and shape {array.shape}")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ValueError(f"its array {name!r} has values that are not finite")
     return array
 
 

@@ -106,6 +106,8 @@ class RBFMap:
         _, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
         check_array(arrays, "centre", np.float64, (n_features,))
         bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
+        if not bandwidth[0] > 0:
+            raise ValueError(f"its bandwidth must be a number above 0, got {bandwidth[0]}")
         return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]))
 
     def between_bases(self) -> Floats:
@@ -164,8 +166,9 @@ class KernelHash(HashFunction):
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], _CHUNK_ROWS):
-            values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
-            if not np.isfinite(values).all():
+            with np.errstate(over="ignore", invalid="ignore"):
+                values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
+            if not (np.abs(values) <= np.finfo(np.float32).max).all():  # (false for NaN)
                 raise_for_overflow(features, modality)
             projections[start : start + _CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
         return projections

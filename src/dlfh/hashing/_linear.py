@@ -139,7 +139,8 @@ class LinearHash(HashFunction):
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
         weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
-        return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
+        with np.errstate(over="ignore"):  # what is infinite is said of the values
+            return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this hash function again."""
