@@ -90,7 +90,7 @@ def _raise(case: Case, folder: Path) -> None:
 
 
 def _speak(case: Case, folder: Path) -> None:
-    raise InputError("one line\nand another")
+    raise InputError("and so on " * 1000)
 
 
 def _change(case: Case, folder: Path) -> None:
