@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from PIL import Image
 
 from dlfh import Collection, load
 from dlfh.cli import main
+from dlfh.cli.app import app
 from dlfh.datasets import make_paired, read_arrays, write_arrays
 
 COMMANDS = (
@@ -94,6 +97,7 @@ SEARCH = """
 import io, json, sys
 from contextlib import redirect_stdout
 from dlfh.cli import main
+from dlfh.cli.app import app
 with redirect_stdout(io.StringIO()) as out:
     code = main(sys.argv[1:])
 print(json.dumps([code, out.getvalue(), sorted(sys.modules)]))
@@ -386,6 +390,129 @@ def test_wrong_input_gets_one_sentence_and_changes_nothing(
     assert re.search(sentence, refused(capsys, *written))
     assert files_in(photos) | files_in(shop) == before
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def own(photos: Path, shop: Path, tmp_path: Path) -> Path:
+    """Return a folder with photos, a collection of them, a table of vectors and a model: all of it the user's."""
+    for name, source in (("photos", photos), ("shop", shop)):
+        shutil.copytree(source, tmp_path / name)
+    shutil.copytree(shop / "model", tmp_path / "model")
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "config.json").write_text("port = 8080")
+    (tmp_path / "left.jsonl").write_text("of a run before")
+    (tmp_path / "codes.npz").write_text("of a run before")
+    (tmp_path / "linked.csv").hardlink_to(tmp_path / "photos" / "items.csv")
+    (tmp_path / "link.csv").symlink_to(tmp_path / "photos" / "items.csv")
+    return tmp_path
+
+
+TABLE = ["photos/items.csv", *COLUMNS]
+MINE = "it is there already, and --overwrite would replace it"
+READ = "it is what is read"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence", "replaceable"),
+    [
+        (["fit", *TABLE, "-o", "app"], "its config.json is of something else", False),
+        (["fit", *TABLE, "-o", "model"], "there is one already, and --overwrite would replace it", True),
+        (["fit", *TABLE, "-o", "new", "--problems", "photos/items.csv"], READ, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "linked.csv"], READ, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "link.csv"], READ, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
+        (["build", *TABLE, "-o", "new", "--problems", "photos/items.csv"], READ, False),
+        (
+            ["build", "photos", *TABLE[1:], "--table", *TABLE[:1], "-o", "new", "--problems", "photos/9.png"],
+            "it is a file in photos",
+            False,
+        ),
+        (["build", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
+        (["build", *TABLE, "-o", "shop"], "there is something there already", False),
+        (["index", "build", "model", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
+        (
+            ["index", "build", "model", *TABLE, "-o", "new", "--problems", "model/config.json"],
+            "it is a file in model",
+            False,
+        ),
+        (["index", "add", "shop", *TABLE, "--problems", "photos/items.csv"], READ, False),
+        (["index", "add", "shop", *TABLE, "--problems", "shop/collection.json"], "it is a file in shop", False),
+        (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
+        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "two outputs would go there", False),
+        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "/dev/null"], "it is not a regular file", False),
+        (["search", "shop", "--image", "photos/9.png", "--in", "text", "--picture", "photos/9.png"], READ, False),
+    ],
+)
+def test_outputs_never_go_over_inputs_and_over_other_files_only_when_asked(
+    arguments: list[str],
+    sentence: str,
+    replaceable: bool,
+    own: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(own)
+    before = files_in(own)
+    assert sentence in refused(capsys, *arguments)
+    assert files_in(own) == before
+    if replaceable:
+        assert main([*arguments, "--overwrite"]) == 0
+        assert files_in(own) != before
+    else:
+        refused(capsys, *arguments, "--overwrite")
+        assert files_in(own) == before
+
+
+def test_a_picture_never_goes_over_one_of_the_collection(
+    own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own)
+    run(capsys, "build", *TABLE, "-o", "new", "-b", 16)
+    (own / "linked.png").hardlink_to(own / "photos" / "9.png")
+    before = files_in(own)
+    search = ["search", "new", "--text", "level", "-k", 2, "--picture"]
+    for name in ("photos/9.png", "linked.png", "photos/39.png"):
+        assert MINE in refused(capsys, *search, name)
+        assert READ in refused(capsys, *search, name, "--overwrite")
+    assert files_in(own) == before
+    for options in ([], ["--overwrite"]):
+        assert main([*map(str, search), "found.png", *options]) == 0
+    assert MINE in capsys.readouterr().err + refused(capsys, *search, "found.png")
+
+
+def test_images_that_a_table_names_are_inputs_too(
+    own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(own)
+    before = files_in(own)
+    for command in (["fit", *TABLE, "-o", "new"], ["encode", "model", *TABLE, "-o", "new.npz"]):
+        assert READ in refused(capsys, *command, "--problems", "photos/9.png", "--overwrite")
+    assert files_in(own) == before
+
+
+def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
+    import typer.main
+
+    def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+        for name, command in getattr(group, "commands", {}).items():
+            yield from commands(command, (*path, name)) if hasattr(command, "commands") else [((*path, name), command)]
+
+    writing = {}
+    for path, command in commands(typer.main.get_command(app)):
+        options = {option for parameter in command.params for option in parameter.opts}
+        files = options & {"--output", "--problems", "--picture", "--write"}
+        if files:
+            writing[" ".join(path)] = files
+            assert "--overwrite" in options, path
+    assert writing == {
+        "build": {"--output", "--problems"},
+        "fit": {"--output", "--problems"},
+        "encode": {"--output", "--problems"},
+        "search": {"--picture"},
+        "index build": {"--output", "--problems"},
+        "index add": {"--problems"},
+        "tune": {"--write"},
+    }
 
 
 def test_a_second_writer_is_told_to_wait(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -156,6 +156,7 @@ def tune(
         Path | None,
         typer.Option(help="Where the best setting goes.", show_default="tuned-METHOD.toml in the run's folder"),
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --write.")] = False,
     quiet: Quiet = False,
 ) -> None:
     """Choose the parameters of a method by MAP on a part of the training set; the queries are never looked at.
@@ -171,6 +172,7 @@ def tune(
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
         from dlfh.persistence._files import replace_file
+        from dlfh.persistence._outputs import check_outputs
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
@@ -195,8 +197,7 @@ def tune(
         target = write or folder / f"tuned-{method.replace(' ', '-')}.toml"
         if target.is_dir():
             _fail(f"cannot write {target}: it is a folder")
-        if not target.parent.is_dir() and write is not None:
-            _fail(f"cannot write {target}: there is no folder {target.parent}")
+        check_outputs([write], [Path(data), file, settings], overwrite=overwrite)
         search = Search(Plan(source, chosen), method, values, chosen.bits[0], protocol, validation, halving)  # type: ignore[arg-type]
         trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
         best = search.to_toml(trials[0])

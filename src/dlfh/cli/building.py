@@ -12,9 +12,9 @@ from dlfh.cli.options import (
     AsJson,
     ItemOptions,
     ModelOptions,
+    Overwrite,
     ProblemFile,
     Quiet,
-    check_parent,
     shows_progress,
     with_options,
 )
@@ -40,6 +40,7 @@ def build(
         str, typer.Option(help="Codes of the training items: learned, or hashed like those of all others.")
     ] = "learned",
     problem_file: ProblemFile = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,11 +60,12 @@ def build(
     from dlfh._validation import check_choice
     from dlfh.collection import Collection
     from dlfh.collection._folder import check_free
+    from dlfh.persistence._outputs import check_outputs
 
     check_choice(codes, "--codes", ("learned", "hashed"))
     check_free(output)
-    check_parent(problem_file)
-    encoder, read = _make_encoder(model, items, shows_progress(quiet, as_json))
+    check_outputs([problem_file], items.inputs(), overwrite=overwrite)
+    encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
     built = Collection.build(
         output, read, encoder, hold_out=model.hold_out, learned=codes == "learned", random_state=model.seed
     )
@@ -91,6 +93,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the model to write.", show_default=False)],
     model: ModelOptions,
     problem_file: ProblemFile = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -105,11 +108,15 @@ def fit(
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
     """
     from dlfh.collection import fit_and_evaluate
-    from dlfh.persistence._model_folder import check_place
+    from dlfh.errors import InputError
+    from dlfh.persistence._model_folder import check_place, holds_model
+    from dlfh.persistence._outputs import check_outputs
 
     check_place(output)
-    check_parent(problem_file)
-    encoder, read = _make_encoder(model, items, shows_progress(quiet, as_json))
+    if holds_model(output) and not overwrite:
+        raise InputError(f"cannot save a model in {output}: there is one already, and --overwrite would replace it")
+    check_outputs([problem_file], [*items.inputs(), output], overwrite=overwrite)
+    encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
     fitted = fit_and_evaluate(encoder, read, model.hold_out, random_state=model.seed)
     assert fitted.training is not None
     encoder.save(output)
@@ -125,12 +132,14 @@ def fit(
         _print_held_out(fitted.qualities)
 
 
-def _make_encoder(model: ModelOptions, items: ItemOptions, verbose: bool) -> tuple[Encoder, Items]:
+def _make_encoder(
+    model: ModelOptions, items: ItemOptions, problem_file: Path | None, verbose: bool
+) -> tuple[Encoder, Items]:
     """Return an encoder to fit, and the items that it is for."""
     from dlfh.collection import Encoder, choose_featurizers
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
-    read = items.read()
+    read = items.read(outputs=[problem_file])
     features = choose_featurizers(read, image=model.image_features, text=model.text_features, verbose=verbose)
     return Encoder(features, hasher), read
 

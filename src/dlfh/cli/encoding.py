@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dlfh.cli.options import AsJson, ItemOptions, ProblemFile, Quiet, check_parent, shows_progress, with_options
+from dlfh.cli.options import AsJson, ItemOptions, Overwrite, ProblemFile, Quiet, shows_progress, with_options
 from dlfh.cli.printing import report
 
 __all__ = ["encode"]
@@ -25,6 +25,7 @@ def encode(
     ],
     real: Annotated[bool, typer.Option("--real", help="Write the real values whose signs are the codes.")] = False,
     problem_file: ProblemFile = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -44,14 +45,15 @@ def encode(
     from dlfh.cli.models import load_encoder
     from dlfh.datasets import write_arrays
     from dlfh.errors import InputError
+    from dlfh.persistence._outputs import check_outputs
 
     suffix = output.suffix.lower()
     if suffix not in _SUFFIXES:
         raise InputError(f"cannot write codes to {output}: its name should end in {', '.join(_SUFFIXES)}")
-    for path in (output, problem_file):
-        check_parent(path)
+    outputs = [output, problem_file]
+    check_outputs(outputs, [model, *items.inputs()], overwrite=overwrite)
     encoder = load_encoder(model, shows_progress(quiet, as_json))
-    read = items.read(encoder.modalities_)
+    read = items.read(encoder.modalities_, outputs=outputs)
     if suffix == ".npy" and len(read.modalities) != 1:
         raise InputError(
             f"a .npy file holds one modality and the items have {len(read.modalities)}: write an .npz file"

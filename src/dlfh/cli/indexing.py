@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dlfh.cli.options import AsJson, ItemOptions, ProblemFile, Quiet, check_parent, shows_progress, with_options
+from dlfh.cli.options import AsJson, ItemOptions, Overwrite, ProblemFile, Quiet, shows_progress, with_options
 from dlfh.cli.printing import print_json, print_table, report
 
 __all__ = ["app"]
@@ -28,6 +28,7 @@ def build(
         Path, typer.Option("--output", "-o", help="Folder of the collection to make.", show_default=False)
     ],
     problem_file: ProblemFile = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -40,11 +41,12 @@ def build(
     from dlfh.cli.models import load_encoder
     from dlfh.collection import Collection
     from dlfh.collection._folder import check_free
+    from dlfh.persistence._outputs import check_outputs
 
     check_free(output)
-    check_parent(problem_file)
+    check_outputs([problem_file], [model, *items.inputs()], overwrite=overwrite)
     encoder = load_encoder(model, shows_progress(quiet, as_json))
-    built = Collection.build(output, items.read(encoder.modalities_), encoder, fit=False)
+    built = Collection.build(output, items.read(encoder.modalities_, outputs=[problem_file]), encoder, fit=False)
     with built.collection as collection:
         n_items = len(collection)
     report(
@@ -63,6 +65,7 @@ def add(
     items: ItemOptions,
     update: Annotated[bool, typer.Option("--update", help="Replace items whose id is there already.")] = False,
     problem_file: ProblemFile = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -73,11 +76,12 @@ def add(
     $ dlfh index add shop/ NEWPHOTOS/ --table new.csv --image file --text caption
     """
     from dlfh.cli.models import open_collection
+    from dlfh.persistence._outputs import check_outputs
 
-    check_parent(problem_file)
+    check_outputs([problem_file], [collection, *items.inputs()], overwrite=overwrite)
     # Describing images takes long, and needs no lock: others may write meanwhile.
     with open_collection(collection, verbose=shows_progress(quiet, as_json)) as opened:
-        read = items.read(opened.encoder.modalities_)
+        read = items.read(opened.encoder.modalities_, outputs=[problem_file])
         vectors = opened.encoder.describe(read)
     with open_collection(collection, writable=True) as opened:
         before = len(opened)

@@ -21,9 +21,9 @@ __all__ = [
     "AsJson",
     "ItemOptions",
     "ModelOptions",
+    "Overwrite",
     "ProblemFile",
     "Quiet",
-    "check_parent",
     "parse_pairs",
     "shows_progress",
     "with_options",
@@ -32,6 +32,9 @@ __all__ = [
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
 ProblemFile = Annotated[
     Path | None, typer.Option("--problems", help="File to write all that was left out to, one JSON object a line.")
+]
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace files and models that are there already; never what is read.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 
@@ -85,12 +88,20 @@ class ItemOptions:
     ] = None
     encoding: Annotated[str, typer.Option(help="How the table is encoded.", rich_help_panel=_DATA)] = "utf-8"
 
-    def read(self, known: Sequence[str] | None = None) -> Items:
+    def inputs(self) -> list[Path | None]:
+        """Return the files and folders that are named here to be read."""
+        values = parse_pairs(self.vectors, "--vectors").values()
+        files = [part for value in values for part in (value, value.rpartition(":")[0]) if part]
+        return [self.source, self.table, *map(Path, files)]
+
+    def read(self, known: Sequence[str] | None = None, *, outputs: Sequence[Path | None] = ()) -> Items:
         """Read the items.
 
         Where modalities are a guess (the words of a folder's file names), only those that are ``known`` are kept.
+        None of the ``outputs`` may be an image that the items name.
         """
         from dlfh.datasets import read_items
+        from dlfh.persistence._outputs import check_not_read
 
         items = read_items(
             self.source,
@@ -105,6 +116,10 @@ class ItemOptions:
         )
         if known is not None and self.table is None and self.source is not None and self.source.is_dir():
             items = _only_known(items, known)
+        for output in outputs:
+            if output is not None and output.exists():
+                files = (value for values in items.modalities.values() if isinstance(values, list) for value in values)
+                check_not_read(output, (value for value in files if isinstance(value, Path)))
         return items
 
 
@@ -233,16 +248,6 @@ def _value(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def check_parent(path: Path | None) -> None:
-    """Say so, before any work, if a file cannot be written because its folder is not there."""
-    from dlfh.errors import InputError
-
-    if path is not None and not path.absolute().parent.is_dir():
-        raise InputError(f"cannot write {path}: there is no folder {path.absolute().parent}")
-    if path is not None and path.is_dir():
-        raise InputError(f"cannot write {path}: it is a folder")
 
 
 def shows_progress(quiet: bool, as_json: bool) -> bool:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlfh.cli.options import AsJson, check_parent, parse_pairs
+from dlfh.cli.options import AsJson, Overwrite, parse_pairs
 from dlfh.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from dlfh.collection import Collection, Found
 
@@ -49,6 +49,7 @@ def search(
     picture: Annotated[
         Path | None, typer.Option(help="Draw the images found into this file (.png, .jpg).", show_default=False)
     ] = None,
+    overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
     """Find items by a text, an image, or an item of the collection.
@@ -65,6 +66,7 @@ def search(
     """
     from dlfh.cli.models import open_collection
     from dlfh.errors import InputError
+    from dlfh.persistence._outputs import check_not_read, check_outputs
 
     asked = parse_pairs([ask] if ask else None, "--ask")
     given: list[tuple[str, Any]] = [("text", text), ("image", image), *asked.items()]
@@ -74,8 +76,10 @@ def search(
         raise InputError(f"ask one question, with --text, --image, --id or --ask; got {n_questions}")
     if id is not None and ranking not in (None, "hamming"):
         raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
-    check_parent(picture)
+    check_outputs([picture], [collection, image], overwrite=overwrite)
     with open_collection(collection) as opened:
+        if picture is not None and picture.exists():
+            check_not_read(picture, _image_files(opened))
         if id is not None:
             found = opened.similar(id, k, among=among, radius=radius, only=only)
         else:
@@ -120,6 +124,14 @@ def _item_line(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
     labels = metadata.get("labels")
     line = " | ".join([*texts, *([", ".join(map(str, labels))] if isinstance(labels, list) else [])])
     return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+
+
+def _image_files(collection: Collection) -> Iterator[Path]:
+    """Yield the image files of all items."""
+    for item in collection:
+        for name in collection.encoder.image_modalities():
+            if item.metadata is not None and isinstance(item.metadata.get(name), str):
+                yield collection.path.resolve() / item.metadata[name]
 
 
 def _draw(collection: Collection, found: Found, picture: Path) -> int:

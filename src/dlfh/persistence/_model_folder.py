@@ -25,7 +25,15 @@ import safetensors.numpy
 from dlfh.errors import ModelError
 from dlfh.persistence._files import exclusive, make_folder, read_regular, remove_leftovers, replace_file
 
-__all__ = ["FORMAT_VERSION", "MOST_DIGITS", "check_place", "config_checksum", "read_model", "write_model"]
+__all__ = [
+    "FORMAT_VERSION",
+    "MOST_DIGITS",
+    "check_place",
+    "config_checksum",
+    "holds_model",
+    "read_model",
+    "write_model",
+]
 
 #: Raised when older versions could not read what this one writes.
 FORMAT_VERSION = 1
@@ -106,6 +114,11 @@ def check_place(path: Path) -> None:
     names = [name for name in os.listdir(path) if not name.startswith(".")]
     if not all(map(_ARRAYS.fullmatch, names)):
         raise ModelError(f"cannot save a model in {path}: the folder is not empty and holds no model")
+
+
+def holds_model(path: Path) -> bool:
+    """Return whether a folder has a model, whole or not."""
+    return _is_ours(path / _CONFIG)
 
 
 def _is_ours(config: Path) -> bool:
