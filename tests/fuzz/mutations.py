@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["damage", "damage_array", "damage_json", "damage_text", "extreme_number"]
+__all__ = ["damage", "damage_array", "damage_json", "damage_text", "extreme_number", "to_json"]
 
 _WORDS = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 _LONG_WORDS = (*_WORDS, 0x7FFFFFFFFFFFFFFF, 0x8000000000000000, 0xFFFFFFFFFFFFFFFF, 2_000_000_000, 1 << 40, 1 << 33)
@@ -265,9 +265,9 @@ def _any_value(rng: Random) -> Any:
     )
 
 
-def to_json(value: Any) -> bytes:
+def to_json(value: Any, *, indent: int | None = None, sort_keys: bool = False) -> bytes:
     """Return JSON text of a value, also where it holds half a pair of surrogates or a number without an end."""
-    return json.dumps(value).encode("utf-8", "surrogatepass")
+    return json.dumps(value, indent=indent, sort_keys=sort_keys).encode("utf-8", "surrogatepass")
 
 
 def damage_array(rng: Random, array: Any) -> Any:
@@ -281,7 +281,8 @@ def damage_array(rng: Random, array: Any) -> Any:
             flat[rng.randrange(flat.size)] = _extreme(rng, array.dtype)
         return changed
     if kind < 0.6 and array.dtype.kind in "biufc":
-        return array.astype(_numeric_type(rng))
+        with np.errstate(all="ignore"):
+            return array.astype(_numeric_type(rng))
     if kind < 0.65 and array.nbytes and array.dtype.kind != "O":
         new = np.dtype(rng.choice(_DTYPES))
         raw = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

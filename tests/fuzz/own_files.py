@@ -7,6 +7,7 @@ sentence, or gives something that works.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import secrets
@@ -32,6 +33,7 @@ from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords, Thumbnail
 from dlfh.index import _manifest, _segment_file
+from dlfh.index._segment import metadata_check
 from dlfh.methods import METHODS, available
 from dlfh.persistence._model_folder import config_checksum
 from tests.fuzz.cases import Case, ChangedError, Target, unpacked
@@ -143,7 +145,7 @@ def _signed_model(rng: Random, files: Files, prefix: str = "") -> Files:
             stored = config["arrays"]["file"]
         config["checksum"] = config_checksum(config)
     others = {name: content for name, content in files.items() if not name.startswith(prefix + "arrays-")}
-    return others | {prefix + "config.json": to_json(config), prefix + stored: payload}
+    return others | {prefix + "config.json": to_json(config, indent=2, sort_keys=True), prefix + stored: payload}
 
 
 def _signed_arrays(rng: Random, payload: bytes) -> bytes:
@@ -258,7 +260,7 @@ def _signed_index(rng: Random, files: Files, prefix: str = "") -> Files:
         content["checksum"] = _manifest._checksum(content["index"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return _damage_one(rng, files)
-    return files | {prefix + "manifest.json": to_json(content)}
+    return files | {prefix + "manifest.json": to_json(content, indent=1)}
 
 
 def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: int, n_modalities: int) -> None:
@@ -272,19 +274,32 @@ def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: in
         return
     sizes = (entry["rows"], tuple(entry["codes"]), entry["id_bytes"], entry["metadata_bytes"])
     sections = _segment_file._sections(*sizes, n_bits)
-    content = bytearray(files[name])
+    content, places = bytearray(files[name]), {}
     chosen = rng.randrange(len(sections))
     start = _segment_file._ALIGNMENT
     for number, section in enumerate(sections):
+        places[section.name] = slice(start, start + section.size)
         if number == chosen or rng.random() < 0.05:
-            raw = bytes(content[start : start + section.size])
+            raw = bytes(content[places[section.name]])
             array = np.frombuffer(raw, section.dtype)
             new = damage(rng, raw) if rng.random() < 0.5 else damage_array(rng, array).tobytes()
-            content[start : start + section.size] = new[: section.size].ljust(section.size, b"\0")
-        if number < len(entry["checksums"]):
-            entry["checksums"][number] = zlib.crc32(content[start : start + section.size])
+            content[places[section.name]] = new[: section.size].ljust(section.size, b"\0")
         start += section.padded
+    if "metadata" in places and rng.random() < 0.7:
+        _sign_metadata(content, places)
+    for number, section in enumerate(sections):
+        entry["checksums"][number] = zlib.crc32(content[places[section.name]])
     files[name] = bytes(content)
+
+
+def _sign_metadata(content: bytearray, places: dict[str, slice]) -> None:
+    """Make the checksums of single items' metadata fit."""
+    texts = []
+    for kind, offsets in (("ids", "id offsets"), ("metadata", "metadata offsets")):
+        raw, bounds = content[places[kind]], np.frombuffer(content[places[offsets]], "<i8").tolist()
+        texts.append([bytes(raw[a:b]) for a, b in itertools.pairwise(bounds)])
+    checks = [metadata_check(identifier, text) for identifier, text in zip(*texts, strict=True)]
+    content[places["metadata checksums"]] = np.array(checks, "<u4").tobytes()
 
 
 def _contents(index: Index) -> list[Any]:
@@ -363,7 +378,7 @@ def _make_collection(rng: Random) -> Case:
     if kind < 0.5:
         name = rng.choice([name for name in files if "/" not in name] or sorted(files))
         try:
-            return Case(files | {name: to_json(damage_json(rng, json.loads(files[name])))}, signed=True)
+            return Case(files | {name: to_json(damage_json(rng, json.loads(files[name])), indent=2)}, signed=True)
         except ValueError:
             return Case(_damage_one(rng, files))
     if kind < 0.75:
@@ -372,7 +387,7 @@ def _make_collection(rng: Random) -> Case:
     try:  # the card knows its model by the checksum
         config = json.loads(changed["model/config.json"])
         card = json.loads(changed["collection.json"])
-        changed["collection.json"] = to_json(card | {"model": config_checksum(config)})
+        changed["collection.json"] = to_json(card | {"model": config_checksum(config)}, indent=2)
     except (ValueError, KeyError, AttributeError, TypeError):
         pass
     return Case(changed, signed=True)

@@ -28,6 +28,15 @@ def fuzz(cases: int, first: int, findings: Path) -> subprocess.CompletedProcess[
     return subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
 
 
+def test_damaged_files_of_every_format_are_refused_or_read(tmp_path: Path) -> None:
+    result = fuzz(150, 0, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    counts = {line.split()[0]: line.split()[1:4] for line in result.stdout.splitlines() if line.strip()}
+    for name in TARGETS:
+        cases, refused, loaded = map(int, counts[name])
+        assert cases == refused + loaded == 150
+
+
 @pytest.mark.fuzz
 def test_thousands_of_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     result = fuzz(int(os.environ.get("DLFH_FUZZ", "2000")), 1000, tmp_path)

@@ -40,7 +40,8 @@ def _read_matlab4(content: bytes) -> dict[str, Any]:
     _check_sizes4(content)
     if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
         raise ValueError("not a file of MATLAB 4")
-    variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
+    with np.errstate(invalid="raise"):  # an index of a sparse matrix that is NaN
+        variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
     return {name: value for name, value in variables.items() if not name.startswith("__")}
 
 

@@ -118,8 +118,13 @@ def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str, bu
     budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
     if flags & _LOGICAL:
         return stored.astype(bool)
-    values = stored.astype(dtype, copy=False)
-    return values + 1j * _numbers(next(elements), order).astype(dtype) if flags & _COMPLEX else values
+    with np.errstate(invalid="raise"):  # a whole number that is NaN in the file
+        values = stored.astype(dtype, copy=False)
+        if not flags & _COMPLEX:
+            return values
+        whole = np.zeros(values.shape, np.result_type(dtype, np.complex64))  # (1j * infinity would not be a number)
+        whole.real, whole.imag = values, _numbers(next(elements), order).astype(dtype)
+        return whole
 
 
 def _texts(element: _Element, shape: tuple[int, ...], order: str, budget: Budget) -> Any:
@@ -128,6 +133,7 @@ def _texts(element: _Element, shape: tuple[int, ...], order: str, budget: Budget
     text = bytes(element.content).decode(encoding)
     if shape[0] <= 1:
         return np.array([text] if shape[0] else [], dtype=str)
+    budget.take_bytes(64 * shape[0])  # rows without characters are strings, too
     rows = np.array(list(text), dtype="U1").reshape(shape[::-1]).T
     return np.array(["".join(row).rstrip() for row in rows])  # MATLAB pads rows to one length
 
