@@ -163,6 +163,8 @@ def _checked_values(called: str, data: Array, n_axes: int) -> Array:
     if data.ndim != n_axes or data.dtype.kind not in "biufc":
         axes = "one axis" if n_axes == 1 else f"{n_axes} axes"
         raise _damaged(called, f"its values must be numbers along {axes}, got {_described(data)}")
+    if data.dtype == np.float16:  # which SciPy makes matrices of, and cannot take rows from
+        return data.astype(np.float32)
     return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
 
 

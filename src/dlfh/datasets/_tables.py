@@ -216,6 +216,8 @@ def _read_parquet(file: Path) -> Table:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
     except InputError as error:
         raise InputError(f"cannot read {file}: {error}") from None
+    except (MemoryError, ValueError):  # a name of a column that is not UTF-8, for one
+        raise InputError(f"{file} cannot be read as Parquet: it is damaged") from None
     places = [f"{file.name}, row {row}" for row in range(content.num_rows)]
     return Table(
         file, tuple(content.column_names), list(zip(*columns, strict=True)), places, list(range(content.num_rows)), []
