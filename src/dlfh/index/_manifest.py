@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ __all__ = [
     "RemovedRecord",
     "SegmentRecord",
     "check_manifest",
+    "is_current",
     "read_manifest",
     "write_manifest",
 ]
@@ -77,14 +78,21 @@ class Manifest:
         return {record.file for pair in self.segments for record in pair if record is not None}
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Replace the manifest of a folder in one step."""
-    replace_file(folder / MANIFEST, [_encode(manifest)])
+def write_manifest(folder: Path, manifest: Manifest) -> bytes:
+    """Replace the manifest of a folder in one step; return what was written."""
+    content = _encode(manifest)
+    replace_file(folder / MANIFEST, [content])
+    return content
+
+
+def is_current(folder: Path, manifest: Manifest, content: bytes | None) -> bool:
+    """Return whether a folder has this manifest, whose ``content`` spares reading it in full if it is known."""
+    return _read(folder) == content or read_manifest(folder) == manifest
 
 
 def check_manifest(folder: Path, manifest: Manifest) -> None:
     """Check every byte of the file that a manifest was read from: there is one way only to write it."""
-    if read_regular(folder / MANIFEST, _MOST_BYTES) != _encode(manifest) and read_manifest(folder) == manifest:
+    if _read(folder) != _encode(manifest) and read_manifest(folder) == manifest:
         raise StorageError(f"index {folder} is damaged: {MANIFEST} is not as it was written")
 
 
@@ -95,7 +103,7 @@ def _encode(manifest: Manifest) -> bytes:
         "modalities": manifest.modalities,
         "generation": manifest.generation,
         "segments": [
-            asdict(segment) | {"removed": None if removed is None else asdict(removed)}
+            vars(segment) | {"removed": None if removed is None else vars(removed)}
             for segment, removed in manifest.segments
         ],
     }
@@ -105,16 +113,10 @@ def _encode(manifest: Manifest) -> bytes:
 
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a folder, or say why it has none that can be used."""
-    if not folder.exists():
-        raise StorageError(f"there is no index at {folder}: no such folder")
-    if not folder.is_dir():
-        raise StorageError(f"there is no index at {folder}: it is a file, and an index is a folder")
     try:
-        content = json.loads(read_regular(folder / MANIFEST, _MOST_BYTES))
-    except FileNotFoundError:
-        raise StorageError(f"{folder} is not an index: it has no {MANIFEST}") from None
-    except OSError:
-        raise StorageError(f"{folder} is not an index: its {MANIFEST} cannot be read") from None
+        content = json.loads(_read(folder))
+    except StorageError:
+        raise
     except (ValueError, RecursionError):
         raise StorageError(f"index {folder} is damaged: {MANIFEST} is not valid JSON") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
@@ -134,6 +136,19 @@ def read_manifest(folder: Path) -> Manifest:
         if isinstance(error, StorageError):
             raise
         raise StorageError(f"index {folder} is damaged: {MANIFEST} does not describe an index") from None
+
+
+def _read(folder: Path) -> bytes:
+    if not folder.exists():
+        raise StorageError(f"there is no index at {folder}: no such folder")
+    if not folder.is_dir():
+        raise StorageError(f"there is no index at {folder}: it is a file, and an index is a folder")
+    try:
+        return read_regular(folder / MANIFEST, _MOST_BYTES)
+    except FileNotFoundError:
+        raise StorageError(f"{folder} is not an index: it has no {MANIFEST}") from None
+    except OSError:
+        raise StorageError(f"{folder} is not an index: its {MANIFEST} cannot be read") from None
 
 
 def _checksum(body: Any) -> int:

@@ -8,6 +8,7 @@ Nothing that a file says is used before it is checked.
 
 from __future__ import annotations
 
+import functools
 import json
 import mmap
 import os
@@ -135,6 +136,11 @@ def _sections_of(record: SegmentRecord, n_bits: int) -> list[_Section]:
     return _sections(record.rows, record.codes, record.id_bytes, record.metadata_bytes, n_bits)
 
 
+@functools.lru_cache
+def _file_size(record: SegmentRecord, n_bits: int) -> int:
+    return _size(_sections_of(record, n_bits))
+
+
 def _size(sections: list[_Section]) -> int:
     return _ALIGNMENT + sum(section.padded for section in sections)
 
@@ -167,7 +173,7 @@ def _well_formed(strings: Strings) -> bool:
 
 def check_sizes(folder: Path, record: SegmentRecord, removed: RemovedRecord | None, n_bits: int) -> None:
     """Check that the files of a segment are there and of their sizes, which costs next to nothing."""
-    sizes = {record.file: _size(_sections_of(record, n_bits))}
+    sizes = {record.file: _file_size(record, n_bits)}
     if removed is not None:
         sizes[removed.file] = -(-record.rows // 8)
     for name, size in sizes.items():

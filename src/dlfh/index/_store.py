@@ -29,6 +29,7 @@ from dlfh.index._manifest import (
     RemovedRecord,
     SegmentRecord,
     check_manifest,
+    is_current,
     read_manifest,
     write_manifest,
 )
@@ -64,6 +65,7 @@ class Store:
         self.folder = folder
         self.parts: tuple[Part, ...] = ()
         self._manifest = manifest
+        self._content: bytes | None = None  # of the manifest, if this writer wrote it
         self._lock = lock
         self._verify = verify
         self._process = os.getpid()
@@ -166,8 +168,8 @@ class Store:
             manifest = Manifest(self.identity, self.n_bits, self.modalities, generation, segments)
             with self._claimed():
                 self._check_mine(manifest)
-                write_manifest(self.folder, manifest)
-                self.parts, self._manifest = stored, manifest
+                content = write_manifest(self.folder, manifest)
+                self.parts, self._manifest, self._content = stored, manifest, content
                 self._remove_leftovers()
         except BaseException as error:
             with suppress(StorageError, OSError):
@@ -197,7 +199,7 @@ class Store:
         """Raise unless the folder is as this writer left it, and holds all that a new manifest names."""
         if self._identity_of_place() != self._place:
             raise self._lost("its folder or its lock file was replaced or deleted")
-        if read_manifest(self.folder) != self._manifest:
+        if not is_current(self.folder, self._manifest, self._content):
             raise self._lost("another writer changed it, or a backup was restored")
         for record, removed in manifest.segments:
             check_sizes(self.folder, record, removed, self.n_bits)
@@ -255,6 +257,7 @@ class Store:
 
     def _load(self) -> None:
         self.parts, self._manifest = self._with_manifest(self._read_parts)
+        self._content = None
 
     def _with_manifest(self, use: Callable[[Manifest], Result]) -> Result:
         """Return what ``use`` makes of the manifest and the files it names."""
