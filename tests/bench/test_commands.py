@@ -85,6 +85,32 @@ def test_wrong_input_is_one_sentence(
     }  # nothing is left behind
 
 
+def test_reports_and_settings_go_over_nothing_of_the_user(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = "bench map generated:wiki --points 60 --bits 8 --seeds 1 --methods DLFH --jobs 1 -q --out run"
+    for name in ("map.md", "map.html", "map.toml"):
+        (tmp_path / name).write_text("mine")
+        assert main([*command.split(), "--report", "."]) == 2
+        assert f"cannot write {name}: it is there already, and is of no report" in capsys.readouterr().err
+        assert (tmp_path / name).read_text() == "mine"
+        (tmp_path / name).unlink()
+    assert not (tmp_path / "run").exists()
+    for more in ([], ["--settings", "run/map.toml"]):  # a report may take its own place
+        assert main([*command.split(), *more]) == 0
+    settings = (tmp_path / "run" / "map.toml").read_text()
+    assert main([*command.replace("--bits 8", "--bits 9").split(), "--settings", "run/map.toml"]) == 2
+    assert "it is what is read, and would change" in capsys.readouterr().err
+    assert (tmp_path / "run" / "map.toml").read_text() == settings
+    tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --out run -q --settings run/map.toml --write"
+    assert main([*tune.split(), "run/map.toml", "--overwrite"]) == 2
+    assert "it is what is read" in capsys.readouterr().err
+    (tmp_path / "mine.toml").write_text("mine")
+    assert main([*tune.split(), "mine.toml"]) == 2
+    assert "--overwrite would replace it" in capsys.readouterr().err
+
+
 def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
     command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
     shown = tmp_path / "docs" / "wiki"

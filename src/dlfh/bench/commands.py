@@ -97,6 +97,8 @@ def _experiment(name: str) -> Callable[..., None]:
         quiet: Quiet = False,
     ) -> None:
         with _resumable():
+            from dlfh.bench.report import check_report_place
+
             flags = {
                 "methods": _words(methods),
                 "bits": _numbers(bits, "--bits"),
@@ -115,6 +117,7 @@ def _experiment(name: str) -> Callable[..., None]:
                 typer.echo(chosen.to_toml(), nl=False)
                 return
             folder = out or _folder(data)
+            check_report_place(report or folder, name, chosen.to_toml(), settings)
             _run(name, _load(data, file, points), chosen, folder, report or folder, retry_failed, quiet)
 
     return run

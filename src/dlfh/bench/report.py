@@ -13,9 +13,12 @@ from dlfh.bench.page import to_page
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.tables import Entry, ReportTable, TableRow
+from dlfh.errors import InputError
 from dlfh.persistence._files import replace_file
 
-__all__ = ["seconds_section", "write_report"]
+__all__ = ["check_report_place", "seconds_section", "write_report"]
+
+_TITLE = "Cross-modal hashing on"
 
 
 def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
@@ -27,11 +30,25 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
             for path, content in _files(block).items():
                 make_folder((folder / path).parent)
                 replace_file(folder / path, [content])
-    title = f"Cross-modal hashing on {plan.source.name}"
+    title = f"{_TITLE} {plan.source.name}"
     told = title, _lead(experiment, plan), sections, _facts(), settings
-    for suffix, text in (("toml", settings), ("md", to_markdown(*told)), ("html", to_page(*told))):
+    # The page first: where it is, the other two are a report's.
+    for suffix, text in (("html", to_page(*told)), ("md", to_markdown(*told)), ("toml", settings)):
         replace_file(folder / f"{experiment.name}.{suffix}", [text.encode()])
     return sections
+
+
+def check_report_place(folder: Path, name: str, settings: str, read: Path | None) -> None:
+    """Raise InputError if a report would go over files that are of no report, or over other settings that are read."""
+    page, text, own = (folder / f"{name}.{suffix}" for suffix in ("html", "md", "toml"))
+    is_report = any(
+        path.is_file() and _TITLE in path.read_text(encoding="utf-8", errors="replace") for path in (page, text)
+    )
+    for path in (page, text, own):
+        if path.exists() and not is_report:
+            raise InputError(f"cannot write {path}: it is there already, and is of no report; choose another --report")
+    if read is not None and own.exists() and own.samefile(read) and own.read_text(encoding="utf-8") != settings:
+        raise InputError(f"cannot write {own}: it is what is read, and would change; choose another --report")
 
 
 def _files(block: ReportTable | Figure) -> dict[str, bytes]:
