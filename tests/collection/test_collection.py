@@ -272,6 +272,25 @@ def test_a_place_that_is_taken_meanwhile_is_one_sentence(
     assert [path.name for path in tmp_path.rglob("*")] == ["shop", "mine.txt"]
 
 
+def test_a_full_disk_is_one_sentence_and_leaves_nothing(
+    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = encoder()
+    learned.fit_items(items)
+    real = os.replace
+    for name, kind in (("config.json", ModelError), ("manifest.json", StorageError), ("collection.json", StorageError)):
+
+        def replace(source: Path, target: Path, full: str = name) -> None:
+            if Path(target).name == full:
+                raise OSError(28, "No space left on device")
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", replace)
+        with pytest.raises(kind, match=rf"{tmp_path}/shop(/model|/index)?: No space left on device"):
+            Collection.build(tmp_path / "shop", items, learned, fit=False)
+        assert os.listdir(tmp_path) == []
+
+
 def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path, tmp_path: Path) -> None:
     with Collection.open(shop) as collection:
         Collection.build(tmp_path / "other", items, collection.encoder, fit=False).collection.close()

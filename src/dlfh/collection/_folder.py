@@ -88,6 +88,8 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
             with _one_sentence(path):
                 os.rename(building / _WHOLE, path)  # takes the place of an empty folder too
                 sync_folder(building.parent)
+    except (ModelError, StorageError) as error:  # of the place that was asked for, not of the one it was built in
+        raise type(error)(str(error).replace(str(building / _WHOLE), str(path))) from None
     finally:
         shutil.rmtree(building, ignore_errors=True)
 
