@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import subprocess
@@ -157,7 +158,7 @@ def test_meaning_of_n_jobs() -> None:
     assert cores == resolve_n_jobs(-1) == len(os.sched_getaffinity(0))
     assert resolve_n_jobs(7) == 7
     for bad in (0, -2, 1.5, "2", True):
-        with pytest.raises(InputError, match="n_jobs must be a positive integer"):
+        with pytest.raises(InputError, match="n_jobs must be a whole number from 1 to 1024"):
             resolve_n_jobs(bad)  # type: ignore[arg-type]
 
 
@@ -197,3 +198,18 @@ def test_compilation_is_announced_once_and_cached_on_disk(tmp_path: Any) -> None
     assert announcement not in runs[1].stderr
     assert list(tmp_path.rglob("*.nbc"))
     assert float(runs[1].stdout) < float(runs[0].stdout) / 3
+
+
+@pytest.mark.parametrize("n_jobs", [10**30, 10**5000, 1025], ids=["large", "long", "many"])
+def test_absurd_numbers_of_threads_are_refused_and_break_nothing(n_jobs: int) -> None:
+    with pytest.raises(InputError, match=r"n_jobs must be a whole number from 1 to 1024, -1 or None"):
+        DLFH(8, n_jobs=n_jobs).fit({"image": np.eye(6), "text": np.eye(6)}, np.arange(6) % 2)
+    with blas_threads(2):
+        pass
+
+
+def test_a_limit_that_blas_refuses_is_forgotten() -> None:
+    with pytest.raises(ctypes.ArgumentError):
+        _parallel._blas_limit.change(add=10**30)
+    with blas_threads(2):
+        pass

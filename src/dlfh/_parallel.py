@@ -16,9 +16,13 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any, TypeVar
 
+from dlfh._validation import shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
+
+#: More threads than any machine runs at once; a system starts some tens of thousands at the most.
+_MOST_THREADS = 1024
 
 #: Elementary steps (about a nanosecond or less each) below which a block is not worth a hand-over.
 _BLOCK_COST = 1e6
@@ -35,8 +39,11 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
     """Return the number of threads that ``n_jobs`` asks for (None and -1: every core)."""
     if n_jobs is None:
         return available_cores()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0 or n_jobs < -1:
-        raise InputError(f"n_jobs must be a positive integer, -1 or None for all cores, got {n_jobs!r}")
+    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
+    if not whole or n_jobs == 0 or n_jobs < -1 or n_jobs > _MOST_THREADS:
+        raise InputError(
+            f"n_jobs must be a whole number from 1 to {_MOST_THREADS}, -1 or None for all cores, got {shown(n_jobs)}"
+        )
     return available_cores() if n_jobs == -1 else int(n_jobs)
 
 
@@ -106,15 +113,15 @@ class _BlasLimit:
 
     def change(self, *, add: int | None = None, remove: int | None = None) -> None:
         with self._lock:
-            if add is not None:
-                self._active.append(add)
+            active = [*self._active, *([] if add is None else [add])]
             if remove is not None:
-                self._active.remove(remove)
+                active.remove(remove)
             self._release_control()
-            if self._active:
-                limiter = self._controller().limit(limits=min(self._active), user_api="blas")
+            if active:
+                limiter = self._controller().limit(limits=min(active), user_api="blas")
                 self._before = self._before or limiter
-            else:
+            self._active = active  # not before: a limit that BLAS refuses is none
+            if not active:
                 self._before.restore_original_limits()
                 self._before = None
             self._release_control()

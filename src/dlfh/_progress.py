@@ -46,7 +46,7 @@ def progress(show: bool) -> Iterator[Bar]:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
-        TextColumn("{task.description:>16}"),
+        TextColumn("{task.description:>16}", markup=False),  # names of modalities are users' own
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),

@@ -25,7 +25,9 @@ __all__ = [
     "check_random_state",
     "column_means",
     "raise_for_overflow",
+    "raise_if_masked",
     "raise_if_not_finite",
+    "shown",
 ]
 
 #: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no
@@ -38,6 +40,7 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
 
     That values are finite is checked later, in the pass over the data that computes sums anyway.
     """
+    raise_if_masked(features, f"modality {modality!r}")
     if sp.issparse(features):
         if features.ndim != 2:
             raise InputError(
@@ -68,6 +71,39 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
     if 0 in matrix.shape and n_features is None:
         raise InputError(f"modality {modality!r} is empty: shape {matrix.shape}")
     return matrix
+
+
+def raise_if_masked(values: Any, called: str) -> None:
+    """Refuse a masked array: taken as a plain one, what it hides would count."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise InputError(f"{called} is a masked array, and what it hides would count here: fill it, or leave out rows")
+
+
+def shown(value: Any) -> str:
+    """Return a value as a message shows it: not too long, and never an error of its own.
+
+    Examples
+    --------
+    >>> shown("a"), shown(10**5000)
+    ("'a'", 'a whole number of more than 100 digits')
+    """
+    if isinstance(value, Integral) and not isinstance(value, (bool, np.bool_)) and abs(int(value)) >= 10**100:
+        return "a whole number of more than 100 digits"
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # such a number, or no end, inside of something
+        return f"a {type(value).__name__}"
+    return text if len(text) <= 200 else text[:199] + "…"
+
+
+def _as_float(value: Any) -> float:
+    """Return a number as a float; one that is none, or beyond all floats, as NaN."""
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        return float("nan")
+    try:
+        return float(value)
+    except OverflowError:
+        return float("nan")
 
 
 def _kind_of(matrix: Any) -> str:
@@ -149,32 +185,32 @@ def check_integer(value: Any, name: str, low: int, high: int | None = None) -> i
     expected = f"at least {low}" if high is None else f"from {low} to {high}"
     whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or int(value) < low or (high is not None and int(value) > high):
-        raise InputError(f"{name} must be a whole number {expected}, got {value!r}")
+        raise InputError(f"{name} must be a whole number {expected}, got {shown(value)}")
     return int(value)
 
 
 def check_positive(value: Any, name: str, *, allow_zero: bool = False) -> float:
     """Return a parameter that must be a positive (or non-negative) finite number."""
     expected = "a finite number of at least 0" if allow_zero else "a positive finite number"
-    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not number or not np.isfinite(float(value)) or float(value) < 0 or (value == 0 and not allow_zero):
-        raise InputError(f"{name} must be {expected}, got {value!r}")
-    return float(value)
+    number = _as_float(value)
+    if not np.isfinite(number) or number < 0 or (number == 0 and not allow_zero):
+        raise InputError(f"{name} must be {expected}, got {shown(value)}")
+    return number
 
 
 def check_fraction(value: Any, name: str, *, allow_one: bool = False) -> float:
     """Return a parameter that must lie between 0 and 1, both excluded, or above 0 and at most 1."""
     expected = "above 0 and at most 1" if allow_one else "between 0 and 1"
-    number = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-    if not number or not 0 < float(value) <= 1 or (value == 1 and not allow_one):
-        raise InputError(f"{name} must be a number {expected}, got {value!r}")
-    return float(value)
+    number = _as_float(value)
+    if not 0 < number <= 1 or (number == 1 and not allow_one):
+        raise InputError(f"{name} must be a number {expected}, got {shown(value)}")
+    return number
 
 
 def check_choice(value: Any, name: str, choices: tuple[str, ...]) -> str:
     """Return a parameter that must be one of a few words."""
     if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+        raise InputError(f"{name} must be one of {', '.join(map(repr, choices))}, got {shown(value)}")
     return str(value)
 
 
@@ -184,12 +220,12 @@ def check_random_state(random_state: Any) -> np.random.Generator:
     if random_state is None or isinstance(random_state, np.random.Generator) or (whole and int(random_state) >= 0):
         return np.random.default_rng(random_state)
     raise InputError(
-        f"random_state must be None, a whole number of at least 0 or a numpy Generator, got {random_state!r}"
+        f"random_state must be None, a whole number of at least 0 or a numpy Generator, got {shown(random_state)}"
     )
 
 
 def check_flag(value: Any, name: str) -> bool:
     """Return a parameter that must be true or false."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{name} must be True or False, got {value!r}")
+        raise InputError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)

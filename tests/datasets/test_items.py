@@ -7,13 +7,15 @@ import unicodedata
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dlfh.datasets import Items, read_items, write_arrays
+from dlfh.datasets import Items, read_arrays, read_items, write_arrays
 from dlfh.datasets._tables import read_table
 from dlfh.errors import DataWarning, InputError
 
@@ -352,3 +354,28 @@ def test_columns_that_are_neither_a_name_nor_a_dict_get_one_sentence(tmp_path: P
     (tmp_path / "t.csv").write_text("a,b\nx,y\n")
     with pytest.raises(InputError, match=rf"{what} must be a column, or a dict of columns by modality, got \['a'\]"):
         read_items(tmp_path / "t.csv", **{what: ["a"]})  # type: ignore[arg-type]
+
+
+def test_times_that_python_cannot_hold_are_texts(tmp_path: Path) -> None:
+    times = pa.array([1, None], pa.timestamp("ns"))
+    far = pa.array([2**60, None], pa.timestamp("us"))
+    pq.write_table(pa.table({"a": ["x", "y"], "t": times, "far": far}), tmp_path / "x.parquet")
+    table = read_table(tmp_path / "x.parquet")
+    assert table.column("t") == ["1970-01-01 00:00:00.000000001", None]
+    assert isinstance(table.column("far")[0], str)
+    assert read_items(tmp_path / "x.parquet", text="a").metadata[0]["columns"]["t"].startswith("1970-01-01")
+
+
+def test_parquet_text_that_is_not_utf_8_is_said(tmp_path: Path) -> None:
+    broken = pa.array([b"ok", b"\xff\xfe"], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"a": broken}), tmp_path / "x.parquet")
+    for read in (read_table, read_arrays):
+        with pytest.raises(InputError, match=r"x\.parquet: column 'a' holds text that is not UTF-8$"):
+            read(tmp_path / "x.parquet")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "idna", "undefined", "utf-8\0"])
+def test_an_encoding_that_the_file_does_not_have_is_said(tmp_path: Path, encoding: str) -> None:
+    path = write(tmp_path / "items.csv", "caption\nabc é\n")
+    with pytest.raises(InputError, match=r"is not encoded in|unknown encoding"):
+        read_table(path, encoding=encoding)

@@ -491,6 +491,8 @@ def test_bad_items_are_refused(arguments: Any, message: str) -> None:
         ({"metadata": {"a": 1}}, "metadata must be a list of dicts or Nones, got dict"),
         ({"metadata": [{}, 3]}, "metadata must be dicts that JSON can hold, got 3 in place 1"),
         ({"metadata": [{1: 2}, None]}, "metadata must be dicts that JSON can hold"),
+        ({"metadata": [{"a": [{1: 2, "1": 3}]}, None]}, "metadata must be dicts that JSON can hold"),
+        ({"metadata": [{"a": 10**5000}, None]}, "metadata must be dicts that JSON can hold, got a dict in place 0"),
         ({"metadata": [{"a": float("nan")}, None]}, "metadata must be dicts that JSON can hold"),
         ({"metadata": [{"a": {1, 2}}, None]}, "metadata must be dicts that JSON can hold"),
         ({"metadata": [{"a": "\ud800"}, None]}, "metadata must be dicts that JSON can hold"),
@@ -503,6 +505,15 @@ def test_bad_options_are_refused(options: Any, message: str) -> None:
     assert len(index) == 0
 
 
+def test_the_smallest_numbers_there_are_still_rank() -> None:
+    index = Index(3, ["image"])
+    index.add(["near", "far", "between"], {"image": pack([[1, 1, 1], [-1, -1, 1], [1, -1, 1]])})
+    query = np.array([[4.0, 2.0, 1.0]]) * 5e-324
+    (found,) = index.search(query, "image", 3, ranking="asymmetric")
+    assert [hit.id for hit in found] == ["near", "between", "far"]
+    assert [hit.distance for hit in found] == [0.0, 2 * 5e-324, 6 * 5e-324]
+
+
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
@@ -513,6 +524,9 @@ def test_bad_options_are_refused(options: Any, message: str) -> None:
         ((np.zeros(1, np.uint8), "image"), {"ranking": "asymmetric"}, "needs queries as projections"),
         ((np.zeros(4), "image"), {}, "queries as projections must have 5 values each"),
         ((np.full((2, 5), np.nan), "image"), {}, "queries have NaN or infinity in row 0"),
+        ((np.full((2, 5), np.longdouble("1e-4000")), "image"), {}, "too large or too small to rank by in row 0"),
+        ((np.full((2, 5), np.longdouble("1e4000")), "image"), {}, "too large or too small to rank by in row 0"),
+        ((np.ma.masked_array(np.ones((2, 5))), "image"), {}, "queries is a masked array"),
         ((np.zeros(5), "image", 7), {"ranking": "rerank", "shortlist": 6}, "shortlist must be a whole number at least"),
         ((np.zeros(1, np.uint8), "image"), {"only": ["a", "nobody"]}, "id 'nobody' is not in the index"),
         ((np.zeros(1, np.uint8), "image"), {"only": "a"}, "only must be a list of strings, got str"),

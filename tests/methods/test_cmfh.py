@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dlfh.codes import pack
 from dlfh.methods import CMFH
+from dlfh.methods._base import hasher_from_parts
 from tests.methods.small_data import centred, small
 from tests.strategies import seeds
 
@@ -55,3 +56,17 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
     np.testing.assert_array_equal(model.codes_["image"], pack(Y))
     for name, expected in zip(("image", "text"), W, strict=True):
         np.testing.assert_allclose(model.hash_functions_[name].weights, expected, rtol=1e-3, atol=1e-6)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [np.zeros((3, 8)), np.full((11, 8), np.nan), np.zeros((11, 8), np.float32), np.zeros((11, 8), "S1")],
+    ids=["shape", "NaN", "type", "text"],
+)
+def test_a_saved_fold_in_is_checked(wrong: Any) -> None:
+    rng = np.random.default_rng(0)
+    model = CMFH(8, random_state=0, max_iter=2).fit({"image": rng.random((20, 6)), "text": rng.random((20, 5))})
+    config, arrays = model.to_parts()
+    assert arrays["fitted/fold_in_"].shape == (11, 8)
+    with pytest.raises(ValueError, match=r"its array 'fold_in_' has type"):
+        hasher_from_parts(config, arrays | {"fitted/fold_in_": wrong})

@@ -259,7 +259,7 @@ def test_two_meanings_of_a_cut_ranking() -> None:
         ({"empty": "drop"}, "empty must be one of 'zero', 'skip', got 'drop'"),
         ({"k": 0}, "k must be a whole number at least 1, got 0"),
         ({"normalize": "all"}, "normalize must be one of"),
-        ({"n_jobs": 0}, "n_jobs must be a positive integer"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number from 1 to 1024"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(change: dict[str, Any], message: str) -> None:

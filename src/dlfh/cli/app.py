@@ -16,6 +16,7 @@ import typer
 from dlfh._version import __version__
 from dlfh.bench.commands import bench, tune
 from dlfh.cli import building, encoding, evaluating, indexing, informing, searching
+from dlfh.cli.printing import plain
 
 __all__ = ["app", "main"]
 
@@ -119,10 +120,10 @@ def _termination_as_interrupt() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"dlfh: warning: {message}", file=sys.stderr)
+    print(plain(f"dlfh: warning: {message}"), file=sys.stderr)
 
 
 def _fail(sentence: str, code: int) -> int:
     """Say in a sentence why a command ends; return its exit code."""
-    print(f"dlfh: {' '.join(sentence.split())}", file=sys.stderr)
+    print(plain(f"dlfh: {' '.join(sentence.split())}"), file=sys.stderr)
     return code

@@ -18,7 +18,7 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import print_qualities, report
+from dlfh.cli.printing import plain, print_qualities, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ def build(
         _print_held_out(built.qualities)
         texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
-        typer.echo(f"Search it: dlfh search {output} {query}")
+        typer.echo(plain(f"Search it: dlfh search {output} {query}"))
 
 
 @with_options(items=ItemOptions, model=ModelOptions)

@@ -15,15 +15,34 @@ if TYPE_CHECKING:
     from dlfh.collection import Quality
     from dlfh.datasets._tables import Problem
 
-__all__ = ["print_json", "print_problems", "print_qualities", "print_table", "report"]
+__all__ = ["plain", "print_json", "print_problems", "print_qualities", "print_table", "report"]
+
+#: What steers a terminal: C0 and C1 controls, marks of direction, separators of lines, and what is no character at all.
+_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 #: How many problems are listed one by one.
 _SHOWN = 20
 
 
+def plain(text: Any) -> str:
+    r"""Return a text of users' data as a terminal may have it: what would steer the terminal is spelled out.
+
+    Control characters begin escape sequences, which can rewrite the screen or worse; marks of direction let a text read
+    as another; lone surrogates cannot be encoded.
+
+    Examples
+    --------
+    >>> print(plain("red \x1b[31mcar\x07, 3\u202e4"))
+    red \x1b[31mcar\x07, 3\u202e4
+    """
+    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], str(text))
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    # (Of what steers a terminal, JSON itself spells out only a part; the newlines here are its own.)
+    print(_STEERING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -32,11 +51,11 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(title) if title else None, title_justify="left")
+    table = Table(title=Text(plain(title)) if title else None, title_justify="left")
     for column in columns:
-        table.add_column(column)
+        table.add_column(Text(plain(column)))
     for row in rows:
-        table.add_row(*(Text(str(cell)) for cell in row))
+        table.add_row(*(Text(plain(cell)) for cell in row))
     Console().print(table)
 
 
@@ -72,7 +91,7 @@ def report(
         print_json({**summary, "problems": [asdict(problem) for problem in problems]})
         return
     print_problems(problems)
-    print(sentence)
+    print(plain(sentence))
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
@@ -81,9 +100,9 @@ def print_problems(problems: Sequence[Problem]) -> None:
         return
     lost = Counter(problem.lost for problem in problems)
     counted = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in lost.items())
-    print(f"left out: {counted}", file=sys.stderr)
+    print(f"left out: {plain(counted)}", file=sys.stderr)
     for problem in sorted(problems, key=lambda problem: _by_number(problem.where))[:_SHOWN]:
-        print(f"  {problem.where} ({problem.lost}): {problem.reason}", file=sys.stderr)
+        print(plain(f"  {problem.where} ({problem.lost}): {problem.reason}"), file=sys.stderr)
     if len(problems) > _SHOWN:
         print(f"  ... and {len(problems) - _SHOWN} more (--problems FILE writes them all)", file=sys.stderr)
 

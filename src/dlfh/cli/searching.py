@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dlfh.cli.options import AsJson, Overwrite, parse_pairs
-from dlfh.cli.printing import print_json, print_table
+from dlfh.cli.printing import plain, print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def search(
             return
         _print_found(opened, found)
     if picture is not None:
-        typer.echo(f"{picture}: the images found" + (f", {missing} of them missing" if missing else ""))
+        typer.echo(plain(f"{picture}: the images found") + (f", {missing} of them missing" if missing else ""))
 
 
 def _print_found(collection: Collection, found: Found) -> None:

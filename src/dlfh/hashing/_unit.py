@@ -110,4 +110,7 @@ class UnitLinearHash(HashFunction):
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> UnitLinearHash:
         """Make a hash function from the arrays of another."""
         split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
-        return cls(LinearHash.from_arrays(arrays), split=split)
+        function = LinearHash.from_arrays(arrays)
+        if split and function.n_features % 2:
+            raise ValueError(f"its {function.n_features} features are not two for each")
+        return cls(function, split=split)

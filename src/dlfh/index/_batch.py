@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._validation import raise_if_masked, shown
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.index._segment import ABSENT, HASHED, LEARNED, Segment
@@ -52,7 +53,7 @@ def check_ids(ids: Any, name: str = "ids") -> list[bytes]:
         try:
             encoded.append(value.encode())
         except UnicodeEncodeError:
-            raise InputError(f"{name} must be valid Unicode, got {value!r} in place {row}") from None
+            raise InputError(f"{name} must be valid Unicode, got {shown(value)} in place {row}") from None
     return encoded
 
 
@@ -87,6 +88,7 @@ def check_codes_of(codes: Any, n_bits: int, what: str) -> npt.NDArray[np.uint8]:
 
 def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
     """Return queries as packed codes (uint8) or projections (float), or say what is wrong with them."""
+    raise_if_masked(queries, "queries")
     asked = np.asarray(queries)
     if asked.dtype.kind == "f":
         return _check_projections(asked, n_bits)
@@ -105,7 +107,17 @@ def _check_projections(queries: npt.NDArray[Any], n_bits: int) -> npt.NDArray[An
     bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
     if len(bad):
         raise InputError(f"queries have NaN or infinity in row {bad[0]}")
-    return matrix
+    return _in_double_precision(matrix) if matrix.dtype.itemsize > 8 else matrix
+
+
+def _in_double_precision(matrix: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return longer floats as doubles, if these can hold them: else all would be alike, and the ranking with them."""
+    largest = np.abs(matrix).max(axis=1, initial=0)
+    limits = np.finfo(np.float64)
+    bad = np.flatnonzero((largest > limits.max) | ((largest > 0) & (largest < limits.tiny)))
+    if len(bad):
+        raise InputError(f"queries have values too large or too small to rank by in row {bad[0]}: rescale them")
+    return matrix.astype(np.float64)
 
 
 def make_segment(
@@ -167,8 +179,15 @@ def _as_json(value: Any, row: int) -> bytes:
     if value is None:
         return b""
     try:
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        if not isinstance(value, Mapping) or not _has_names_alone(value):
             raise TypeError("not an object with names")
         return json.dumps(dict(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
     except (TypeError, ValueError, RecursionError):
-        raise InputError(f"metadata must be dicts that JSON can hold, got {value!r} in place {row}") from None
+        raise InputError(f"metadata must be dicts that JSON can hold, got {shown(value)} in place {row}") from None
+
+
+def _has_names_alone(value: Any) -> bool:
+    """Return whether all keys are strings, at every depth: JSON makes strings of others, which may be there already."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) for key in value) and all(map(_has_names_alone, value.values()))
+    return not isinstance(value, (list, tuple)) or all(map(_has_names_alone, value))

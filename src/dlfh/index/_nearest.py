@@ -78,20 +78,20 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
     return _over_blocks(search, len(queries), len(codes), k, np.int32, n_jobs)
 
 
-def whole_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return |z| as whole numbers, and what one of their units is worth, for each query z.
+def whole_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
+    """Return |z| as whole numbers, and which power of two one of their units is worth, for each query z.
 
     Examples
     --------
-    >>> weights, unit = whole_weights(np.array([[0.5, -2.0]]))
-    >>> weights * unit[:, None]
+    >>> weights, exponents = whole_weights(np.array([[0.5, -2.0]]))
+    >>> np.ldexp(weights, exponents)
     array([[0.5, 2. ]])
     """
     magnitudes = np.abs(projections.astype(np.float64))
     largest = magnitudes.max(axis=1, initial=0.0)
-    # By a power of two, so that scaling does not round; denormal queries would overflow it.
-    exponents = np.frexp(np.maximum(largest, np.finfo(np.float64).tiny))[1] - FRACTION_BITS
-    return np.rint(np.ldexp(magnitudes, -exponents[:, None])).astype(np.int64), np.ldexp(1.0, exponents)
+    # By a power of two, so that scaling does not round; as its exponent, since that of denormal queries is no number.
+    exponents = np.frexp(largest)[1] - FRACTION_BITS
+    return np.rint(np.ldexp(magnitudes, -exponents[:, None])).astype(np.int64), exponents
 
 
 def nearest_by_weight(
@@ -107,7 +107,7 @@ def nearest_by_weight(
     >>> nearest_by_weight(np.array([[0.5, 2.0]]), as_words(codes), k=2)
     (array([[0. , 0.5]]), array([[0, 1]]))
     """
-    weights, unit = whole_weights(projections)
+    weights, exponents = whole_weights(projections)
     query = (_signs(projections), weights, *_coarse(weights))
 
     def search(q: slice, start: int, stop: int) -> Found:
@@ -117,7 +117,7 @@ def nearest_by_weight(
         return distances, rows - start
 
     distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs)
-    return _scaled(distances, unit), rows
+    return _scaled(distances, exponents), rows
 
 
 def rerank(
@@ -135,7 +135,7 @@ def rerank(
     >>> rerank(np.array([[0.5, 2.0]]), words, np.array([[2, 1]]), k=1)
     (array([[0.5]]), array([[1]]))
     """
-    weights, unit = whole_weights(projections)
+    weights, exponents = whole_weights(projections)
     query_words = _signs(projections)
     distances = np.empty(candidates.shape, np.int64)
 
@@ -146,7 +146,7 @@ def rerank(
         workers.map_blocks(weigh, len(weights), workers.even_block(len(weights), 10.0 * candidates.shape[1] + 1e4))
     order = np.lexsort((candidates, distances))[:, :k]
     distances = np.take_along_axis(distances, order, axis=1)
-    return _scaled(distances, unit), np.take_along_axis(candidates, order, axis=1)
+    return _scaled(distances, exponents), np.take_along_axis(candidates, order, axis=1)
 
 
 def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: int | None = None) -> list[Found]:
@@ -216,7 +216,7 @@ def _over_blocks(
     return np.take_along_axis(distances, order, axis=1), np.take_along_axis(rows, order, axis=1)
 
 
-def _scaled(distances: npt.NDArray[Any], unit: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scaled(distances: npt.NDArray[Any], exponents: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return distances in the queries' own units; those beyond all numbers are infinite, and ranked all the same."""
     with np.errstate(over="ignore"):
-        return distances * unit[:, None]
+        return np.ldexp(distances.astype(np.float64), exponents[:, None])

@@ -22,6 +22,7 @@ from dlfh._validation import (
     check_integer,
     check_modalities,
     check_random_state,
+    shown,
 )
 from dlfh._version import __version__
 from dlfh.codes import Codes, n_bytes, pack
@@ -235,7 +236,13 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return config, arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
-        self.modalities_ = tuple(config["modalities"])
+        names = config["modalities"]
+        if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+            raise ValueError("its modalities are not a list of names")
+        least, most = self.info.n_modalities
+        if len(set(names)) < len(names) or not least <= len(names) <= (most or len(names)):
+            raise ValueError(f"its modalities are {shown(names)}")
+        self.modalities_ = tuple(names)
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
         kinds = zip(self.modalities_, config["hash_functions"], strict=True)
         self.hash_functions_ = {
@@ -244,8 +251,18 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
         for name in self._saved_arrays:
-            setattr(self, name, arrays[f"fitted/{name}"])
+            array = arrays[f"fitted/{name}"]
+            if array.dtype.kind not in "biuf" or not self._fits(name, array):
+                raise ValueError(f"its array {name!r} has type {array.dtype} and shape {array.shape}")
+            setattr(self, name, array)
         self._check_consistency()
+
+    def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
+        """Return whether a saved array may be the fitted attribute of this name: by default, a history of iterations.
+
+        Hash functions and numbers of features are there already.
+        """
+        return array.ndim in (1, 2)  # of all bits together, or of each
 
     def _check_consistency(self) -> None:
         """Raise InputError unless codes and hash functions have ``n_bits`` bits."""

@@ -152,6 +152,12 @@ class CMFH(CrossModalHasher):
         codes = pack(sum(view.times(B) for view, B in zip(views, state.by_view(state.B), strict=True)))
         self.codes_ = {view.modality: codes.copy() for view in views}
 
+    def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
+        if name != "fold_in_":
+            return super()._fits(name, array)
+        shape = (sum(self.n_features_.values()), self.n_bits)
+        return array.shape == shape and array.dtype == np.float64 and bool(np.isfinite(array).all())
+
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
         total, first = np.zeros(()), 0
         with Workers(self.n_jobs) as workers:

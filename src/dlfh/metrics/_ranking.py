@@ -15,7 +15,7 @@ from dlfh import _kernels
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._sparse import compressed_rows
-from dlfh._validation import check_choice
+from dlfh._validation import check_choice, raise_if_masked
 from dlfh.codes import as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
 
@@ -246,6 +246,7 @@ def _runs_of_equal_scores(tied: npt.NDArray[np.bool_]) -> TiedRuns:
 
 def _check_queries(queries: npt.ArrayLike, items: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
     """Return queries as packed codes, or as projections in single precision."""
+    raise_if_masked(queries, "queries")
     asked = np.asarray(queries)
     if asked.dtype.kind != "f":
         codes = check_codes(asked, "queries")
@@ -259,6 +260,8 @@ def _check_queries(queries: npt.ArrayLike, items: npt.NDArray[np.uint8]) -> npt.
     if not np.isfinite(asked).all():
         raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(asked))[0][0]}")
     # The scale of a query does not change its ranking, and must not overflow single precision.
+    if asked.dtype.itemsize < 4:
+        asked = asked.astype(np.float32)
     largest = np.abs(asked).max(axis=1, keepdims=True, initial=0)
     exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
     return np.ascontiguousarray(np.ldexp(asked, -exponents), np.float32)
@@ -301,6 +304,7 @@ def _judge_by_labels(query_labels: Any, database_labels: Any, n_queries: int, n_
 
 def _judge_by_matrix(relevance: Any, n_queries: int, n_items: int) -> Judge:
     """Take the grades from a matrix."""
+    raise_if_masked(relevance, "relevance")
     matrix: Any = compressed_rows(relevance, "relevance") if sp.issparse(relevance) else np.asarray(relevance)
     if matrix.shape != (n_queries, n_items):
         raise InputError(f"relevance must have shape {(n_queries, n_items)} (queries x items), got {matrix.shape}")
