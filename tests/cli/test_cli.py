@@ -403,6 +403,7 @@ def own(photos: Path, shop: Path, tmp_path: Path) -> Path:
     (tmp_path / "left.jsonl").write_text("of a run before")
     (tmp_path / "codes.npz").write_text("of a run before")
     (tmp_path / "linked.csv").hardlink_to(tmp_path / "photos" / "items.csv")
+    os.mkfifo(tmp_path / "pipe")  # in place of a device: a test must not be able to replace those of the machine
     (tmp_path / "link.csv").symlink_to(tmp_path / "photos" / "items.csv")
     return tmp_path
 
@@ -439,7 +440,7 @@ READ = "it is what is read"
         (["index", "add", "shop", *TABLE, "--problems", "shop/collection.json"], "it is a file in shop", False),
         (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "two outputs would go there", False),
-        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "/dev/null"], "it is not a regular file", False),
+        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
         (["search", "shop", "--image", "photos/9.png", "--in", "text", "--picture", "photos/9.png"], READ, False),
     ],
 )
