@@ -104,7 +104,7 @@ def test_a_broken_file_is_named_with_the_reason(tmp_path: Path) -> None:
     for name, reason in broken_files(tmp_path).items():
         with pytest.raises(InputError, match=reason) as error:
             read_image(tmp_path / name)
-        assert name in str(error.value)
+        assert name.replace("\0", r"\x00") in str(error.value)
         assert "\n" not in str(error.value)
 
 
@@ -177,7 +177,7 @@ def test_images_that_cannot_be_read_are_skipped_and_reported(tmp_path: Path) -> 
         assert found.rows.tolist() == [*range(5), *range(12, 19)]
         assert sorted(found.problems) == list(range(5, 12))
         for position, problem in found.problems.items():
-            assert items[position].name in problem
+            assert items[position].name.replace("\0", r"\x00") in problem
         np.testing.assert_array_equal(found.features, clone(featurizer).fit_transform(good))
         with pytest.raises(InputError, match=r"empty\.png is empty"):
             clone(featurizer).fit(good).transform(items)
