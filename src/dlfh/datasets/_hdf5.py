@@ -8,6 +8,7 @@ attribute of each object says what it is in MATLAB.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,9 @@ _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("",
 
 # Texts that are read at a time: many of them may be one text of the file.
 _BLOCK_TEXTS = 256
+
+# Where a text of any length is: how long it is, and where in the file.
+_TEXT_PLACE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
 
 
 def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
@@ -89,12 +93,37 @@ class _Reader:
         self.budget.take_bytes(max(dataset.nbytes, chunk))
         if dataset.dtype.kind != "O" or dataset.ndim == 0 or self.h5py.check_ref_dtype(dataset.dtype) is not None:
             return dataset[()]
+        self._check_lengths(dataset)
         values = np.empty(dataset.shape, object)
         step = max(1, _BLOCK_TEXTS * dataset.shape[0] // max(dataset.size, 1))
         for start in range(0, dataset.shape[0], step):
             values[start : start + step] = dataset[start : start + step]
             self.budget.take_bytes(sum(len(value) for value in values[start : start + step].ravel()))
         return values
+
+    def _check_lengths(self, dataset: Any) -> None:
+        """Refuse texts that state to be longer than the file, for which HDF5 would take memory before it looks.
+
+        Places that are compressed are not looked at.
+        """
+        stored = dataset.id
+        if stored.get_create_plist().get_nfilters():
+            return
+        if dataset.chunks is None:
+            places = [(stored.get_offset(), stored.get_storage_size())]
+        else:
+            chunks = [stored.get_chunk_info(number) for number in range(stored.get_num_chunks())]
+            places = [(chunk.byte_offset, chunk.size) for chunk in chunks]
+        n_bytes = os.path.getsize(self.root.filename)
+        with open(self.root.filename, "rb") as file:
+            for start, size in places:
+                if start is None:  # nothing is stored
+                    continue
+                file.seek(start)
+                raw = file.read(size)
+                lengths = np.frombuffer(raw[: len(raw) // _TEXT_PLACE.itemsize * _TEXT_PLACE.itemsize], _TEXT_PLACE)
+                if lengths["length"].max(initial=0) > n_bytes:
+                    raise InputError(f"{dataset.name} has a text that is longer than the file: the file is damaged")
 
     def array(self, dataset: Any, depth: int) -> Any:
         kind = _class_of(dataset)
@@ -118,7 +147,7 @@ class _Reader:
             return _texts(values, self.budget)
         dtype = _type_of(kind, values.dtype)
         self.budget.take_bytes(values.size * max(0, dtype.itemsize - values.dtype.itemsize))
-        return np.asarray(values).astype(dtype, copy=False)
+        return _cast(np.asarray(values), dtype)
 
     def _cells(self, dataset: Any, depth: int) -> Any:
         if dataset.attrs.get("MATLAB_empty", 0):
@@ -149,8 +178,13 @@ class _Reader:
         # Without entries there is nothing but the starts of the columns.
         values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
         rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
-        values = values.astype(_type_of(_class_of(group), values.dtype), copy=False)
+        values = _cast(values, _type_of(_class_of(group), values.dtype))
         return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    with np.errstate(invalid="raise"):  # a whole number that is NaN in the file
+        return values.astype(dtype, copy=False)
 
 
 def _class_of(item: Any) -> str:

@@ -36,16 +36,27 @@ def read_columns(file: Path, budget: Budget) -> Any:
     with parquet.ParquetFile(file, read_dictionary=repeating) as stored:
         about = stored.metadata
         budget.take_objects(about.num_columns)
-        # What the file says of itself, before anything is read; a byte can stand for a million equal numbers.
-        groups = [about.row_group(number) for number in range(about.num_row_groups)]
-        columns = [group.column(number) for group in groups for number in range(group.num_columns)]
-        if 4 * sum(column.num_values for column in columns) > budget.bytes_left:
-            budget.take_bytes(4 * sum(column.num_values for column in columns))  # which says so
+        n_values = _count_values(stored)  # a byte can stand for a million equal numbers
+        if 4 * n_values > budget.bytes_left:
+            budget.take_bytes(4 * n_values)  # which says so
         batches = []
         for batch in stored.iter_batches(_BATCH_ROWS, use_threads=False):
             budget.take_bytes(batch.nbytes)
             batches.append(batch)
         return pyarrow.Table.from_batches(batches, stored.schema_arrow)
+
+
+def _count_values(stored: Any) -> int:
+    """Return how many values a file has, in all columns.
+
+    Lists are counted by going through them, which takes little memory: what the file says of its columns would be
+    at hand, but pyarrow ends the process if that is damaged.
+    """
+    n_values = 0
+    for number in range(stored.metadata.num_columns):
+        in_lists = stored.schema.column(number).max_repetition_level
+        n_values += stored.reader.scan_contents([number], _BATCH_ROWS) if in_lists else stored.metadata.num_rows
+    return n_values
 
 
 def read_parquet(file: Path, budget: Budget) -> dict[str, Any]:
