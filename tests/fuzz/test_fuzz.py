@@ -119,7 +119,7 @@ def _change(case: Case, folder: Path) -> None:
     ],
 )
 def test_the_watch_sees(use: object, kind: str) -> None:
-    target = Target("bad", lambda rng: Case({}), use, seconds=0.5, megabytes=50)  # type: ignore[arg-type]
+    target = Target("bad", lambda rng: Case({}), use, seconds=0.5 if kind == "hang" else 60, megabytes=50)  # type: ignore[arg-type]
     summary = run_cases(target, range(3), jobs=2)
     assert [finding.kind for finding in summary.findings] == [kind] * 3
     assert sorted(finding.seed for finding in summary.findings) == [0, 1, 2]
