@@ -210,6 +210,7 @@ class _Worker:
         """Be the child."""
         os.environ.update({name: str(limit) for name, limit in LIMITS.items()})
         faulthandler.enable(self.trace)
+        faulthandler.register(signal.SIGUSR1, self.trace)
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE, ADDRESS_SPACE))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         silence = os.open(os.devnull, os.O_RDWR)
@@ -260,6 +261,8 @@ class _Worker:
     def kill(self, why: str) -> None:
         self.killed = why
         with suppress(ProcessLookupError):
+            os.kill(self.child, signal.SIGUSR1)  # say where you are
+            time.sleep(0.05)
             os.kill(self.child, signal.SIGKILL)
 
     def ended(self) -> bool:

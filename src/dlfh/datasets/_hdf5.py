@@ -134,7 +134,7 @@ class _Reader:
         if kind == "cell":
             return self._cells(dataset, depth)
         values = self._values(dataset)
-        if dataset.attrs.get("MATLAB_empty", 0):
+        if _attribute(dataset, "MATLAB_empty", 0):
             shape = tuple(int(size) for size in values.ravel())
             if 0 not in shape:
                 raise InputError(f"{dataset.name} is marked as empty and has shape {shape}: the file is damaged")
@@ -150,7 +150,7 @@ class _Reader:
         return _cast(np.asarray(values), dtype)
 
     def _cells(self, dataset: Any, depth: int) -> Any:
-        if dataset.attrs.get("MATLAB_empty", 0):
+        if _attribute(dataset, "MATLAB_empty", 0):
             return np.zeros(0, str)
         if depth > DEEPEST:
             raise InputError(f"its cells are nested more than {DEEPEST} deep")
@@ -174,7 +174,7 @@ class _Reader:
         return self._cells_read[address]
 
     def _sparse(self, name: str, group: Any) -> Any:
-        n_rows, starts = int(group.attrs["MATLAB_sparse"]), self._values(self._item(group, "jc")).ravel()
+        n_rows, starts = int(_attribute(group, "MATLAB_sparse", 0)), self._values(self._item(group, "jc")).ravel()
         # Without entries there is nothing but the starts of the columns.
         values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
         rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
@@ -187,8 +187,17 @@ def _cast(values: Any, dtype: Any) -> Any:
         return values.astype(dtype, copy=False)
 
 
+def _attribute(item: Any, name: str, default: Any) -> Any:
+    """Return an attribute, if it is of a fixed size as MATLAB's are: HDF5 may look for others without an end."""
+    if name not in item.attrs:
+        return default
+    if item.attrs.get_id(name).dtype.kind == "O":
+        raise InputError(f"the attribute {name} of {item.name} is of a type that MATLAB does not write")
+    return item.attrs[name]
+
+
 def _class_of(item: Any) -> str:
-    name = item.attrs.get("MATLAB_class", b"")
+    name = _attribute(item, "MATLAB_class", b"")
     return name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
 
 
