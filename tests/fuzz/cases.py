@@ -6,6 +6,7 @@ import io
 import random
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,8 +58,12 @@ class Target:
     megabytes: float = 300.0
 
     def case(self, seed: int) -> Case:
-        """Return a case: the same for the same seed."""
-        return self.make(random.Random(f"{self.name} {seed}"))
+        """Return a case: the same for the same seed. What cannot be written down is drawn again."""
+        rng = random.Random(f"{self.name} {seed}")
+        for _ in range(20):
+            with suppress(Exception):
+                return self.make(rng)
+        return self.make(rng)
 
     def run(self, case: Case, folder: Path) -> None:
         self.use(case, folder)

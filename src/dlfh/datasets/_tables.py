@@ -216,7 +216,7 @@ def _read_parquet(file: Path) -> Table:
         raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
     except InputError as error:
         raise InputError(f"cannot read {file}: {error}") from None
-    except (MemoryError, ValueError):  # a name of a column that is not UTF-8, for one
+    except Exception:  # what damaged files make pyarrow stumble over: names that are not UTF-8, words out of range
         raise InputError(f"{file} cannot be read as Parquet: it is damaged") from None
     places = [f"{file.name}, row {row}" for row in range(content.num_rows)]
     return Table(
