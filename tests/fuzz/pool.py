@@ -42,8 +42,8 @@ ADDRESS_SPACE = 12 << 30
 _MEGABYTE = 1 << 20
 _SLOT = struct.Struct("<qd")
 _LONGEST_SENTENCE = 4000
-#: NumPy's advice to who has such files, which is true and theirs to follow.
-_HARMLESS = re.compile("created on Python 2")
+#: What NumPy says to who has such files, which is true, and what Python says of a header that NumPy parses and refuses.
+_HARMLESS = re.compile("created on Python 2|invalid escape sequence|invalid decimal literal")
 #: Cases are small, and so are the budgets of readers, that what takes more than its own is seen.
 LIMITS = {"DLFH_MAX_BYTES": 64 << 20, "DLFH_MAX_PIXELS": 4_000_000, "DLFH_MAX_OBJECTS": 100_000}
 

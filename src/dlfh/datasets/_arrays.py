@@ -228,7 +228,7 @@ def _unpickled(name: str, stream: Any, size: int, budget: Budget) -> Any:
     n_values = math.prod(shape)
     if dtype.hasobject:
         raise InputError(f"array {name!r} holds pickled Python objects, which are never loaded")
-    if n_values * max(dtype.itemsize, 1) > size:
+    if n_values * max(dtype.itemsize, 1) > size or any(abs(side) >= 1 << 63 for side in shape):
         raise InputError(f"array {name!r} states shape {shape}, and is cut short")
     budget.take_bytes(n_values * dtype.itemsize)
     stream.seek(0)
