@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -64,6 +66,9 @@ def search(
 
     $ dlfh search shop/ --id sku-17 --picture similar.png
     """
+    if "numpy" not in sys.modules:
+        # One question gives BLAS threads nothing to do but to start and to wait.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from dlfh.cli.models import open_collection
     from dlfh.errors import InputError
     from dlfh.persistence._outputs import check_not_read, check_outputs
