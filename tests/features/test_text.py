@@ -134,3 +134,10 @@ def test_what_is_not_a_string_is_named_by_its_position(wrong: Any) -> None:
     assert found.rows.tolist() == [0, 2]
     assert found.features.shape == (2, 3)
     assert list(found.problems) == [1]
+
+
+@pytest.mark.parametrize("parameter", ["ngrams", "char_ngrams"])
+def test_lengths_that_no_text_has_are_refused(parameter: str) -> None:
+    wrong: Any = {parameter: (1, 10**30)}
+    with pytest.raises(InputError, match=f"{parameter} must be two whole numbers from 1 to 1000, the smaller first"):
+        BagOfWords(**wrong).fit(["a text"])

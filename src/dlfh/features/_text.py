@@ -45,6 +45,9 @@ _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
 _FIRST_MARK = chr(_MARKS[0])
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
+#: The most words, or characters of a word, that are counted together.
+_LONGEST = 1000
+
 #: Marks a piece of a word, which no word can contain.
 _PIECE = "#"
 
@@ -239,9 +242,9 @@ def _check_range(value: Any, name: str) -> None:
     if (
         not pair
         or not all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-        or not 1 <= value[0] <= value[1]
+        or not 1 <= value[0] <= value[1] <= _LONGEST
     ):
-        raise InputError(f"{name} must be two whole numbers from 1 up, the smaller first, got {value!r}")
+        raise InputError(f"{name} must be two whole numbers from 1 to {_LONGEST}, the smaller first, got {value!r}")
 
 
 def _most_frequent(frequencies: npt.NDArray[Any], least: int, most: int | None) -> npt.NDArray[np.int64]:
