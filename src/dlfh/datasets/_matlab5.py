@@ -44,7 +44,7 @@ def read_matlab5(file: bytes, budget: Budget) -> dict[str, Any]:
     variables = {}
     for element in _elements(memoryview(file)[128:], order):
         if element.kind == _COMPRESSED:
-            (element,) = _elements(memoryview(_decompressed(element.content, budget)), order)
+            (element,) = _elements(memoryview(_decompressed(element.content, order, budget)), order)
         if element.kind != _MATRIX:
             raise ValueError("an element that is no matrix")
         name, value = _matrix(element.content, order, 0, budget)
@@ -53,11 +53,16 @@ def read_matlab5(file: bytes, budget: Budget) -> dict[str, Any]:
     return variables
 
 
-def _decompressed(content: memoryview, budget: Budget) -> bytes:
+def _decompressed(content: memoryview, order: str, budget: Budget) -> bytes:
+    """Return the one element that is compressed in some bytes; what it states to take is asked before it is taken."""
     unpacking = zlib.decompressobj()
-    unpacked = unpacking.decompress(content, budget.bytes_left + 1)
-    if len(unpacked) > budget.bytes_left:
-        budget.take_bytes(len(unpacked))  # which says so
+    head = unpacking.decompress(content, 8)
+    _, stated = struct.unpack(order + "II", head)
+    if stated > budget.bytes_left:
+        budget.take_bytes(stated)  # which says so
+    unpacked = head + unpacking.decompress(unpacking.unconsumed_tail, stated + 8)
+    if not unpacking.eof and unpacking.decompress(unpacking.unconsumed_tail, 1):
+        raise ValueError("more than an element")
     if not unpacking.eof:
         raise ValueError("a cut element")
     return unpacked
