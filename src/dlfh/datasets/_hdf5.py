@@ -215,6 +215,8 @@ def _complex(values: Any) -> Any:
 
 def _texts(characters: Any, budget: Budget) -> Any:
     """Return the rows of a matrix of UTF-16 units as strings."""
-    rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in np.atleast_2d(characters)]
+    matrix = np.atleast_2d(characters)
+    budget.take_objects(len(matrix))  # a compressed matrix of characters may have millions of rows
+    rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in matrix]
     # MATLAB pads rows to one length.
     return budget.strings([row.rstrip() for row in rows] if len(rows) > 1 else rows)
