@@ -20,6 +20,7 @@ from dlfh import Collection, load
 from dlfh.cli import main
 from dlfh.cli.app import app
 from dlfh.datasets import make_paired, read_arrays, write_arrays
+from tests.cli.conftest import COLUMNS
 
 COMMANDS = (
     ["build"],
@@ -35,15 +36,6 @@ COMMANDS = (
     ["methods"],
     ["search"],
 )
-
-COLUMNS = ["--image", "file", "--text", "caption", "--labels", "tags"]
-
-
-@pytest.fixture(scope="module")
-def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("cli") / "shop"
-    assert main(["build", str(photos / "items.csv"), *COLUMNS, "-o", str(folder), "-b", "16", "-q"]) == 0
-    return folder
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
@@ -339,7 +331,6 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["search", "{shop}", "--text", "level", "--radius", "3", "--ranking", "specific"], "a radius counts bits"),
         (["search", "{shop}", "--id", "8.png", "--ranking", "asymmetric"], "only its code is kept"),
         (["search", "{shop}", "--text", "level", "--picture", "{out}/no/x.png"], "there is no folder"),
-        (["search", "{shop}"], "ask one question"),
         (["search", "{shop}", "--text", "level", "--id", "b"], "ask one question"),
         (["search", "{photos}", "--text", "a"], "is not a collection"),
         (["search", "{out}", "--text", "a"], "there is no collection at"),
@@ -479,6 +470,8 @@ def test_a_picture_never_goes_over_one_of_the_collection(
     for options in ([], ["--overwrite"]):
         assert main([*map(str, search), "found.png", *options]) == 0
     assert MINE in capsys.readouterr().err + refused(capsys, *search, "found.png")
+    os.unlink(own / "found.png")  # the page beside it is there still
+    assert f"found.html: {MINE}" in refused(capsys, *search, "found.png")
 
 
 def test_images_that_a_table_names_are_inputs_too(

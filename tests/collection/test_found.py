@@ -20,3 +20,11 @@ def test_what_is_found_prints_and_comes_apart() -> None:
     assert found == Found(items)
     assert found != found[:2]
     assert found != items
+
+
+def test_what_is_found_shows_itself_in_notebooks() -> None:
+    metadata = {"text": "a & b", "labels": ["x", "y"], "columns": {"price": 3}}
+    found = Found([FoundItem(1, "<b>", 3, 1.25, False, metadata)])
+    for cell in ("&lt;b&gt;", "1.25", "hashed", "a &amp; b | x, y"):
+        assert f"<td>{cell}</td>" in found._repr_html_()
+    assert "nothing found" in found[:0]._repr_html_()

@@ -45,18 +45,31 @@ def print_json(value: Any) -> None:
     print(_STEERING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Print a table on standard output."""
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], whole: Sequence[str] = ()) -> None:
+    """Print a table on standard output.
+
+    The cells of the columns that are named in ``whole`` are never cut or broken, however narrow the terminal: they are
+    to be copied.
+    """
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(plain(title)) if title else None, title_justify="left")
-    for column in columns:
-        table.add_column(Text(plain(column)))
-    for row in rows:
-        table.add_row(*(Text(plain(cell)) for cell in row))
-    Console().print(table)
+    cells = [[Text(plain(cell)) for cell in row] for row in rows]
+    least = [
+        max([cell_len(row[place].plain) for row in cells], default=0) if column in whole else min(len(column), 8)
+        for place, column in enumerate(columns)
+    ]
+    for column, width in zip(columns, least, strict=True):
+        table.add_column(Text(plain(column)), no_wrap=column in whole, min_width=width if column in whole else None)
+    for row in cells:
+        table.add_row(*row)
+    console = Console()
+    if whole:  # lines of a table have three characters between cells, and two at each end
+        console.width = max(console.width, sum(least) + 3 * len(columns) + 1)
+    console.print(table)
 
 
 def print_qualities(qualities: Sequence[Quality], title: str) -> None:

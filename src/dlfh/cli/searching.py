@@ -1,9 +1,10 @@
-"""`dlfh search`: ask a collection with a text, an image, or an item of its own."""
+"""`dlfh search`: ask a collection with a text, an image, a vector, or an item of its own, once or at a prompt."""
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,10 +18,53 @@ if TYPE_CHECKING:
 
     from dlfh.collection import Collection, Found
 
-__all__ = ["search"]
+__all__ = ["Asking", "search"]
 
 #: How much of a text or of other metadata a table shows.
 _WIDTH = 60
+
+
+@dataclass
+class Asking:
+    """How questions are asked, and what becomes of their answers.
+
+    Attributes
+    ----------
+    k : int
+    how : dict
+        Further options of `Collection.search`; an item of the collection takes those of `Collection.similar`.
+    picture : path or None
+        Where answers are drawn.
+    as_json : bool
+    """
+
+    k: int
+    how: dict[str, Any] = field(default_factory=dict)
+    picture: Path | None = None
+    as_json: bool = False
+
+    def ask(self, collection: Collection, modality: str | None, value: Any) -> Found:
+        """Ask with a value of a modality, or, without one, with an item by its id."""
+        if modality is not None:
+            return collection.search(modality, _value(collection, modality, value), self.k, **self.how)
+        similar = {name: value for name, value in self.how.items() if name != "ranking"}
+        if self.how.get("ranking") not in (None, "hamming"):
+            from dlfh.errors import InputError
+
+            ranking = self.how["ranking"]
+            raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
+        return collection.similar(value, self.k, **similar)
+
+    def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
+        """Ask, and show what is found."""
+        found = self.ask(collection, modality, value)
+        missing = _draw(collection, found, modality, value, self.picture) if self.picture is not None else 0
+        if self.as_json:
+            print_json(found.to_dicts())
+            return
+        _print_found(collection, found)
+        if self.picture is not None:
+            _say_where(self.picture, missing)
 
 
 def search(
@@ -31,7 +75,11 @@ def search(
         str | None, typer.Option(help="Ask for items like one of the collection.", show_default=False)
     ] = None,
     ask: Annotated[
-        str | None, typer.Option(help="Ask in a modality of another name: NAME=VALUE.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Ask in a modality of another name: NAME=VALUE; or with a vector: NAME=FILE or NAME=FILE:VARIABLE.",
+            show_default=False,
+        ),
     ] = None,
     among: Annotated[
         str | None,
@@ -49,12 +97,17 @@ def search(
         list[str] | None, typer.Option(help="Search among these ids alone; repeated.", show_default=False)
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="Draw the images found into this file (.png, .jpg).", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Draw the images found into this file (.png, .jpg), and a page beside it (.html).", show_default=False
+        ),
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find items by a text, an image, or an item of the collection.
+    """Find items by a text, an image, a vector, or an item of the collection.
+
+    Without a question the collection stays open and takes one a line: at a prompt, or from what is piped in.
 
     [b]Examples[/b]
 
@@ -65,6 +118,8 @@ def search(
     $ dlfh search shop/ --text shoes --ranking specific
 
     $ dlfh search shop/ --id sku-17 --picture similar.png
+
+    $ dlfh search shop/     [dim](asks for questions until Ctrl-D)[/dim]
     """
     if "numpy" not in sys.modules:
         # One question gives BLAS threads nothing to do but to start and to wait.
@@ -74,30 +129,47 @@ def search(
     from dlfh.persistence._outputs import check_not_read, check_outputs
 
     asked = parse_pairs([ask] if ask else None, "--ask")
-    given: list[tuple[str, Any]] = [("text", text), ("image", image), *asked.items()]
-    query = [(modality, value) for modality, value in given if value is not None]
-    n_questions = len(query) + (id is not None)
-    if n_questions != 1:
-        raise InputError(f"ask one question, with --text, --image, --id or --ask; got {n_questions}")
-    if id is not None and ranking not in (None, "hamming"):
-        raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
-    check_outputs([picture], [collection, image], overwrite=overwrite)
+    given: list[tuple[str | None, Any]] = [("text", text), ("image", image), (None, id), *asked.items()]
+    questions = [(modality, value) for modality, value in given if value is not None]
+    if len(questions) > 1:
+        raise InputError(f"ask one question, with --text, --image, --id or --ask; got {len(questions)}")
+    outputs = _outputs(picture)
+    check_outputs(outputs, [collection, image], overwrite=overwrite)
+    how = {"among": among, "ranking": ranking, "radius": radius, "only": only}
+    asking = Asking(k, how, picture, as_json)
     with open_collection(collection) as opened:
-        if picture is not None and picture.exists():
-            check_not_read(picture, _image_files(opened))
-        if id is not None:
-            found = opened.similar(id, k, among=among, radius=radius, only=only)
+        for output in outputs:
+            if output.exists():
+                check_not_read(output, _image_files(opened))
+        if questions:
+            asking.answer(opened, *questions[0])
         else:
-            ((modality, value),) = query
-            found = opened.search(modality, value, k, among=among, ranking=ranking, radius=radius, only=only)
-        if picture is not None:
-            missing = _draw(opened, found, picture)
-        if as_json:
-            print_json(found.to_dicts())
-            return
-        _print_found(opened, found)
-    if picture is not None:
-        typer.echo(plain(f"{picture}: the images found") + (f", {missing} of them missing" if missing else ""))
+            from dlfh.cli.prompting import stay_open
+
+            stay_open(opened, asking)
+
+
+def _outputs(picture: Path | None) -> list[Path]:
+    if picture is None:
+        return []
+    from dlfh.collection._answers import page_beside
+
+    return [picture, page_beside(picture)]
+
+
+def _value(collection: Collection, modality: str, value: Any) -> Any:
+    """Return what asks: a text or the path of an image as it was written, or the vector that a file holds."""
+    if collection.encoder.featurizer(modality).takes != "vectors":
+        return value
+    from dlfh.datasets._items import array_of
+    from dlfh.errors import InputError
+
+    vectors = array_of({}, str(value))
+    if vectors.ndim == 2 and vectors.shape[0] == 1:
+        return vectors[0] if not hasattr(vectors, "toarray") else vectors.toarray()[0]
+    if vectors.ndim != 1:
+        raise InputError(f"{value} holds an array of shape {vectors.shape}, and one vector asks: one row")
+    return vectors
 
 
 def _print_found(collection: Collection, found: Found) -> None:
@@ -110,16 +182,10 @@ def _print_found(collection: Collection, found: Found) -> None:
         "",
         ("", "id", "bits apart", "distance", "code", "what it is"),
         [
-            (
-                item.rank,
-                item.id,
-                item.bits_apart,
-                f"{item.distance:.2f}",
-                "learned" if item.learned else "hashed",
-                _item_line(item.metadata, texts),
-            )
+            (item.rank, item.id, item.bits_apart, f"{item.distance:.2f}", item.code, _item_line(item.metadata, texts))
             for item in found
         ],
+        whole=("id",),
     )
 
 
@@ -139,13 +205,21 @@ def _image_files(collection: Collection) -> Iterator[Path]:
                 yield collection.path.resolve() / item.metadata[name]
 
 
-def _draw(collection: Collection, found: Found, picture: Path) -> int:
-    """Draw the images of the items found; return how many are missing."""
-    from dlfh.collection._pictures import contact_sheet, write_picture
-    from dlfh.errors import InputError
+def _draw(collection: Collection, found: Found, modality: str | None, value: Any, picture: Path) -> int:
+    """Draw what was asked with and the items found; return how many images are missing."""
+    from dlfh.collection._answers import Question, write_answers
 
-    paths = [collection.image_path(item.metadata) for item in found]
-    if not any(paths):
-        raise InputError("there is no picture to draw: none of the items found has an image")
-    write_picture(contact_sheet(paths, [item.id for item in found]), picture)
-    return sum(path is None or not path.is_file() for path in paths)
+    image = None
+    if modality is None:
+        image = collection.image_path(collection.get(value).metadata or {})
+    elif modality in collection.encoder.image_modalities():
+        image = Path(value)
+    return write_answers(collection, found, Question(f"{modality or 'like'}: {value}", image), picture)
+
+
+def _say_where(picture: Path, missing: int) -> None:
+    from dlfh.collection._answers import page_beside
+
+    typer.echo(plain(f"{picture} and {page_beside(picture)}: the images found"), nl=not missing)
+    if missing:
+        typer.echo(f", {missing} of them missing")

@@ -20,6 +20,7 @@ from dlfh.collection._encoder import Encoder, from_parts
 from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
 from dlfh.collection._folder import check_free, new_folder, read_card, write_card
 from dlfh.collection._found import Found, FoundItem
+from dlfh.collection._html import html_table
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection._queries import is_single
 from dlfh.datasets._items import RESERVED_NAMES, Items
@@ -221,6 +222,17 @@ class Collection:
 
     def __repr__(self) -> str:
         return f"Collection({self.path}, {self.index!r})"
+
+    def _repr_html_(self) -> str:
+        """Return a table, as notebooks show it."""
+        if self.index.closed:
+            return html_table((), (), repr(self))
+        rows = [
+            (name, *(f"{self.index.count(name, state):,}" for state in ("learned", "hashed")), featurizer)
+            for name, featurizer in self.encoder.featurizers_.items()
+        ]
+        caption = f"{self.path}: {len(self):,} items, {self.encoder.n_bits} bits, {type(self.encoder.model_).__name__}"
+        return html_table(("modality", "learned codes", "hashed codes", "features"), rows, caption)
 
     def get(self, identifier: str) -> Item:
         """Return an item by its id: its metadata, its codes, and whether these are learned or hashed."""

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
+from dlfh.collection._html import html_table
+
 __all__ = ["Found", "FoundItem"]
 
 
@@ -34,8 +36,13 @@ class FoundItem:
     learned: bool
     metadata: dict[str, Any]
 
+    @property
+    def code(self) -> str:
+        """What the item's code is: "learned" or "hashed"."""
+        return "learned" if self.learned else "hashed"
+
     def __str__(self) -> str:
-        return f"{self.rank}. {self.id} ({self.bits_apart} bits apart, {'learned' if self.learned else 'hashed'})"
+        return f"{self.rank}. {self.id} ({self.bits_apart} bits apart, {self.code})"
 
 
 class Found(Sequence[FoundItem]):
@@ -83,6 +90,21 @@ class Found(Sequence[FoundItem]):
     def __str__(self) -> str:
         return "\n".join(map(str, self._items)) or "nothing found"
 
+    def _repr_html_(self) -> str:
+        """Return a table, as notebooks show it."""
+        rows = [
+            (item.rank, item.id, item.bits_apart, f"{item.distance:.2f}", item.code, _about(item.metadata))
+            for item in self._items
+        ]
+        return html_table(("", "id", "bits apart", "distance", "code", "what it is"), rows, "" if rows else str(self))
+
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3])) + (", ..." if len(self) > 3 else "")
         return f"Found({len(self)} items{': ' if self else ''}{shown})"
+
+
+def _about(metadata: dict[str, Any]) -> str:
+    """Return what is known of an item in a line: its texts and paths, then its labels."""
+    labels = metadata.get("labels")
+    words = [value for value in metadata.values() if isinstance(value, str)]
+    return " | ".join([*words, *([", ".join(map(str, labels))] if isinstance(labels, list) else [])])

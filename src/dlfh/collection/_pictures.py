@@ -1,4 +1,4 @@
-"""Contact sheets: many pictures in one, with a line of words under each."""
+"""Contact sheets: many pictures in one, with words under each."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ __all__ = ["contact_sheet", "write_picture"]
 _GAP = 8
 _LINE = 14
 
+#: The most lines under a picture.
+_MOST_LINES = 3
+
 
 def contact_sheet(
     images: Sequence[Any],
@@ -34,7 +37,8 @@ def contact_sheet(
     images : sequence of what `dlfh.features.read_image` takes
         Of any size and shape; each is made to fit its square. One that cannot be read is shown as a crossed box.
     captions : sequence of str, optional
-        What to write under each, cut to its width. Characters that the font lacks are written as "?".
+        What to write under each: a line, or up to three, each cut to its width. Characters that the font lacks are
+        written as "?".
     columns : int, default 8
     size : int, default 96
         Side of a square in pixels.
@@ -58,7 +62,8 @@ def contact_sheet(
     check_integer(size, "size", 8, 2048)
     if captions is not None and len(captions) != len(images):
         raise InputError(f"there are {len(images)} images but {len(captions)} captions")
-    cell_height = size + _GAP + (_LINE if captions is not None else 0)
+    words = None if captions is None else [str(caption).split("\n")[:_MOST_LINES] for caption in captions]
+    cell_height = size + _GAP + _LINE * max(map(len, words or []), default=0)
     top = _GAP + (_LINE if title else 0)
     n_rows = -(-len(images) // columns)
     n_columns = max(min(columns, len(images)), 1)
@@ -70,8 +75,8 @@ def contact_sheet(
         left = _GAP + number % columns * (size + _GAP)
         upper = top + number // columns * cell_height
         _place(sheet, draw, image, (left, upper), size)
-        if captions is not None:
-            _write(draw, (left, upper + size + 1), captions[number], size)
+        for line, text in enumerate(words[number] if words is not None else []):
+            _write(draw, (left, upper + size + 1 + _LINE * line), text, size)
     return sheet
 
 

@@ -23,7 +23,7 @@ from dlfh.datasets._arrays import read_array, read_arrays
 from dlfh.datasets._tables import TABLE_SUFFIXES, Problem, Table, read_table
 from dlfh.errors import DataWarning, InputError
 
-__all__ = ["IMAGE_SUFFIXES", "RESERVED_NAMES", "Items", "read_items"]
+__all__ = ["IMAGE_SUFFIXES", "RESERVED_NAMES", "Items", "array_of", "read_items"]
 
 #: What files of a folder are taken for images.
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -327,14 +327,14 @@ def _from_arrays(source: Path | None, id: str | None, vectors: dict[str, str], l
     if not vectors:
         raise InputError(f"{source}: say which variable holds which modality's vectors, such as image=X")
     arrays = {} if source is None else read_arrays(source)
-    matrices = {name: check_features(_array(arrays, spec), name) for name, spec in vectors.items()}
+    matrices = {name: check_features(array_of(arrays, spec), name) for name, spec in vectors.items()}
     (first, matrix), *others = matrices.items()
     n = matrix.shape[0]
     for name, other in others:
         if other.shape[0] != n:
             raise InputError(f"modality {name!r} has {other.shape[0]} rows but modality {first!r} has {n}")
-    label_lists = None if labels is None else _label_lists(_array(arrays, labels), labels)
-    ids = [str(row) for row in range(n)] if id is None else [str(value) for value in np.ravel(_array(arrays, id))]
+    label_lists = None if labels is None else _label_lists(array_of(arrays, labels), labels)
+    ids = [str(row) for row in range(n)] if id is None else [str(value) for value in np.ravel(array_of(arrays, id))]
     for name, rows in (("labels", label_lists), ("ids", ids)):
         if rows is not None and len(rows) != n:
             raise InputError(f"{name} have {len(rows)} rows but modality {first!r} has {n}")
@@ -374,7 +374,7 @@ def _text(cell: Any, column: str, name: str, problems: list[Problem], place: str
 
 def _vectors(table: Table, spec: str, name: str) -> Features:
     if spec not in table.columns:
-        return check_features(_array({}, spec), name)
+        return check_features(array_of({}, spec), name)
     cells = table.column(spec)
     try:
         return check_features(np.array(cells, np.float32), name)
@@ -382,7 +382,7 @@ def _vectors(table: Table, spec: str, name: str) -> Features:
         raise InputError(f"column {spec!r} of {table.path} must hold a list of as many numbers in each row") from None
 
 
-def _array(arrays: Mapping[str, Any], spec: str) -> Any:
+def array_of(arrays: Mapping[str, Any], spec: str) -> Any:
     """Return an array by its name among ``arrays``, or from a file, as FILE or FILE:VARIABLE."""
     if spec in arrays:
         return arrays[spec]

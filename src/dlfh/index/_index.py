@@ -391,6 +391,11 @@ class Index:
             return False
         return bool(snapshot.find(wanted)[0] >= 0)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._snapshot is None
+
     def __repr__(self) -> str:
         where = "in memory" if self._store is None else f"in {self._store.folder}"
         size = "closed" if self._snapshot is None else f"{len(self._snapshot):,} items"

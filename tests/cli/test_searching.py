@@ -1,0 +1,73 @@
+"""A search shows what can be copied, draws what can be looked at, and asks with vectors too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dlfh import Collection
+from dlfh.cli import main
+from dlfh.datasets import make_paired, write_arrays
+from dlfh.datasets._items import Items
+
+
+def test_ids_are_never_cut_however_narrow_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = [f"{'very/long/folders/' * number}item-{number} 猫.png" for number in range(1, 9)]
+    texts = [f"{'red' if number % 2 else 'blue'} thing {'of many words ' * number}" for number in range(1, 9)]
+    from dlfh import DLFH, Encoder
+    from dlfh.features import BagOfWords
+
+    items = Items.of({"text": texts, "title": texts}, [["x"], ["y"]] * 4, ids)
+    encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    Collection.build(tmp_path / "shop", items, encoder).collection.close()
+    for width in ("30", "80", "200"):
+        monkeypatch.setenv("COLUMNS", width)
+        assert main(["search", str(tmp_path / "shop"), "--text", "red thing"]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert all(any(f" {name} " in line for line in lines) for name in ids)
+
+
+def test_a_picture_has_a_page_beside_it(
+    shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = tmp_path / "found.png"
+    assert main(["search", str(shop), "--text", "level <b>", "-k", "3", "--picture", str(sheet)]) == 0
+    assert f"{sheet} and {tmp_path / 'found.html'}: the images found\n" in capsys.readouterr().out
+    page = (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert "<h1>text: level &lt;b&gt;</h1>" in page
+    assert page.count("<figure>") == page.count("data:image/jpeg;base64,") == 3
+    with Image.open(sheet) as plain:
+        three = plain.size
+    asked = ["search", str(shop), "--image", str(photos / "8.png"), "-k", "3", "--picture", str(sheet)]
+    assert main([*asked, "--overwrite"]) == 0
+    assert '<figure class="query">' in (tmp_path / "found.html").read_text(encoding="utf-8")
+    with Image.open(sheet) as with_query:
+        assert with_query.width > three[0]
+    assert main(["search", str(shop), "--id", "8.png", "--picture", str(sheet), "--overwrite"]) == 0
+    assert "<h1>like: 8.png</h1>" in (tmp_path / "found.html").read_text(encoding="utf-8")
+
+
+def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = make_paired(n_points=80, n_labels=4, random_state=0)
+    image, text = data.modalities["image"], data.modalities["text"]
+    write_arrays(tmp_path / "data.npz", {"X": image, "Y": text, "L": data.labels})
+    vectors = ["--vectors", "image=X", "--vectors", "text=Y", "--labels", "L"]
+    shop = str(tmp_path / "shop")
+    assert main(["build", str(tmp_path / "data.npz"), *vectors, "-b", "16", "-q", "-o", shop]) == 0
+    np.save(tmp_path / "q.npy", image[3])
+    write_arrays(tmp_path / "q.npz", {"one": text[[5]], "many": text[:2]})
+    capsys.readouterr()
+    with Collection.open(shop) as collection:
+        for spec, query in (("image=q.npy", ("image", image[3])), ("text=q.npz:one", ("text", text[[5]].toarray()[0]))):
+            name, _, file = spec.partition("=")
+            assert main(["search", shop, "--ask", f"{name}={tmp_path / file}", "--json"]) == 0
+            assert json.loads(capsys.readouterr().out) == collection.search(*query).to_dicts()
+    for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "one vector asks"), ("text=red", "no array 'red'")):
+        assert main(["search", shop, "--ask", spec]) == 2
+        assert sentence in capsys.readouterr().err

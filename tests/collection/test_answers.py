@@ -1,0 +1,71 @@
+"""Answers are drawn under their question, and stand on a page with nothing of theirs taken for HTML."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from dlfh import Collection, InputError
+from dlfh.collection import Found, FoundItem
+from dlfh.collection._answers import Question, write_answers
+
+
+class Shop:
+    """What drawing needs of a collection: where pictures are, and what else there is."""
+
+    class encoder:  # noqa: N801
+        modalities_ = ("image", "text")
+
+        @staticmethod
+        def image_modalities() -> tuple[str, ...]:
+            return ("image",)
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def image_path(self, metadata: dict[str, str]) -> Path | None:
+        return self.folder / metadata["image"] if "image" in metadata else None
+
+
+def answers(folder: Path, found: Found, question: Question) -> tuple[int, str]:
+    missing = write_answers(Shop(folder), found, question, folder / "found.png")  # type: ignore[arg-type]
+    return missing, (folder / "found.html").read_text(encoding="utf-8")
+
+
+def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
+    Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
+    name = "folder/" * 30 + '<img src="http://elsewhere/x.png">.png'
+    items = [
+        FoundItem(1, name, 3, 3.0, True, {"image": "a.png", "text": "<script>alert(1)</script>", "labels": ["x&y"]}),
+        FoundItem(2, "gone", 4, 4.0, False, {"image": "gone.png"}),
+        FoundItem(3, "words", 4, 4.0, False, {"text": "no image"}),
+    ]
+    missing, page = answers(tmp_path, Found(items), Question('text: "red"', tmp_path / "a.png"))
+    assert missing == 2
+    assert page.count("<figure") == 4
+    assert page.count("<img") == page.count('src="data:image/jpeg;base64,') == 2
+    assert "<script" not in page
+    assert "folder/" * 30 + "&lt;img src=&quot;http:" in page
+    assert "x&amp;y · 3 bits apart" in page
+    with Image.open(tmp_path / "found.png") as sheet:
+        assert sheet.width == 8 + 4 * 200
+
+
+def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no picture to draw"):
+        answers(tmp_path, Found([FoundItem(1, "a", 0, 0.0, True, {})]), Question("text: red"))
+
+
+def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp_path: Path) -> None:
+    from dlfh import DLFH, Encoder
+    from dlfh.features import BagOfWords, Thumbnail
+
+    encoder = Encoder({"image": Thumbnail(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    with Collection.build(tmp_path / "<shop>", items, encoder).collection as collection:  # type: ignore[arg-type]
+        shown = collection._repr_html_()
+        assert "&lt;shop&gt;: 40 items, 16 bits, DLFH" in shown
+        assert "<td>image</td><td>37</td><td>1</td>" in shown
+    assert "closed" in collection._repr_html_()
