@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 import os
+import struct
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -31,6 +32,10 @@ _BLOCK_TEXTS = 256
 # Where a text of any length is: how long it is, and where in the file.
 _TEXT_PLACE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
 
+# What a heap of texts begins with, and each of its texts: its number (0 for what is free), and its size.
+_HEAP = struct.Struct("<4s4xQ")
+_TEXT = struct.Struct("<H6xQ")
+
 
 def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
     """Return the arrays of an HDF5 file; ``column_major`` says that MATLAB or the like wrote it."""
@@ -49,6 +54,7 @@ class _Reader:
         self.column_major = column_major
         self.budget = budget
         self._groups: set[int] = set()
+        self._heaps: set[int] = set()
         self._cells_read: dict[int, Any] = {}
 
     def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
@@ -93,7 +99,7 @@ class _Reader:
         self.budget.take_bytes(max(dataset.nbytes, chunk))
         if dataset.dtype.kind != "O" or dataset.ndim == 0 or self.h5py.check_ref_dtype(dataset.dtype) is not None:
             return dataset[()]
-        self._check_lengths(dataset)
+        self._check_texts(dataset)
         values = np.empty(dataset.shape, object)
         step = max(1, _BLOCK_TEXTS * dataset.shape[0] // max(dataset.size, 1))
         for start in range(0, dataset.shape[0], step):
@@ -101,29 +107,33 @@ class _Reader:
             self.budget.take_bytes(sum(len(value) for value in values[start : start + step].ravel()))
         return values
 
-    def _check_lengths(self, dataset: Any) -> None:
-        """Refuse texts that state to be longer than the file, for which HDF5 would take memory before it looks.
+    def _check_texts(self, dataset: Any) -> None:
+        """Refuse texts that say to be longer than the file, and heaps of them that HDF5 would walk for ever.
 
-        Places that are compressed are not looked at.
+        It would take the memory, or the time, before it looks. Places that are compressed are not looked at.
         """
         stored = dataset.id
         if stored.get_create_plist().get_nfilters():
             return
         if dataset.chunks is None:
-            places = [(stored.get_offset(), stored.get_storage_size())]
+            parts = [(stored.get_offset(), stored.get_storage_size())]
         else:
             chunks = [stored.get_chunk_info(number) for number in range(stored.get_num_chunks())]
-            places = [(chunk.byte_offset, chunk.size) for chunk in chunks]
+            parts = [(chunk.byte_offset, chunk.size) for chunk in chunks]
         n_bytes = os.path.getsize(self.root.filename)
         with open(self.root.filename, "rb") as file:
-            for start, size in places:
+            for start, size in parts:
                 if start is None:  # nothing is stored
                     continue
                 file.seek(start)
                 raw = file.read(size)
-                lengths = np.frombuffer(raw[: len(raw) // _TEXT_PLACE.itemsize * _TEXT_PLACE.itemsize], _TEXT_PLACE)
-                if lengths["length"].max(initial=0) > n_bytes:
+                places = np.frombuffer(raw[: len(raw) // _TEXT_PLACE.itemsize * _TEXT_PLACE.itemsize], _TEXT_PLACE)
+                if places["length"].max(initial=0) > n_bytes:
                     raise InputError(f"{dataset.name} has a text that is longer than the file: the file is damaged")
+                for address in set(places["address"].tolist()) - self._heaps:
+                    if not _heap_ends(file, address):
+                        raise InputError(f"{dataset.name} has texts in a heap without an end: the file is damaged")
+                    self._heaps.add(address)
 
     def array(self, dataset: Any, depth: int) -> Any:
         kind = _class_of(dataset)
@@ -220,3 +230,21 @@ def _texts(characters: Any, budget: Budget) -> Any:
     rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in matrix]
     # MATLAB pads rows to one length.
     return budget.strings([row.rstrip() for row in rows] if len(rows) > 1 else rows)
+
+
+def _heap_ends(file: BinaryIO, address: int) -> bool:
+    """Tell whether a walk through a heap of texts comes to its end; what is no heap at all is left to HDF5."""
+    file.seek(min(address, 1 << 62))
+    head = file.read(_HEAP.size)
+    if len(head) < _HEAP.size or not head.startswith(b"GCOL"):
+        return True
+    size = _HEAP.unpack(head)[1]
+    heap = file.read(min(size, os.fstat(file.fileno()).st_size))
+    place = 0
+    while place + _TEXT.size <= min(len(heap), size - _HEAP.size):
+        number, length = _TEXT.unpack_from(heap, place)
+        step = length if number == 0 else _TEXT.size + -(-length // 8) * 8
+        if step == 0:
+            return False
+        place += step
+    return True
