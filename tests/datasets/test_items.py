@@ -113,10 +113,10 @@ def test_other_encodings_can_be_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("missing.csv", "it does not exist"), ("", "it is a folder"), ("items.xlsx", "should end in")],
+    [("missing.csv", "it does not exist"), ("", "it is a folder"), ("items.xls", "should end in")],
 )
 def test_what_is_not_there_or_not_a_table_is_named(tmp_path: Path, name: str, sentence: str) -> None:
-    (tmp_path / "items.xlsx").write_bytes(b"PK")
+    (tmp_path / "items.xls").write_bytes(b"PK")
     with pytest.raises(InputError, match=sentence):
         read_table(tmp_path / name)
 

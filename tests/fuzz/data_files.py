@@ -396,6 +396,85 @@ def _table_case(rng: Random, others: Sequence[bytes]) -> Case:
     return Case({"items" + suffix: damage(rng, content, others) if rng.random() < 0.7 else content})
 
 
+_JSON_LINES: tuple[Any, ...] = (
+    {"caption": "a red car", "tags": ["car", "red"], "id": 1, "vector": [0.5, 1.0]},
+    {"caption": "ein Auto", "tags": "car;x", "id": "2", "extra": {"a": None}},
+    {"caption": None, "tags": [], "id": 3.5},
+)
+
+
+def _json_lines_case(rng: Random, others: Sequence[bytes]) -> bytes:
+    lines = [to_json(damage_json(rng, line) if rng.random() < 0.5 else line) for line in _JSON_LINES]
+    content = rng.choice((b"\n", b"\n", b"\r\n", b"\n\n")).join(lines)
+    return damage(rng, content, others) if rng.random() < 0.5 else content
+
+
+_CELLS = (
+    '<row r="1"><c r="A1" t="s"><v>0</v></c><c r="B1" t="s"><v>1</v></c>'
+    '<c r="C1" t="inlineStr"><is><t>id</t></is></c></row>'
+    '<row r="2"><c r="A2" t="s"><v>2</v></c><c r="B2" t="str"><v>x;y</v></c><c r="C2"><v>7</v></c></row>'
+    '<row r="4"><c r="A4" t="b"><v>1</v></c><c r="B4" s="1"><v>45351.5</v></c><c r="C4" t="e"><v>#N/A</v></c></row>'
+)
+_WORKBOOK = {
+    "xl/workbook.xml": '<workbook xmlns:r="u"><workbookPr date1904="0"/><sheets><sheet r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": '<R><Relationship Id="r1" Target="worksheets/sheet1.xml"/></R>',
+    "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{_CELLS}</sheetData></worksheet>",
+    "xl/sharedStrings.xml": "<sst><si><t>caption</t></si><si><r><t>ta</t></r><r><t>gs</t></r></si>"
+    "<si><t>é</t></si></sst>",
+    "xl/styles.xml": '<s><numFmts><numFmt numFmtId="170" formatCode="yyyy-mm"/></numFmts><cellXfs><xf/>'
+    '<xf numFmtId="170"/></cellXfs></s>',
+}
+
+
+def _workbook_case(rng: Random, others: Sequence[bytes]) -> bytes:
+    """Return a workbook with parts that lie, in an archive whose checksums fit, or with damaged bytes."""
+    parts = {name: text.encode() for name, text in _WORKBOOK.items()}
+    if rng.random() < 0.3:
+        return damage(rng, _zip(list(parts.items())), others)
+    for _ in range(rng.choice((1, 1, 2))):
+        name = rng.choice((*parts, "xl/worksheets/sheet1.xml"))
+        if rng.random() < 0.5:
+            parts[name] = _swapped_words(rng, parts[name])
+        else:
+            parts[name] = damage_text(rng, parts[name].decode("utf-8", "replace")).encode("utf-8", "replace")
+    if rng.random() < 0.1:
+        parts.pop(rng.choice(list(parts)))
+    return _zip(list(parts.items()), rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2)))
+
+
+def _swapped_words(rng: Random, content: bytes) -> bytes:
+    """Put what a workbook may hold where something else was: XML that is sound, and says something odd."""
+    old = rng.choice(
+        (b'r="A2"', b"<v>2</v>", b'r="2"', b't="s"', b's="1"', b"7", b'"r1"', b"sheet1", b"<xf/>", b"<si>")
+    )
+    new = rng.choice(
+        (
+            *(
+                b"",
+                b'r="XFD1"',
+                b'r="ZZZ9"',
+                b'r="1048576"',
+                b"<v>-1</v>",
+                b"<v>99999999</v>",
+                b"<v>1e999</v>",
+                b"<v/>",
+            ),
+            *(
+                b't="d"',
+                b't="x"',
+                b's="999"',
+                b"../../x",
+                b"/etc/passwd",
+                b"<xf/>" * 2000,
+                b"<si/>" * 2000,
+                b"&#xD800;",
+            ),
+            *(b"<row><c/></row>", b"<c><c><v>1</v></c></c>", b"<is><t>a</t></is>", b"nan", b"1_0", "٣".encode()),
+        )
+    )
+    return content.replace(old, new, rng.choice((1, -1)))
+
+
 def _parquet_table_case(rng: Random, others: Sequence[bytes]) -> bytes:
     columns: dict[str, Any] = {"caption": list(_NAMES), "tags": ["a;b"] * 6, "id": list(range(6))}
     columns[rng.choice(list(columns))] = _odd_column(rng)
@@ -539,6 +618,8 @@ DATA_FILES = (
     _target("parquet", "x.parquet", _parquet_case, _use_arrays),
     _target("layout", "x.npz", _layout_case, _use_layout),
     _target("table", "items.csv", _table_case, _use_table),
+    _target("json-lines", "items.jsonl", _json_lines_case, _use_table),
+    _target("workbook", "items.xlsx", _workbook_case, _use_table),
     _target("png", "x.png", _image_case("png"), _use_image),
     _target("jpeg", "x.jpg", _image_case("jpeg"), _use_image),
     _target("gif", "x.gif", _image_case("gif"), _use_image),

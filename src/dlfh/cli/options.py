@@ -49,7 +49,7 @@ class ItemOptions:
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder of images, a table (.csv, .tsv, .parquet) or a file of arrays (.npz, .npy, .mat).",
+            help="A folder of images, a table (.csv, .tsv, .jsonl, .parquet, .xlsx) or arrays (.npz, .npy, .mat).",
             show_default=False,
         ),
     ] = None
@@ -84,9 +84,11 @@ class ItemOptions:
     ] = None
     separator: Annotated[
         str | None,
-        typer.Option(help="What stands between labels in a cell. Default: ; or | or ,", rich_help_panel=_DATA),
+        typer.Option(
+            help="What stands between labels in a cell. Default: what most have of ; | , tabs", rich_help_panel=_DATA
+        ),
     ] = None
-    encoding: Annotated[str, typer.Option(help="How the table is encoded.", rich_help_panel=_DATA)] = "utf-8"
+    encoding: Annotated[str, typer.Option(help="How a table of text is encoded.", rich_help_panel=_DATA)] = "utf-8"
 
     def inputs(self) -> list[Path | None]:
         """Return the files and folders that are named here to be read."""

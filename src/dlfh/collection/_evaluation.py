@@ -13,6 +13,7 @@ from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes, pack
 from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
+from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
 from dlfh.datasets._items import Items
 from dlfh.errors import InputError
 
@@ -143,6 +144,7 @@ def fit_and_evaluate(
     HeldOut
     """
     queries, others = hold_out(items, n_queries, random_state)
+    warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.describe(others) if training is None else training.vectors
     query_vectors = encoder.describe(queries)
@@ -183,6 +185,7 @@ def evaluate_queries(
         One for each ordered pair of different modalities.
     """
     labelled = np.flatnonzero(queries.labelled())
+    warn_of_strangers(queries.labels or [], [own for database in databases.values() for own in database.labels])
     qualities = []
     for name in vectors.matrices:
         rows = np.intersect1d(vectors.positions[name], labelled)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import unicodedata
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,10 @@ import numpy.typing as npt
 from dlfh._labels import LabelSets
 from dlfh._validation import Features, check_features
 from dlfh.datasets._arrays import read_array, read_arrays
+from dlfh.datasets._frames import is_frame
+from dlfh.datasets._label_cells import labels_in, labels_in_cells
 from dlfh.datasets._tables import TABLE_SUFFIXES, Problem, Table, read_table
-from dlfh.errors import DataWarning, InputError
+from dlfh.errors import InputError
 
 __all__ = ["IMAGE_SUFFIXES", "RESERVED_NAMES", "Items", "array_of", "read_items"]
 
@@ -33,9 +34,6 @@ _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
 
 #: What metadata hold beside the texts and images of an item, by their modalities' names.
 RESERVED_NAMES = frozenset({"columns", "labels"})
-
-#: What may stand between labels in a cell, the first that a column has.
-_SEPARATORS = (";", "|", ",")
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Items:
         reserved = sorted(RESERVED_NAMES & {*values})
         if reserved:
             raise InputError(f"a modality cannot be called {reserved[0]!r}: choose another name")
-        own_labels = None if labels is None else [_labels_in(list(each), ",") for each in labels]
+        own_labels = None if labels is None else [labels_in(each, None) for each in labels]
         metadata: list[dict[str, Any]] = []
         for row in range(n):
             lists = {name: own[row] for name, own in values.items() if isinstance(own, list)}
@@ -162,9 +160,9 @@ def _taken(values: Any, rows: npt.NDArray[np.int64]) -> Any:
 
 
 def read_items(
-    source: str | os.PathLike[str] | None = None,
+    source: Any = None,
     *,
-    table: str | os.PathLike[str] | None = None,
+    table: Any = None,
     id: str | None = None,
     image: str | Mapping[str, str] | None = None,
     text: str | Mapping[str, str] | None = None,
@@ -177,14 +175,15 @@ def read_items(
 
     Parameters
     ----------
-    source : path, optional
+    source : path or table, optional
         A folder of images; or a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), in which ``vectors`` and
         ``labels`` name variables.
-    table : path, optional
-        A table (``.csv``, ``.tsv``, ``.parquet``) whose columns the following name. Paths of images are relative to
-        the folder ``source``, or to the table's own. Without a table, each image of the folder is an item: its path
-        is its id, the words of its file name are its text, and the folder that holds it, if not ``source`` itself,
-        is its label.
+    table : path or table, optional
+        A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.xlsx``) or a table in memory (a DataFrame of pandas or
+        Polars, a table of Arrow), whose columns the following name. Paths of images are relative to the folder
+        ``source``, or to the file's own, or for a table in memory to the current one. Without a table, each image of
+        the folder is an item: its path is its id, the words of its file name are its text, and the folder that holds
+        it, if not ``source`` itself, is its label.
     id : str, optional
         The column or variable of ids. By default an item is called by its first image's path, or by its row.
     image, text : str or dict of str to str, optional
@@ -194,9 +193,9 @@ def read_items(
     labels : str, optional
         The column or variable (or ``FILE:VARIABLE``) of labels.
     separator : str, optional
-        What stands between labels in a cell; by default the first of ``;``, ``|`` and ``,`` that the column has.
+        What stands between labels in a cell; by default what most cells have of ``;``, ``|``, ``,`` and tabs.
     encoding : str
-        How a CSV or TSV file is encoded.
+        How a table that is a text file is encoded.
 
     Returns
     -------
@@ -214,6 +213,10 @@ def read_items(
     >>> print(items.problems[0])
     items.csv, line 3: the caption is empty, and nothing else describes the item
     """
+    if is_frame(source):
+        if table is not None:
+            raise InputError("there are two tables: pass one as the source or as the table, not both")
+        source, table = None, source
     place = None if source is None else Path(source)
     images, texts, matrices = _by_name(image, "image"), _by_name(text, "text"), dict(vectors or {})
     reserved = sorted(RESERVED_NAMES & {*images, *texts, *matrices})
@@ -295,7 +298,7 @@ def _from_table(
     else:
         first = table.column(next(iter(images.values()))) if images else [None] * n
         ids = [str(cell).strip() if cell not in (None, "") else str(row) for row, cell in enumerate(first)]
-    label_lists = None if labels is None else _label_cells(table.column(labels), separator, table.path)
+    label_lists = None if labels is None else labels_in_cells(table.column(labels), separator, table.path)
     metadata = _metadata(
         table, {*images.values(), *texts.values(), *vectors.values(), labels, id}, modalities, label_lists
     )
@@ -393,28 +396,6 @@ def array_of(arrays: Mapping[str, Any], spec: str) -> Any:
         return read_array(spec)
     known = f"{', '.join(map(repr, arrays))}" if arrays else "there is no file of arrays"
     raise InputError(f"there is no array {spec!r} ({known}), and it is not the name of a file of arrays")
-
-
-def _label_cells(cells: Sequence[Any], separator: str | None, path: Path) -> list[list[str]]:
-    if separator is None:
-        texts = [cell for cell in cells if isinstance(cell, str)]
-        found = [mark for mark in _SEPARATORS if any(mark in text for text in texts)]
-        separator = found[0] if found else ","
-        if len(found) > 1:
-            warnings.warn(
-                f"labels of {path} are taken to be separated by {separator!r}, and some have {found[1]!r} in them: "
-                "name the separator if that is wrong",
-                DataWarning,
-                stacklevel=3,
-            )
-    return [_labels_in(cell, separator) for cell in cells]
-
-
-def _labels_in(cell: Any, separator: str) -> list[str]:
-    if cell is None:
-        return []
-    parts = cell if isinstance(cell, (list, tuple)) else str(cell).split(separator)
-    return list(dict.fromkeys(label for part in parts if (label := str(part).strip())))
 
 
 def _label_lists(labels: Any, name: str) -> list[list[str]]:

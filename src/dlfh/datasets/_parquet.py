@@ -174,11 +174,21 @@ def cells_of(name: str, column: Any) -> list[Any]:
 def _plain_cells(chunk: Any) -> list[Any]:
     pyarrow = _pyarrow()
     try:
-        return list(chunk.to_pylist())
+        return [_without_pandas(cell) for cell in chunk.to_pylist()]
     except (OverflowError, ValueError):
         if not pyarrow.types.is_temporal(chunk.type):
             raise
         return list(chunk.cast(pyarrow.string()).to_pylist())
+
+
+def _without_pandas(cell: Any) -> Any:
+    """Return a time as Python has it, also where pandas is installed, whose times hold nanoseconds."""
+    for convert, rest in (("to_pydatetime", "nanosecond"), ("to_pytimedelta", "nanoseconds")):
+        if hasattr(cell, convert):
+            if getattr(cell, rest):
+                raise ValueError("Python has no nanoseconds")
+            return getattr(cell, convert)()
+    return cell
 
 
 def _owned(values: Any) -> Any:

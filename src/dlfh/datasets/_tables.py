@@ -1,24 +1,30 @@
-"""Tables of items: CSV, TSV and Parquet files, read strictly but without stopping at single bad rows."""
+"""Tables of items, from files or in memory, read strictly but without stopping at single bad rows."""
 
 from __future__ import annotations
 
+import codecs
 import functools
 import importlib.util
-import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlfh._limits import Budget, check_regular_file
 from dlfh._optional import require
+from dlfh.datasets._excel import read_sheet
+from dlfh.datasets._frames import columns_of_frame, is_frame
+from dlfh.datasets._json_lines import parse_lines
 from dlfh.datasets._parquet import cells_of, read_columns
 from dlfh.errors import InputError
 
 __all__ = ["TABLE_SUFFIXES", "Problem", "Table", "read_table"]
 
 #: What files are read as tables.
-TABLE_SUFFIXES = (".csv", ".tsv", ".parquet")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx")
+
+#: What may stand between the cells of a text file, the first where the header has as many of several.
+_DELIMITERS = ",;\t|"
 
 #: The longest cell that is read; a quote that is never closed makes one cell of the rest of a file.
 _LONGEST_CELL = 1 << 20
@@ -51,11 +57,12 @@ class Problem:
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of cells: strings, or whatever a Parquet file holds.
+    """Named columns of cells: strings, or whatever a file other than of text holds.
 
     Attributes
     ----------
     path : Path
+        Of a table in memory, what it is called in messages.
     columns : tuple of str
     rows : list of tuple
     places : list of str
@@ -87,14 +94,15 @@ class Table:
         return [row[place] for row in self.rows]
 
 
-def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Table:
+def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     r"""Read a table with a header.
 
     Parameters
     ----------
-    path : path
-        A file that ends in ``.csv`` (separated by commas, or by semicolons if the header has them and no comma),
-        ``.tsv`` or ``.parquet`` (which needs ``dlfh[parquet]``).
+    source : path or table
+        A file that ends in ``.csv`` or ``.tsv`` (separated by commas, semicolons, tabs or bars: what its header has
+        most of), ``.jsonl`` or ``.ndjson`` (an object a line), ``.xlsx`` (the first sheet) or ``.parquet`` (which needs
+        ``dlfh[parquet]``). Or a table in memory: a DataFrame of pandas or Polars, a table of Arrow.
     encoding : str
         How text files are encoded.
 
@@ -113,21 +121,29 @@ def read_table(path: str | os.PathLike[str], *, encoding: str = "utf-8") -> Tabl
     >>> table.columns, table.rows, table.problems[0].reason
     (('file', 'caption'), [('cat.png', 'a cat')], '1 cell where the header has 2')
     """
-    file = Path(path)
+    if is_frame(source):
+        return _of_columns(Path(f"the {type(source).__name__}"), *columns_of_frame(source))
+    file = Path(source)
     try:
         check_regular_file(file)
     except InputError as error:
         raise InputError(f"there is no table at {file}: {error}") from None
     suffix = file.suffix.lower()
-    if suffix not in TABLE_SUFFIXES:
-        raise InputError(f"{file} is not a table: it should end in {', '.join(TABLE_SUFFIXES)}")
-    return _read_parquet(file) if suffix == ".parquet" else _read_text(file, suffix, encoding)
+    if suffix in (".csv", ".tsv"):
+        return _read_text(file, encoding, "\t" if suffix == ".tsv" else ",")
+    if suffix in (".jsonl", ".ndjson"):
+        return _read_json_lines(file, encoding)
+    if suffix == ".xlsx":
+        return _read_excel(file)
+    if suffix == ".parquet":
+        return _read_parquet(file)
+    raise InputError(f"{file} is not a table: it should end in {', '.join(TABLE_SUFFIXES)}")
 
 
-def _read_text(file: Path, suffix: str, encoding: str) -> Table:
-    lines = _decoded_lines(file, "utf-8-sig" if encoding.lower().replace("_", "-") == "utf-8" else encoding)
+def _read_text(file: Path, encoding: str, usual: str) -> Table:
+    lines = _decoded_lines(file, encoding)
     header = next(lines, "")
-    delimiter = "\t" if suffix == ".tsv" else ";" if ";" in header and "," not in header else ","
+    delimiter = _delimiter_of(header, usual)
     table: Table | None = None
     budget = Budget.of_file(file, str(file))
     csv = _cell_reader()
@@ -166,7 +182,7 @@ def _cell_reader() -> Any:
     return own
 
 
-def _take_row(table: Table, cells: list[str], place: str) -> None:
+def _take_row(table: Table, cells: list[Any], place: str) -> None:
     if len(cells) == len(table.columns):
         table.numbers.append(table.n_all)
         table.rows.append(tuple(cells))
@@ -182,8 +198,22 @@ def _chained(first: str, rest: Iterator[str]) -> Iterator[str]:
         yield from rest
 
 
+def _delimiter_of(header: str, usual: str) -> str:
+    """Return what stands between the cells of a header: what it has most of, quotes aside.
+
+    Examples
+    --------
+    >>> _delimiter_of("id;caption", ","), _delimiter_of('"a;b;c",caption', ","), _delimiter_of("caption", ",")
+    (';', ',', ',')
+    """
+    bare = "".join(header.split('"')[::2])
+    return max(usual + _DELIMITERS, key=bare.count)
+
+
 def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
-    number = 0
+    if encoding.lower().replace("_", "-") == "utf-8":
+        encoding = "utf-8-sig"
+    hint = "save it in UTF-8, or say how it is encoded with encoding (--encoding latin-1, for example)"
     try:
         with open(file, encoding=encoding, newline="") as stream:
             for number, line in enumerate(stream, 1):
@@ -195,14 +225,65 @@ def _decoded_lines(file: Path, encoding: str) -> Iterator[str]:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{file} is not encoded in {encoding.removesuffix('-sig')}: see the byte 0x{error.object[error.start]:02x} "
-            f"after line {number}; save it in UTF-8, or say how it is encoded"
+            f"in line {_line_that_fails(file, encoding)}; {hint}"
         ) from None
     except InputError:
         raise
     except ValueError as error:  # UTF-16 without its mark, a name with a null character, codecs that are none of text
-        raise InputError(
-            f"{file} is not encoded in {encoding!r}: {error}; save it in UTF-8, or say how it is encoded"
-        ) from None
+        raise InputError(f"{file} is not encoded in {encoding!r}: {error}; {hint}") from None
+
+
+def _line_that_fails(file: Path, encoding: str) -> int:
+    """Return the number of the line that cannot be decoded: text is decoded by blocks, which says less."""
+    decoder = codecs.getincrementaldecoder(encoding)()
+    number = 1
+    with open(file, "rb") as stream:
+        for line in stream:
+            try:
+                number += decoder.decode(line).count("\n")
+            except UnicodeDecodeError:
+                break
+    return number
+
+
+def _read_json_lines(file: Path, encoding: str) -> Table:
+    budget = Budget.of_file(file, str(file))
+    try:
+        objects, wrong = parse_lines(_decoded_lines(file, encoding), budget)
+        columns = {name: None for _, value in objects for name in value}
+        budget.take_bytes(len(objects) * (_ROW_BYTES + _CELL_BYTES * len(columns)))
+    except InputError as error:
+        raise InputError(f"cannot read {file}: {error}") from None
+    if not columns:
+        example = f": line {min(wrong)}: {wrong[min(wrong)]}" if wrong else ": a table of JSON has an object a line"
+        raise InputError(f"{file} has no columns{example}")
+    numbers = sorted([*wrong, *(number for number, _ in objects)])
+    place_of = {number: place for place, number in enumerate(numbers)}
+    return Table(
+        file,
+        tuple(columns),
+        [tuple(value.get(name) for name in columns) for _, value in objects],
+        [f"{file.name}, line {number}" for number, _ in objects],
+        [place_of[number] for number, _ in objects],
+        [Problem(f"{file.name}, line {number}", "item", reason) for number, reason in wrong.items()],
+    )
+
+
+def _read_excel(file: Path) -> Table:
+    table: Table | None = None
+    try:
+        for number, cells in read_sheet(file, Budget.of_file(file, str(file))):
+            if table is None:
+                names = ("" if cell is None else str(cell).strip() for cell in cells)
+                table = Table(file, tuple(names), [], [], [], [])
+            else:
+                cells += [None] * (len(table.columns) - len(cells))
+                _take_row(table, cells, f"{file.name}, row {number}")
+    except (InputError, OSError) as error:
+        raise InputError(f"cannot read {file}: {error}") from None
+    if table is None:
+        raise InputError(f"{file} is empty: the first sheet of a table starts with a row of column names")
+    return table
 
 
 def _read_parquet(file: Path) -> Table:
@@ -218,10 +299,13 @@ def _read_parquet(file: Path) -> Table:
         raise InputError(f"cannot read {file}: {error}") from None
     except Exception:  # what damaged files make pyarrow stumble over: names that are not UTF-8, words out of range
         raise InputError(f"{file} cannot be read as Parquet: it is damaged") from None
-    places = [f"{file.name}, row {row}" for row in range(content.num_rows)]
-    return Table(
-        file, tuple(content.column_names), list(zip(*columns, strict=True)), places, list(range(content.num_rows)), []
-    )
+    return _of_columns(file, content.column_names, columns)
+
+
+def _of_columns(file: Path, names: Iterable[str], columns: list[list[Any]]) -> Table:
+    rows = list(zip(*columns, strict=True))
+    places = [f"{file.name}, row {row}" for row in range(len(rows))]
+    return Table(file, tuple(names), rows, places, list(range(len(rows))), [])
 
 
 def _listed(names: tuple[str, ...]) -> str:
