@@ -8,9 +8,6 @@ from numba import njit
 from dlfh._compile import Kernel
 from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
-_CHUNK = 256
-
-
 @njit
 def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
     """Return how far the sum of residuals must point away from a bit to flip it by the bound, eq. (3).
@@ -23,12 +20,48 @@ def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
 
 
 @njit
-def sum_curvature(weights, curvature_table, offsets, distances):
-    """Return what flipping any bit of a row costs before its gradient is asked: the threshold of the exact step."""
-    total = np.int64(0)
+def find_places(shared, distances, n_distances, weights, places):
+    """Set where in the tables each column is, by (similar or not, distance); return the weights of both kinds."""
+    n_similar, n_dissimilar = np.int64(0), np.int64(0)
     for q in range(weights.size):
-        total += np.int64(weights[q]) * curvature_table[offsets[q] + distances[q]]
+        if shared[q] > 0:
+            places[q] = n_distances + distances[q]
+            n_similar += weights[q]
+        else:
+            places[q] = distances[q]
+            n_dissimilar += weights[q]
+    return n_similar, n_dissimilar
+
+
+@njit
+def look_up(weights, places, residual_table, curvature_table, residuals):
+    """Set the weighted residuals, and return the weighted curvature: the threshold of the exact step."""
+    curvature = np.int64(0)
+    for q in range(weights.size):
+        place = places[q]
+        residuals[q] = weights[q] * residual_table[place]
+        curvature += weights[q] * curvature_table[place]
+    return curvature
+
+
+@njit
+def signed_sum(residuals, mask):
+    """Return sum_q r_q V_qk; where V_qk = -1 the mask is -1, and -r = (r ^ -1) + 1.
+
+    Over whole rows of 64-bit integers: compilers make the widest instructions of it that the machine has.
+    """
+    total = np.int64(0)
+    for q in range(residuals.size):
+        sign = np.int64(mask[q])
+        total += (residuals[q] ^ sign) - sign
     return total
+
+
+@njit
+def move_places(places, mask, toward):
+    """Let every column take the step to its distance after a flip, nearer where its bit has the new sign."""
+    for q in range(places.size):
+        places[q] += -1 if mask[q] == toward else 1
 
 
 @Kernel
@@ -62,49 +95,32 @@ def update_rows(
     """
     n_columns = column_weights.size
     n_distances = residual_table.size // 2
-    offsets = np.zeros(n_columns, np.int32)
+    shared = np.zeros(n_columns, np.int32)
     distances = np.empty(n_columns, np.uint16)
-    residuals = np.empty(n_columns, column_weights.dtype)
-    integer = residuals.dtype.type
+    places = np.empty(n_columns, np.uint16)
+    residuals = np.empty(n_columns, np.int64)
     flips = 0
     marked_set = -1
-    bound = np.int64(0)
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, offsets)
-            n_similar, n_dissimilar = np.int64(0), np.int64(0)
-            for q in range(n_columns):
-                if offsets[q] > 0:
-                    offsets[q] = n_distances
-                    n_similar += column_weights[q]
-                else:
-                    n_dissimilar += column_weights[q]
-            bound = bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
+            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, shared)
         distances_to_all(row_words[i], column_words, distances)
-        for q in range(n_columns):
-            residuals[q] = column_weights[q] * residual_table[offsets[q] + distances[q]]
-        threshold = sum_curvature(column_weights, curvature_table, offsets, distances) if is_exact else bound
+        kinds = find_places(shared, distances, n_distances, column_weights, places)
+        threshold = look_up(column_weights, places, residual_table, curvature_table, residuals)
+        if not is_exact:
+            threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
         for k in range(first_bit, last_bit):
-            # sum_q r_q V_qk. Where V_qk = -1, -r = (r ^ -1) + 1.
-            gradient = np.int64(0)
-            for chunk in range(0, n_columns, _CHUNK):
-                partial = integer(0)
-                for q in range(chunk, min(chunk + _CHUNK, n_columns)):
-                    mask = integer(column_masks[k, q])
-                    partial = integer(partial + integer(integer(residuals[q] ^ mask) - mask))
-                gradient += partial
+            gradient = signed_sum(residuals, column_masks[k])
             shift = 7 - (k & 7)
             is_set = (row_bytes[i, k >> 3] >> shift) & 1
             if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
                 flips += 1
                 row_bytes[i, k >> 3] ^= 1 << shift
-                toward = -1 if is_set else 0  # the mask value of the bit's new sign
-                for q in range(n_columns):
-                    distances[q] += -1 if column_masks[k, q] == toward else 1
-                    residuals[q] = column_weights[q] * residual_table[offsets[q] + distances[q]]
+                move_places(places, column_masks[k], -1 if is_set else 0)
+                curvature = look_up(column_weights, places, residual_table, curvature_table, residuals)
                 if is_exact:
-                    threshold = sum_curvature(column_weights, curvature_table, offsets, distances)
+                    threshold = curvature
     return flips
 
 
@@ -136,44 +152,35 @@ def update_shared_rows(
     """
     n_rows = row_weights.size
     n_distances = residual_table.size // 2
-    offsets = np.zeros(n_rows, np.int32)
+    shared = np.zeros(n_rows, np.int32)
     distances = np.empty(n_rows, np.uint16)
+    places = np.empty(n_rows, np.uint16)
     residuals = np.empty(n_rows, np.int64)
     weights = row_weights.copy()
     flips = 0
     for i in range(n_rows):
-        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, offsets)
+        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, shared)
         distances_to_all(row_words[i], words, distances)
         weights[i] = 0
-        n_similar, n_dissimilar = np.int64(0), np.int64(0)
-        for q in range(n_rows):
-            if offsets[q] > 0:
-                offsets[q] = n_distances
-                n_similar += weights[q]
-            else:
-                n_dissimilar += weights[q]
-            residuals[q] = weights[q] * residual_table[offsets[q] + distances[q]]
-        if is_exact:
-            threshold = sum_curvature(weights, curvature_table, offsets, distances)
-        else:
-            threshold = bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold)
+        kinds = find_places(shared, distances, n_distances, weights, places)
+        places[i] = 0  # of no weight, wherever it is
+        threshold = look_up(weights, places, residual_table, curvature_table, residuals)
+        if not is_exact:
+            threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
         for k in range(first_bit, last_bit):
-            gradient = np.int64(0)
-            for q in range(n_rows):
-                gradient += (residuals[q] ^ masks[k, q]) - masks[k, q]
+            gradient = signed_sum(residuals, masks[k])
             shift = 7 - (k & 7)
             is_set = (row_bytes[i, k >> 3] >> shift) & 1
             if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
                 flips += 1
                 row_bytes[i, k >> 3] ^= 1 << shift
                 toward = -1 if is_set else 0
-                for q in range(n_rows):
-                    distances[q] += -1 if masks[k, q] == toward else 1
-                    residuals[q] = weights[q] * residual_table[offsets[q] + distances[q]] if q != i else 0
-                distances[i] = 0
+                move_places(places, masks[k], toward)
+                places[i] = 0
                 masks[k, i] = toward
+                curvature = look_up(weights, places, residual_table, curvature_table, residuals)
                 if is_exact:
-                    threshold = sum_curvature(weights, curvature_table, offsets, distances)
+                    threshold = curvature
         weights[i] = row_weights[i]
         for w in range(words.shape[0]):
             words[w, i] = row_words[i, w]

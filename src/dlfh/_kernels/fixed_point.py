@@ -4,5 +4,5 @@ from __future__ import annotations
 
 __all__ = ["ONE"]
 
-#: What 1 is in fixed point: a sum of 256 columns of weight 1 fits in 32 bits.
+#: What 1 is in fixed point: sums over columns of any weight that points can have fit in 64 bits.
 ONE = 1 << 22

@@ -165,7 +165,7 @@ class Columns:
     """Rows of one modality (or several) that the rows of another are updated against."""
 
     codes: Codes
-    weights: npt.NDArray[np.int32] | Integers
+    weights: Integers
     list_starts: Integers
     list_members: npt.NDArray[np.int32]
 
@@ -176,8 +176,6 @@ class Columns:
         labels = rows.labels
         lists = _kernels.invert_lists(labels.starts, labels.labels, sets, labels.n_labels)
         weight = np.concatenate(weights)
-        if np.all(weight == 1):
-            weight = weight.astype(np.int32)  # the kernel's faster arithmetic
         gathered = np.concatenate([code[index] for code, index in zip(codes, chosen, strict=True)])
         return cls(gathered, weight, *lists)
 
@@ -256,7 +254,7 @@ def _count_pairs(
     model: LatentFactorModel, codes: Codes, rows: LabelRows, row_weights: Integers, columns: Columns, workers: Workers
 ) -> Integers:
     words, column_words = codes.view(np.uint64), by_word(columns.codes)
-    weights = columns.weights.astype(np.int64)
+    weights = columns.weights
 
     def count_block(start: int, stop: int) -> Integers:
         counts: Integers = _kernels.count_pairs(
