@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numba.core.event
 import numpy as np
 
 logger = logging.getLogger("dlfh")
@@ -24,6 +25,32 @@ def _announce() -> None:
     if not _announced.is_set():
         _announced.set()
         logger.warning("compiling the kernels for this machine: a few seconds, once where the disk can cache them")
+
+
+class _Watch(numba.core.event.Listener):
+    """Says that kernels are being compiled when that takes long; reading what the disk has cached is no compiling."""
+
+    def __init__(self) -> None:
+        self.watched: set[Any] = set()
+        self._timer: threading.Timer | None = None
+        self._began = 0.0
+
+    def on_start(self, event: Any) -> None:
+        if event.data["dispatcher"] in self.watched:  # Numba compiles one at a time
+            self._timer = threading.Timer(max(0.0, ANNOUNCE_AFTER - _seconds_spent), _announce)
+            self._timer.daemon = True
+            self._timer.start()
+            self._began = time.perf_counter()
+
+    def on_end(self, event: Any) -> None:
+        global _seconds_spent
+        if event.data["dispatcher"] in self.watched and self._timer is not None:
+            self._timer.cancel()
+            _seconds_spent += time.perf_counter() - self._began
+
+
+_watch = _Watch()
+numba.core.event.register("numba:compile", _watch)
 
 
 def _jit(function: Callable[..., Any]) -> Any:
@@ -53,6 +80,7 @@ class Kernel:
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self._dispatcher = _jit(function)
+        _watch.watched.add(self._dispatcher)
         self._compiled: set[tuple[Any, ...]] = set()
 
     def __call__(self, *arguments: Any) -> Any:
@@ -63,13 +91,5 @@ class Kernel:
         return self._dispatcher(*arguments)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
-        global _seconds_spent
-        timer = threading.Timer(max(0.0, ANNOUNCE_AFTER - _seconds_spent), _announce)
-        timer.daemon = True
-        timer.start()
-        began = time.perf_counter()
-        try:
-            self._dispatcher.compile(types)
-        finally:
-            timer.cancel()
-            _seconds_spent += time.perf_counter() - began
+        """Compile for arguments of some types, or read what the disk has of that."""
+        self._dispatcher.compile(types)
