@@ -129,7 +129,8 @@ def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Pa
         )
 
     built = dlfh("build", photos, "--table", photos / "items.csv", *COLUMNS, "-o", "shop/", "--hold-out", 6, "-b", 16)
-    assert "shop: 40 items to search, 33 of them learned from, 1 incomplete (DLFH, 16 bits" in built.stdout
+    assert "shop: 40 items to search, 33 of them learned from, 1 incomplete (DLFH, 16 bits; " in built.stdout
+    assert " of it learning codes)" in built.stdout
     assert "image → text" in built.stdout
     assert "items.csv, line 6 (image): " in built.stderr
     assert "4.png is not an image" in built.stderr
@@ -248,6 +249,14 @@ def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pyte
     with Collection.open(shop) as collection:
         assert specific == collection.search("text", "stripes", 2, ranking="specific").to_dicts()
     assert run(capsys, "search", shop, "--id", "8.png", "--only", "10.png", "--only", "8.png")[0]["id"] == "10.png"
+
+
+def test_times_are_those_that_the_user_waited(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    began = time.perf_counter()
+    fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "-o", tmp_path / "model")
+    waited = time.perf_counter() - began
+    assert fitted["learning_seconds"] < fitted["seconds"] < waited + 0.001
+    assert fitted["seconds"] > 0.5 * waited
 
 
 def test_what_was_left_out_is_written_in_full(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

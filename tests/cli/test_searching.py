@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -71,3 +72,31 @@ def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.Captu
     for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "one vector asks"), ("text=red", "no array 'red'")):
         assert main(["search", shop, "--ask", spec]) == 2
         assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("column", ["image", "text"])
+def test_items_of_one_modality_make_a_collection_with_their_labels(
+    column: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: object) -> Any:
+        assert main([*map(str, arguments), "--json"]) == 0, capsys.readouterr().err
+        return json.loads(capsys.readouterr().out)
+
+    columns = [f"--{column}", {"image": "file", "text": "caption"}[column], "--labels", "tags"]
+    shop = tmp_path / "shop"
+    built = run("build", photos / "items.csv", *columns, "-b", 16, "-o", shop, "--hold-out", 8)
+    assert built["items"] == {"image": 38, "text": 39}[column]
+    assert {(each["query"], each["database"]) for each in built["quality"]} == {(column, column), ("label", column)}
+    assert all(each["hamming"] > each["chance"] for each in built["quality"])
+    # Words find items by what they are, and one that has no labels is found like the others.
+    words = "level" if column == "image" else "level stripes"
+    best = run("search", shop, "--text", words, "-k", 5)
+    assert {tuple(item["metadata"].get("labels", ["level"])) for item in best} == {("level",)}
+    everything = run("search", shop, "--text", words, "-k", 40)
+    assert [item for item in everything if "labels" not in item["metadata"]]
+    assert len(everything) == built["items"]
+    assert main(["index", "add", str(shop), str(photos / "items.csv"), *columns]) == 0
+    assert "replaced" in capsys.readouterr().out
+    with Collection.open(shop) as collection:
+        assert collection.encoder.modalities_ == (column, "label")
+        assert "label" not in (collection.get(everything[0]["id"]).metadata or {})

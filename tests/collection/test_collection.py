@@ -177,6 +177,29 @@ def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) ->
         assert collection.image_path({}) is None
 
 
+def test_images_are_found_after_the_collection_has_moved_alone(photos: Path, tmp_path: Path) -> None:
+    items = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
+    Collection.build(tmp_path / "shop", items, encoder()).collection.close()
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    first, second = tmp_path / "a" / "shop", tmp_path / "a" / "b" / "shop"
+    shutil.copytree(photos, tmp_path / "a" / "photos")
+    (tmp_path / "shop").rename(first)
+    with Collection.open(first, writable=True) as collection:  # what is added here is found from here
+        frame = read_items(tmp_path / "a" / "photos" / "items.csv", image="file", text="caption").take([20])
+        collection.add(replace(frame, ids=["new"]))
+    first.rename(second)
+    with Collection.open(second) as collection:
+        for name, folder in (("8.png", photos), ("new", tmp_path / "a" / "photos")):
+            path = collection.image_path(collection.get(name).metadata or {})
+            assert path is not None
+            assert path.parent.samefile(folder)
+        assert collection.image_path({"image": "gone\0.png"}) == second.resolve() / "gone\0.png"
+    for content in (b"", b"{", b"3", b"[3]", b'["\\u0000"]', b"[" * 100_000):
+        (second / "places.json").write_bytes(content)
+        with Collection.open(second) as collection:
+            assert collection.image_path({"image": "8.png"}) == second.resolve() / "8.png"
+
+
 def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> None:
     texts = Items(["8.png", "9.png"], {"text": ["level", None]}, None, [{"text": "level"}, {}], ["a", "b"], [])
     with Collection.open(shop, writable=True) as collection:
@@ -340,7 +363,7 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
     with pytest.raises(ModelError, match="it is a file"):
         Collection.open(shop / "collection.json")
     with pytest.raises(ModelError, match=r"has no collection\.json"):
-        Collection.open(shop / "model")
+        Collection.open(shop / "index")
     card = shop / "collection.json"
     good = card.read_text()
     for text, sentence in (
@@ -361,8 +384,10 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
 
 
 def test_a_collection_is_not_loaded_as_a_model(shop: Path) -> None:
-    with pytest.raises(ModelError, match=r"is a collection, not a model: open it with Collection\.open"):
+    with pytest.raises(ModelError, match=r"is a collection, not a model: open it with Collection\.open, or .*model$"):
         load(shop)
+    with pytest.raises(ModelError, match="is not a collection: it is a model, which load loads"):
+        Collection.open(shop / "model")
     assert isinstance(load(shop / "model"), Encoder)
 
 

@@ -16,7 +16,7 @@ import typer
 from dlfh._version import __version__
 from dlfh.bench.commands import bench, tune
 from dlfh.cli import building, encoding, evaluating, indexing, informing, searching
-from dlfh.cli.printing import plain
+from dlfh.cli.printing import plain, start_clock
 
 __all__ = ["app", "main"]
 
@@ -63,6 +63,7 @@ app.command("tune")(tune)
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
+    start_clock()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal may lack letters that data have

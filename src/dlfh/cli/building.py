@@ -18,7 +18,7 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import plain, print_qualities, report
+from dlfh.cli.printing import duration, elapsed, plain, print_qualities, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,6 +140,8 @@ def _make_encoder(
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read(outputs=[problem_file])
+    if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
+        read = read.with_label_words()
     features = choose_featurizers(read, image=model.image_features, text=model.text_features, verbose=verbose)
     return Encoder(features, hasher), read
 
@@ -149,7 +151,8 @@ def _incomplete(number: int) -> str:
 
 
 def _model_line(encoder: Encoder) -> str:
-    return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits, {encoder.model_.fit_seconds_:.2f} s"
+    times = f"{duration(elapsed())}, {duration(encoder.model_.fit_seconds_)} of it learning codes"
+    return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits; {times}"
 
 
 def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Sequence[Quality]) -> dict[str, Any]:
@@ -158,7 +161,8 @@ def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Seq
         "incomplete": n_incomplete,
         "method": type(encoder.model_).__name__,
         "bits": encoder.n_bits,
-        "seconds": round(encoder.model_.fit_seconds_, 3),
+        "seconds": round(elapsed(), 3),
+        "learning_seconds": round(encoder.model_.fit_seconds_, 3),
         "quality": [asdict(quality) for quality in qualities],
     }
 

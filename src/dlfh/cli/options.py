@@ -103,6 +103,7 @@ class ItemOptions:
         None of the ``outputs`` may be an image that the items name.
         """
         from dlfh.datasets import read_items
+        from dlfh.datasets._items import LABEL_WORDS
         from dlfh.persistence._outputs import check_not_read
 
         items = read_items(
@@ -118,6 +119,8 @@ class ItemOptions:
         )
         if known is not None and self.table is None and self.source is not None and self.source.is_dir():
             items = _only_known(items, known)
+        if known is not None and LABEL_WORDS in known:  # what was built of one modality has its labels for another
+            items = items.with_label_words()
         for output in outputs:
             if output is not None and output.exists():
                 files = (value for values in items.modalities.values() if isinstance(values, list) for value in values)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -15,13 +16,50 @@ if TYPE_CHECKING:
     from dlfh.collection import Quality
     from dlfh.datasets._tables import Problem
 
-__all__ = ["plain", "print_json", "print_problems", "print_qualities", "print_table", "report"]
+__all__ = [
+    "duration",
+    "elapsed",
+    "plain",
+    "print_json",
+    "print_problems",
+    "print_qualities",
+    "print_table",
+    "report",
+    "start_clock",
+]
 
 #: What steers a terminal: C0 and C1 controls, marks of direction, separators of lines, and what is no character at all.
 _STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 #: How many problems are listed one by one.
 _SHOWN = 20
+
+_began = time.perf_counter()
+
+
+def start_clock() -> None:
+    """Begin to count the time of a command."""
+    global _began
+    _began = time.perf_counter()
+
+
+def elapsed() -> float:
+    """Return for how many seconds the user has been waiting for a command."""
+    return time.perf_counter() - _began
+
+
+def duration(seconds: float) -> str:
+    """Return a time in words.
+
+    Examples
+    --------
+    >>> duration(0.4), duration(42.2), duration(200)
+    ('0.4 s', '42 s', '3 min 20 s')
+    """
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 
 
 def plain(text: Any) -> str:

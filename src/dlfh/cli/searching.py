@@ -138,6 +138,8 @@ def search(
     how = {"among": among, "ranking": ranking, "radius": radius, "only": only}
     asking = Asking(k, how, picture, as_json)
     with open_collection(collection) as opened:
+        if text is not None:
+            questions = [(_text_modality(opened), text)]
         for output in outputs:
             if output.exists():
                 check_not_read(output, _image_files(opened))
@@ -147,6 +149,13 @@ def search(
             from dlfh.cli.prompting import stay_open
 
             stay_open(opened, asking)
+
+
+def _text_modality(collection: Collection) -> str:
+    """Return the modality that a text asks in: that of this name, or the first that takes texts."""
+    featurizers = collection.encoder.featurizers_
+    texts = [name for name, featurizer in featurizers.items() if featurizer.takes == "texts"]
+    return texts[0] if texts and "text" not in featurizers else "text"
 
 
 def _outputs(picture: Path | None) -> list[Path]:
@@ -200,9 +209,7 @@ def _item_line(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
 def _image_files(collection: Collection) -> Iterator[Path]:
     """Yield the image files of all items."""
     for item in collection:
-        for name in collection.encoder.image_modalities():
-            if item.metadata is not None and isinstance(item.metadata.get(name), str):
-                yield collection.path.resolve() / item.metadata[name]
+        yield from collection.image_paths(item.metadata or {})
 
 
 def _draw(collection: Collection, found: Found, modality: str | None, value: Any, picture: Path) -> int:
@@ -222,4 +229,7 @@ def _say_where(picture: Path, missing: int) -> None:
 
     typer.echo(plain(f"{picture} and {page_beside(picture)}: the images found"), nl=not missing)
     if missing:
-        typer.echo(f", {missing} of them missing")
+        typer.echo(
+            f", {missing} of them missing: images are found by their paths from the collection, where it is now or "
+            "where it was made, so move them along with it"
+        )

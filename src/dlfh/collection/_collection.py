@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,12 +20,12 @@ from dlfh._validation import Features, check_choice, check_integer
 from dlfh.codes import Codes, hamming_distances, n_bytes, pack
 from dlfh.collection._encoder import Encoder, from_parts
 from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
-from dlfh.collection._folder import check_free, new_folder, read_card, write_card
+from dlfh.collection._folder import check_free, new_folder, note_place, read_card, read_places, write_card
 from dlfh.collection._found import Found, FoundItem
 from dlfh.collection._html import html_table
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection._queries import is_single
-from dlfh.datasets._items import RESERVED_NAMES, Items
+from dlfh.datasets._items import LABEL_WORDS, RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import DataWarning, InputError, ModelError, StorageError
 from dlfh.index import Index
@@ -123,6 +125,8 @@ class Collection:
         assert index.identity is not None
         try:
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
+            if encoder.image_modalities():
+                note_place(folder, place)
         except OSError as error:
             index.close()
             raise StorageError(f"cannot make a collection in {place}: {error.strerror or error}") from None
@@ -196,6 +200,9 @@ class Collection:
         if index.identity != card.get("index"):
             index.close()
             raise ModelError(f"collection {path} has another index than the one that was made with it")
+        if writable and encoder.image_modalities():
+            with suppress(OSError):  # pictures are not worth an error
+                note_place(path, path)
         return cls(encoder, index, path)
 
     def close(self) -> None:
@@ -275,7 +282,8 @@ class Collection:
         coded = self.encoder.encode_items(vectors, training)
         clash = not items.named and self.index.contains(items.ids).any()
         ids = self._free_numbers(len(items)) if clash else items.ids
-        has_code = np.logical_or.reduce(list(coded.present.values()))
+        # Labels alone describe no item: they are there to ask with.
+        has_code = np.logical_or.reduce([mask for name, mask in coded.present.items() if name != LABEL_WORDS])
         known = self.index.contains(ids)
         keep = has_code if update else has_code & ~known
         for row in np.flatnonzero(~keep):
@@ -332,11 +340,25 @@ class Collection:
         return metadata
 
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
-        """Return where an item's image is, the first if it has several, or None if it has none."""
+        """Return where an item's image is, the first if it has several, or None if it has none.
+
+        Images are found by their paths from the collection: from where it is, if they moved with it, or from where it
+        was when they came, if it moved alone.
+        """
+        return next(self.image_paths(metadata), None)
+
+    def image_paths(self, metadata: dict[str, Any]) -> Iterator[Path]:
+        """Yield where an item's images are."""
         for name in self.encoder.image_modalities():
             if isinstance(metadata.get(name), str):
-                return self.path.resolve() / str(metadata[name])
-        return None
+                here = self.path.resolve() / str(metadata[name])
+                # (By words alone: what was at such a place may be gone, and with it the way up from there.)
+                elsewhere = (Path(os.path.normpath(place / str(metadata[name]))) for place in self._places)
+                yield here if _is_file(here) else next(filter(_is_file, elsewhere), here)
+
+    @cached_property
+    def _places(self) -> list[Path]:
+        return read_places(self.path)
 
     # Asking
 
@@ -443,7 +465,8 @@ class Collection:
         known = self.encoder.modalities_
         if among is not None and among not in known:
             raise InputError(f"unknown modality {among!r}: this collection has {', '.join(map(repr, known))}")
-        return among or next(name for name in known if name != query)
+        # The labels of items that have one modality stand for words, and those without labels have none.
+        return among or next((name for name in known if name not in (query, LABEL_WORDS)), query or known[0])
 
     def _mean_code(self, modality: str) -> npt.NDArray[np.float32]:
         if modality not in self._mean_codes:
@@ -524,6 +547,13 @@ class Collection:
             for name, (codes, labels, learned) in by_modality.items()
             if codes
         }
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
 
 
 def _bits_apart(code: Codes, codes: Sequence[Codes]) -> list[int]:

@@ -182,6 +182,7 @@ class Encoder(Parameterized):
             raise InputError(
                 f"{method} takes {'exactly' if least == most else 'at least'} {least} modalities, and the items have "
                 f"{n}: {', '.join(self.featurizers)}"
+                + ("; labels can be a second one (Items.with_label_words)" if n == 1 < least else "")
             )
         if info.supervised and items.labels is None:
             raise InputError(
@@ -329,7 +330,10 @@ def load(folder: str | os.PathLike[str]) -> Any:
         What was saved; it encodes bit for bit the same.
     """
     if is_collection(folder):
-        raise ModelError(f"{folder} is a collection, not a model: open it with Collection.open")
+        raise ModelError(
+            f"{folder} is a collection, not a model: open it with Collection.open, or load its model from "
+            f"{os.path.join(folder, 'model')}"
+        )
     return from_parts(folder, *read_model(folder))
 
 

@@ -14,7 +14,7 @@ from dlfh.codes import Codes, pack
 from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
-from dlfh.datasets._items import Items
+from dlfh.datasets._items import LABEL_WORDS, Items
 from dlfh.errors import InputError
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
@@ -168,7 +168,7 @@ def hashed_databases(encoder: Encoder, items: Items, vectors: ItemVectors) -> di
 def evaluate_queries(
     encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, Database]
 ) -> list[Quality]:
-    """Ask with each modality of labelled queries for each other modality, and measure the answers.
+    """Ask with each modality of labelled queries for each other one, or for itself if it is alone; measure the answers.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def evaluate_queries(
     Returns
     -------
     list of Quality
-        One for each ordered pair of different modalities.
+        One for each ordered pair of different modalities; labels that stand for a second one only ask.
     """
     labelled = np.flatnonzero(queries.labelled())
     warn_of_strangers(queries.labels or [], [own for database in databases.values() for own in database.labels])
@@ -191,7 +191,7 @@ def evaluate_queries(
         rows = np.intersect1d(vectors.positions[name], labelled)
         labels = queries.take(rows).labels
         for other, database in databases.items():
-            if name != other and len(rows) and len(database.codes):
+            if _is_direction(name, other, encoder.modalities_) and len(rows) and len(database.codes):
                 matrix = vectors.take(name, rows)
                 qualities.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
     if not qualities:
@@ -199,6 +199,13 @@ def evaluate_queries(
             "there is nothing to measure: no query with labels in one modality meets a labelled item in another"
         )
     return qualities
+
+
+def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> bool:
+    """Return whether users search so: across modalities, and within one if there is but one beside labels."""
+    if LABEL_WORDS not in modalities:
+        return query != database
+    return database != LABEL_WORDS and (query != database or len(modalities) == 2)
 
 
 def _evaluate_direction(

@@ -15,8 +15,9 @@ from typing import Any
 
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.persistence._files import exclusive, make_folder, read_regular, replace_file, sync_folder, try_lock
+from dlfh.persistence._model_folder import holds_model
 
-__all__ = ["check_free", "is_collection", "new_folder", "read_card", "write_card"]
+__all__ = ["check_free", "is_collection", "new_folder", "note_place", "read_card", "read_places", "write_card"]
 
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"
@@ -25,6 +26,9 @@ _FORMAT = "dlfh-collection"
 _LOCK, _YOUNG = ".building", 60.0
 _WHOLE = "whole"
 _MOST_CARD_BYTES = 1 << 16
+
+#: Where the collection was when items came into it, and the most of these places that are kept.
+_PLACES, _MOST_PLACES = "places.json", 16
 
 
 def is_collection(folder: str | os.PathLike[str]) -> bool:
@@ -59,7 +63,8 @@ def read_card(folder: Path) -> dict[str, Any]:
         content = read_regular(folder / _CARD, _MOST_CARD_BYTES)
         card = json.loads(content)
     except FileNotFoundError:
-        raise ModelError(f"{folder} is not a collection: it has no {_CARD}") from None
+        why = "it is a model, which load loads and dlfh index build makes one of" if holds_model(folder) else ""
+        raise ModelError(f"{folder} is not a collection: {why or f'it has no {_CARD}'}") from None
     except (OSError, ValueError, RecursionError):
         raise ModelError(f"collection {folder} is damaged: {_CARD} cannot be read") from None
     if not isinstance(card, dict) or card.get("format") != _FORMAT:
@@ -70,6 +75,26 @@ def read_card(folder: Path) -> dict[str, Any]:
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} is not as it was written")
     return card
+
+
+def note_place(folder: Path, place: Path) -> None:
+    """Keep where a collection is: pictures of its items are found from there when it has moved."""
+    places = read_places(folder)
+    here = str(place.resolve())
+    if here not in map(str, places):
+        kept = [*map(str, places), here][-_MOST_PLACES:]
+        replace_file(folder / _PLACES, [json.dumps(kept).encode()])
+
+
+def read_places(folder: Path) -> list[Path]:
+    """Return where a collection was; nothing depends on it but pictures, so that what cannot be read is no error."""
+    try:
+        places = json.loads(read_regular(folder / _PLACES, _MOST_CARD_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return []
+    if not isinstance(places, list):
+        return []
+    return [Path(place) for place in places[:_MOST_PLACES] if isinstance(place, str) and "\0" not in place]
 
 
 @contextmanager

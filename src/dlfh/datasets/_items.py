@@ -24,13 +24,16 @@ from dlfh.datasets._label_cells import labels_in, labels_in_cells
 from dlfh.datasets._tables import TABLE_SUFFIXES, Problem, Table, read_table
 from dlfh.errors import InputError
 
-__all__ = ["IMAGE_SUFFIXES", "RESERVED_NAMES", "Items", "array_of", "read_items"]
+__all__ = ["IMAGE_SUFFIXES", "LABEL_WORDS", "RESERVED_NAMES", "Items", "array_of", "read_items"]
 
 #: What files of a folder are taken for images.
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 #: What files are read as arrays, where a column or a variable could be meant as well.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
+
+#: The modality that `Items.with_label_words` makes of labels.
+LABEL_WORDS = "label"
 
 #: What metadata hold beside the texts and images of an item, by their modalities' names.
 RESERVED_NAMES = frozenset({"columns", "labels"})
@@ -136,6 +139,20 @@ class Items:
     def labelled(self) -> npt.NDArray[np.bool_]:
         """Return which items have labels."""
         return np.array([bool(labels) for labels in self.labels or [[]] * len(self)], bool)
+
+    def with_label_words(self) -> Items:
+        """Return the items with their labels as a modality, ``label``, for methods that need two of items with one.
+
+        Examples
+        --------
+        >>> items = Items.of({"text": ["a red car", "a dog"]}, [["car", "red"], []]).with_label_words()
+        >>> items.modalities["label"]
+        ['car, red', None]
+        """
+        if LABEL_WORDS in self.modalities or self.labels is None:
+            return self
+        words = [", ".join(own) or None for own in self.labels]
+        return replace(self, modalities={**self.modalities, LABEL_WORDS: words})
 
     def take(self, rows: Iterable[int]) -> Items:
         """Return some of the items, with no problems."""
