@@ -105,6 +105,10 @@ class LabelSets:
         counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
         return LabelSets(self.names, self.n_labels, starts, self.labels[place], set_of_point.astype(np.int64), counts)
 
+    def rows(self) -> sp.csr_array:
+        """Return the sets as rows of 0 and 1, shape (n_sets, n_labels)."""
+        return sp.csr_array((np.ones(len(self.labels)), self.labels, self.starts), shape=(self.n_sets, self.n_labels))
+
     def unit_rows(self) -> sp.csr_array:
         """Return the sets as rows of length 1, shape (n_sets, n_labels): products are cosines of label sets.
 

@@ -44,7 +44,7 @@ def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
         ({"seeds": 0}, "seeds must be positive, got 0"),
         ({"seeds": True}, "seeds must be a whole number, got True"),
         ({"held_out": 1.5}, "held_out must be at least 0 and less than 1"),
-        ({"methods": ["DLHF"]}, "unknown method 'DLHF': there are ACQ, CCAITQ"),
+        ({"methods": ["DLHF"]}, "unknown method 'DLHF': there are ACQ, BATCH"),
         ({"methods": ["DLFH", "DLFH"]}, "methods has DLFH twice"),
         ({"methods": []}, "methods must not be empty"),
         ({"bits": [16, 16]}, "bits has 16 twice"),

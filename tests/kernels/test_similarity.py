@@ -44,3 +44,19 @@ def test_update_latent_bits(problem: Problem, n_bits: int) -> None:
     other = np.ascontiguousarray(V.T)
     sets = (labels.set_of_point, labels.starts, labels.labels, *lists, set_sums)
     assert_twins_agree("update_latent_bits", S, U, W, A, A.T @ A, other, *sets, 1.7, link, slopes, 0.2, tolerance=1e-5)
+
+
+@given(problems(max_points=20), st.integers(1, 12), st.integers(1, 9))
+def test_update_anchored_rows(problem: Problem, n_bits: int, n_anchors: int) -> None:
+    rng, labels = problem.rng, problem.labels
+    signs = np.array([-1, 1], np.int8)
+    codes, anchors = rng.choice(signs, (labels.n_points, n_bits)), rng.choice(signs, (n_bits, n_anchors))
+    similar = labels.similar(np.arange(labels.n_sets), rng.integers(labels.n_sets, size=n_anchors))
+    scale = 0.37
+    sigmas = np.rint(_kernels.ONE / (1 + np.exp(-scale * np.arange(-n_bits, n_bits + 1)))).astype(np.int32)
+    P = rng.standard_normal((n_bits, 3))
+    wanted, overlap = rng.standard_normal(codes.shape), P @ P.T
+    start = int(rng.integers(labels.n_points))
+    arguments = (codes, labels.set_of_point, similar, anchors, sigmas, scale, wanted, overlap)
+    # Flips are counted one by one, and a bit is looked at once: as many as bits that differ.
+    assert_twins_agree("update_anchored_rows", *arguments, start, labels.n_points)

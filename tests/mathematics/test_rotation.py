@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.mathematics._rotation import closest_rotation, iterative_quantization, random_rotation, signs
+from dlfh.mathematics._rotation import (
+    closest_rotation,
+    iterative_quantization,
+    random_rotation,
+    signs,
+    uncorrelated,
+)
 from tests.strategies import seeds
 
 
@@ -34,3 +40,37 @@ def test_quantization_errors_never_rise(seed: int, c: int, n: int) -> None:
 
 def test_a_sign_of_zero_is_minus_one_as_in_codes() -> None:
     assert signs(np.array([-2.0, 0.0, 3.0])).tolist() == [-1, -1, 1]
+
+
+@given(seeds, st.integers(1, 6), st.integers(8, 30), st.booleans())
+def test_uncorrelated_columns_keep_their_constraints_and_no_others_are_closer(
+    seed: int, c: int, n: int, repeated: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, c)) * 10.0 ** rng.integers(-3, 9, c)
+    if repeated:
+        Z[:, -1] = Z[:, 0]  # a direction is missing, and is drawn
+    V = uncorrelated(Z, rng=rng)
+    np.testing.assert_allclose(V.T @ V / n, np.eye(c), atol=1e-9)
+    np.testing.assert_allclose(V.sum(axis=0) / n, 0, atol=1e-9)
+    centred = Z - Z.mean(axis=0)
+    best = np.sqrt(n) * np.linalg.svd(centred, compute_uv=False).sum()
+    assert np.sum(V * Z) == pytest.approx(best, rel=1e-9)
+    for _ in range(5):
+        assert np.sum(uncorrelated(rng.standard_normal((n, c))) * Z) <= best * (1 + 1e-9)
+
+
+@given(seeds, st.integers(1, 4), st.integers(6, 12))
+def test_uncorrelated_rows_with_weights_are_points_that_are_the_same(seed: int, c: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    Z, weights = rng.standard_normal((n, c)), rng.integers(1, 5, n)
+    points = uncorrelated(np.repeat(Z, weights, axis=0))
+    np.testing.assert_allclose(np.repeat(uncorrelated(Z, weights.astype(float)), weights, axis=0), points, atol=1e-8)
+
+
+def test_uncorrelated_columns_are_as_many_as_rows_allow() -> None:
+    rng = np.random.default_rng(0)
+    V = uncorrelated(rng.standard_normal((4, 9)), rng=rng)
+    assert np.linalg.matrix_rank(V) == 3
+    np.testing.assert_allclose(V.sum(axis=0), 0, atol=1e-9)
+    assert not uncorrelated(np.ones((5, 2))).any()

@@ -33,6 +33,7 @@ __all__ = [
     "sparse_products",
     "sum_precisions",
     "sum_rows_by_group",
+    "update_anchored_rows",
     "update_latent_bits",
     "update_observed_rows",
     "update_rows",
@@ -72,7 +73,7 @@ __getattr__, __dir__ = import_on_demand(
         "labels": "invert_lists shared_labels",
         "linear": "add_sparse_gram sum_rows_by_group",
         "ranking": "rank_by_distance rank_by_score reorder sum_precisions",
-        "similarity": "pull_and_push update_latent_bits",
+        "similarity": "pull_and_push update_anchored_rows update_latent_bits",
         "strings": "gather_strings",
     },
 )

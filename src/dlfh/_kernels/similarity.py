@@ -1,4 +1,4 @@
-"""Pairwise sums of methods that compare every point with every other: SePH and MLBE."""
+"""Pairwise sums of methods that compare points with every other, SePH and MLBE, or with some of them, DOCH."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from dlfh._compile import Kernel
+from dlfh._kernels.fixed_point import ONE
 from dlfh._kernels.inline import count_shared
 
 
@@ -150,4 +151,44 @@ def update_latent_bits(
         for k in range(n_bits):
             for b in range(n_bits):
                 gram[k, b] += embedded[i, k] * embedded[i, b]
+    return flips
+
+
+@Kernel
+def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale, wanted, overlap, start, stop):
+    """Update every bit of rows ``start:stop`` in turn by DOCH's rule, in place, and return the number of flips.
+
+    ``codes`` (rows, c) and ``anchors_by_bit`` (c, m) hold -1 and +1; ``similar`` (sets, m) is S; ``sigmas[t + c]`` is
+    sigma(scale t) in fixed point. ``wanted`` (rows, c) and ``overlap`` (c, c) are what labels say: 2 theta L P' and
+    2 theta P P'. With the anchors' codes fixed, rows do not interact.
+    """
+    n_bits, n_anchors = anchors_by_bit.shape
+    inner = np.empty(n_anchors, np.int32)
+    residuals = np.empty(n_anchors, np.int32)
+    curvature = n_anchors * scale * scale / 4
+    flips = 0
+    for i in range(start, stop):
+        similarities = similar[row_sets[i]]
+        inner[:] = n_bits
+        for k in range(n_bits):
+            for q in range(n_anchors):
+                inner[q] += codes[i, k] * anchors_by_bit[k, q]
+        for q in range(n_anchors):
+            residuals[q] = similarities[q] * ONE - sigmas[inner[q]]
+        for k in range(n_bits):
+            gradient = np.int64(0)
+            for q in range(n_anchors):
+                gradient += np.int64(residuals[q]) * np.int64(anchors_by_bit[k, q])
+            said = wanted[i, k]
+            for b in range(n_bits):
+                if b != k:
+                    said -= codes[i, b] * overlap[b, k]
+            bit = codes[i, k]
+            new = 1 if scale * (gradient / ONE) + curvature * bit + said >= 0 else -1
+            if new != bit:
+                flips += 1
+                codes[i, k] = new
+                for q in range(n_anchors):
+                    inner[q] += 2 * new * anchors_by_bit[k, q]
+                    residuals[q] = similarities[q] * ONE - sigmas[inner[q]]
     return flips

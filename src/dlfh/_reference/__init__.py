@@ -14,7 +14,7 @@ from dlfh._reference.labels import invert_lists, shared_labels
 from dlfh._reference.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._reference.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
 from dlfh._reference.search import nearest_by_weight, weigh_candidates, within_radius
-from dlfh._reference.similarity import pull_and_push, update_latent_bits
+from dlfh._reference.similarity import pull_and_push, update_anchored_rows, update_latent_bits
 from dlfh._reference.strings import find_strings, gather_strings, hash_strings
 
 __all__ = [
@@ -37,6 +37,7 @@ __all__ = [
     "sparse_products",
     "sum_precisions",
     "sum_rows_by_group",
+    "update_anchored_rows",
     "update_latent_bits",
     "update_observed_rows",
     "update_rows",

@@ -1,4 +1,4 @@
-"""Updates of SePH and MLBE."""
+"""Updates of SePH, MLBE and DOCH."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._kernels.fixed_point import ONE
 from dlfh._reference.matrices import members
 
 Array = npt.NDArray[Any]
@@ -86,3 +87,28 @@ def update_latent_bits(
         embedded[i] = codes[i] @ weights
     gram[:] = embedded.T @ embedded
     return flips
+
+
+def update_anchored_rows(
+    codes: Array,
+    row_sets: Array,
+    similar: Array,
+    anchors_by_bit: Array,
+    sigmas: Array,
+    scale: float,
+    wanted: Array,
+    overlap: Array,
+    start: int,
+    stop: int,
+) -> int:
+    """Update bit after bit of all rows at once, which gives the same: rows do not interact."""
+    n_bits, n_anchors = anchors_by_bit.shape
+    B, A = codes[start:stop], anchors_by_bit.astype(np.int64)
+    before = B.copy()
+    for k in range(n_bits):
+        residuals = similar[row_sets[start:stop]].astype(np.int64) * ONE - sigmas[B.astype(np.int64) @ A + n_bits]
+        others = np.arange(n_bits) != k
+        said = wanted[start:stop, k] - B[:, others] @ overlap[others, k]
+        values = scale * (residuals @ A[k] / ONE) + n_anchors * scale**2 / 4 * B[:, k] + said
+        B[:, k] = np.where(values >= 0, 1, -1)
+    return int(np.count_nonzero(before != B))

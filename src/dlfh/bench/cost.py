@@ -14,6 +14,7 @@ _WEIGHTS = {
     "MLBE": 40.0,
     "SePH": 20.0,
     "CMSSH": 6.0,
+    "SCRATCH": 6.0,
     "KDLFH": 5.0,
     "CMFH": 4.0,
     "SMFH": 4.0,

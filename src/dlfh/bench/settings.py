@@ -38,6 +38,8 @@ DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
     "DLFH paper": {**_PAPER, "sample_size": "n_bits"},
     "DLFH full": {**_PAPER, "solver": "full"},
     "CRH": {"n_pairs": 5000, "n_restarts": 1, "max_iter": 5},
+    "DOCH paper": {"chunk_size": 2000},
+    "LEMON paper": {"chunk_size": 2000},
     "MLBE": {"train_points": 1000},
     "SePH": {"train_points": 5000},
 }

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from dlfh._parallel import blas_threads
 
-__all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs"]
+__all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs", "uncorrelated"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -37,6 +37,47 @@ def closest_rotation(matrix: Floats) -> Floats:
     with blas_threads(1):
         left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return left @ right
+
+
+def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Generator | None = None) -> Floats:
+    """Return the balanced and uncorrelated V closest to Z: the largest tr(V'W Z) with V'W V = n I and V'W 1 = 0.
+
+    V is sqrt(n) P Q' of the SVD P S Q' of the centred Z. Where that has fewer directions than columns, others that are
+    orthogonal to them and to 1 take their place, at random; without ``rng``, or where there are too few rows for
+    them, none does.
+
+    Parameters
+    ----------
+    Z : ndarray of float64 (rows, c)
+    weights : ndarray of float64 (rows,), optional
+        How many of the n points each row stands for, the diagonal of W; 1 by default.
+    rng : numpy Generator, optional
+
+    Returns
+    -------
+    ndarray of float64 (rows, c)
+
+    Examples
+    --------
+    >>> V = uncorrelated(np.array([[3.0, 1.0], [1.0, 2.0], [-4.0, 0.5], [0.5, 0.5]]))
+    >>> bool(np.allclose(V.T @ V, 4 * np.eye(2))), bool(np.allclose(V.sum(axis=0), 0))
+    (True, True)
+    """
+    weights = np.ones(len(Z)) if weights is None else weights
+    n, roots = float(weights.sum()), np.sqrt(weights)[:, None]
+    # The SVD of the rows themselves: squaring them first would lose the small directions.
+    left, sizes, right = np.linalg.svd(roots * (Z - weights @ Z / n), full_matrices=False)
+    n_kept = int(np.count_nonzero(sizes > max(Z.shape) * np.finfo(np.float64).eps * sizes[0]))
+    left = left[:, :n_kept]
+    left = left - roots * (roots.T @ left / n)  # where columns are of other sizes, centring left rounding
+    n_free = min(len(right), len(Z) - 1) - n_kept
+    if rng is not None and n_free > 0:
+        taken = np.column_stack([left, roots / np.sqrt(n)])
+        others = rng.standard_normal((len(Z), n_free))
+        for _ in range(2):  # once leaves rounding
+            others -= taken @ (taken.T @ others)
+        left = np.column_stack([left, np.linalg.qr(others)[0]])
+    return np.sqrt(n) * (left / roots) @ right[: left.shape[1]]
 
 
 def iterative_quantization(points: Floats, rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:

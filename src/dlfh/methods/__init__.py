@@ -14,34 +14,42 @@ from dlfh.methods._info import MethodInfo
 
 if TYPE_CHECKING:
     from dlfh.methods._acq import ACQ
+    from dlfh.methods._batch import BATCH
     from dlfh.methods._cca_itq import CCAITQ
     from dlfh.methods._cmfh import CMFH
     from dlfh.methods._cmssh import CMSSH
     from dlfh.methods._crh import CRH
     from dlfh.methods._cvh import CVH
     from dlfh.methods._dlfh import DLFH
+    from dlfh.methods._doch import DOCH
     from dlfh.methods._kdlfh import KDLFH
+    from dlfh.methods._lemon import LEMON
     from dlfh.methods._lfh import LFH
     from dlfh.methods._mlbe import MLBE
     from dlfh.methods._pdh import PDH
     from dlfh.methods._scm import SCM
+    from dlfh.methods._scratch import SCRATCH
     from dlfh.methods._seph import SePH
     from dlfh.methods._smfh import SMFH
 
 __all__ = [
     "ACQ",
+    "BATCH",
     "CCAITQ",
     "CMFH",
     "CMSSH",
     "CRH",
     "CVH",
     "DLFH",
+    "DOCH",
     "KDLFH",
+    "LEMON",
     "LFH",
     "METHODS",
     "MLBE",
     "PDH",
     "SCM",
+    "SCRATCH",
     "SMFH",
     "CrossModalHasher",
     "MethodInfo",
@@ -52,17 +60,21 @@ __all__ = [
 #: The methods, and the file of each. They are imported when they are asked for: searching needs one of them.
 _FILES = {
     "ACQ": "_acq",
+    "BATCH": "_batch",
     "CCAITQ": "_cca_itq",
     "CMFH": "_cmfh",
     "CMSSH": "_cmssh",
     "CRH": "_crh",
     "CVH": "_cvh",
     "DLFH": "_dlfh",
+    "DOCH": "_doch",
     "KDLFH": "_kdlfh",
+    "LEMON": "_lemon",
     "LFH": "_lfh",
     "MLBE": "_mlbe",
     "PDH": "_pdh",
     "SCM": "_scm",
+    "SCRATCH": "_scratch",
     "SMFH": "_smfh",
     "SePH": "_seph",
 }

@@ -1,0 +1,159 @@
+"""DOCH: its updates written out, bit by bit, and what follows from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh.codes import pack, unpack
+from dlfh.datasets import Paired
+from dlfh.factorization import paper
+from dlfh.methods import DOCH
+from dlfh.methods._doch import AnchoredLikelihood
+from dlfh.methods._online import Chunk
+from tests.methods.small_data import dense, small
+from tests.strategies import Problem, problems
+
+THREE = ((0, 60), (60, 68), (68, 150))  # one chunk has fewer points than anchors
+
+
+def doch_written_out(model: DOCH, data: Paired, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes of three chunks and the last P, with Theta computed anew for every bit."""
+    L, c, theta = data.labels.toarray().astype(float), model.n_bits, model.theta
+    old = np.empty((0, c))
+    for number, (start, stop) in enumerate(THREE):
+        rng = np.random.default_rng([model.random_state, number])
+        B = rng.choice(np.array([-1, 1], np.int8), (stop - start, c)).astype(float)
+        P = rng.standard_normal((c, L.shape[1]))
+        for _ in range(model.max_iter):
+            for _ in range(model.n_sweeps):
+                if number == 0:
+                    drawn = rng.choice(stop, min(stop, model.n_anchors), replace=False)
+                    A = B[drawn].copy()
+                else:
+                    sizes = [(first, last - first) for first, last in THREE[:number]]
+                    drawn = np.concatenate(
+                        [first + rng.choice(n, min(n, model.n_anchors), replace=False) for first, n in sizes]
+                    )
+                    A = old[drawn]
+                S = (L[start:stop] @ L[drawn].T > 0).astype(float)
+                for k in range(c):
+                    Theta = scale * B @ A.T
+                    likely = scale * (S - 1 / (1 + np.exp(-Theta))) @ A[:, k] + len(A) * scale**2 / 4 * B[:, k]
+                    others = np.arange(c) != k
+                    labels = 2 * (L[start:stop] @ P[k] - B[:, others] @ (P @ P.T)[others, k])
+                    B[:, k] = np.where(likely + theta * labels >= 0, 1, -1)
+            everything = np.concatenate([old, B])
+            P = np.linalg.pinv(everything) @ L[:stop]
+        old = np.concatenate([old, B])
+    return old, P
+
+
+@pytest.mark.parametrize(("scale", "theta"), [("auto", 0.1), (0.6, 2.0)])
+def test_dochs_updates_are_those_written_out(scale: Any, theta: float) -> None:
+    data = small(4)
+    model = DOCH(8, scale=scale, theta=theta, n_anchors=20, random_state=3)
+    expected, P = doch_written_out(model, data, 0.45 if scale == "auto" else scale)
+    for start, stop in THREE:
+        chunk = {name: matrix[start:stop] for name, matrix in data.modalities.items()}
+        model.partial_fit(chunk, data.labels[start:stop])
+    np.testing.assert_array_equal(model.codes_["text"], pack(expected))
+    sums = model.stream_.sums
+    np.testing.assert_allclose(sums["BB"], expected.T @ expected, atol=1e-9)
+    np.testing.assert_allclose(np.linalg.pinv(sums["BB"]) @ sums["LB"].T, P, atol=1e-8)
+    for name, X in zip(("image", "text"), dense(data), strict=True):
+        W = np.linalg.lstsq(X, expected, rcond=None)[0]
+        np.testing.assert_allclose(model.project(name, data.modalities[name]), X @ W, atol=1e-3)
+
+
+def of_points(labels: LabelSets) -> Chunk:
+    return Chunk(labels.rows(), labels.set_of_point, np.arange(labels.n_points), np.ones(labels.n_points))
+
+
+def of_sets(labels: LabelSets) -> Chunk:
+    return Chunk(labels.rows(), np.arange(labels.n_sets), labels.set_of_point, labels.counts.astype(float))
+
+
+@given(problems(max_points=30), st.integers(1, 10), st.floats(0.01, 2.0), st.floats(0.0, 3.0))
+def test_with_anchors_fixed_dochs_objective_never_falls(
+    problem: Problem, n_bits: int, scale: float, theta: float
+) -> None:
+    labels, rng = problem.labels, problem.rng
+    chunk, likelihood = of_points(labels), AnchoredLikelihood(n_bits, scale, theta)
+    signs = np.array([-1, 1], np.int8)
+    B, A = rng.choice(signs, (labels.n_points, n_bits)), rng.choice(signs, (7, n_bits))
+    P, anchors = rng.standard_normal((n_bits, labels.n_labels)), chunk.L[rng.integers(labels.n_points, size=7)]
+    values = [likelihood.value(B, P, chunk, A, anchors)]
+    with Workers(1) as workers:
+        for _ in range(4):
+            likelihood.sweep(B, P, chunk, A, anchors, workers)
+            values.append(likelihood.value(B, P, chunk, A, anchors))
+    assert np.all(np.diff(values) >= -1e-6 * (1 + np.abs(values[:-1])))
+
+
+@given(problems(max_points=40), st.integers(1, 8))
+def test_doch_over_label_sets_is_doch_over_points_that_start_together(problem: Problem, n_bits: int) -> None:
+    labels, rng = problem.labels, problem.rng
+    signs = np.array([-1, 1], np.int8)
+    B, A = rng.choice(signs, (labels.n_sets, n_bits)), rng.choice(signs, (9, n_bits))
+    P, likelihood = rng.standard_normal((n_bits, labels.n_labels)), AnchoredLikelihood(n_bits, 0.4, 0.2)
+    anchors, points = labels.rows()[rng.integers(labels.n_sets, size=9)], B[labels.set_of_point]
+    order = rng.permutation(labels.n_points)
+    permuted, shuffled = points[order], of_points(labels.take(order))
+    with Workers(2) as workers:
+        likelihood.sweep(B, P, of_sets(labels), A, anchors, workers)
+        likelihood.sweep(points, P, of_points(labels), A, anchors, workers)
+        likelihood.sweep(permuted, P, shuffled, A, anchors, workers)
+    np.testing.assert_array_equal(points, B[labels.set_of_point])
+    np.testing.assert_array_equal(permuted, points[order])
+
+
+@settings(max_examples=20)
+@given(problems(max_points=30), st.integers(1, 8))
+def test_without_the_labels_prediction_a_sweep_is_dlfhs_update(problem: Problem, n_bits: int) -> None:
+    labels, rng = problem.labels, problem.rng
+    B = rng.choice(np.array([-1, 1], np.int8), (labels.n_points, n_bits))
+    A = rng.choice(np.array([-1, 1], np.int8), (n_bits, n_bits))
+    drawn = rng.integers(labels.n_points, size=n_bits)
+    L = problem.indicator.astype(float)
+    expected = B.astype(float)
+    paper.update(expected, A.astype(float), (L @ L[drawn].T > 0).astype(float), 8.0)
+    chunk, P = of_points(labels), np.zeros((n_bits, labels.n_labels))
+    with Workers(1) as workers:
+        AnchoredLikelihood(n_bits, 8.0 / n_bits, 0.0).sweep(B, P, chunk, A, chunk.L[drawn], workers)
+    assert np.mean(expected == B) > 0.99  # exact ties may go either way by rounding
+
+
+def test_codes_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = small(2)
+    monkeypatch.setattr("dlfh.methods._doch._ROWS", 13)
+    one, two = (DOCH(16, n_jobs=jobs, random_state=0).fit(data.modalities, data.labels) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.codes_["text"], two.codes_["text"])
+
+
+def test_anchors_may_be_drawn_from_all_old_points_together() -> None:
+    data = small(2)
+    model = DOCH(16, chunk_size=50, per_chunk=False, n_anchors=30, random_state=0).fit(data.modalities, data.labels)
+    rng = np.random.default_rng(0)
+    assert len(model._draw_old(model.stream_, rng)) == 30
+    model.set_params(per_chunk=True)
+    drawn = model._draw_old(model.stream_, rng)
+    assert np.bincount(drawn // 50).tolist() == [30, 30, 30]
+
+
+@pytest.mark.parametrize(("n_bits", "scale"), [(8, 0.45), (16, 0.35), (24, 0.2915), (64, 0.15), (128, 0.1), (512, 0.1)])
+def test_the_scale_follows_the_code_length(n_bits: int, scale: float) -> None:
+    assert DOCH(n_bits)._scale() == pytest.approx(scale, abs=1e-4)
+
+
+def test_from_label_sets_points_of_a_chunk_with_equal_labels_have_one_code() -> None:
+    data = small()
+    codes = unpack(DOCH(8, init="labels", random_state=0).fit(data.modalities, data.labels).codes_["image"], 8)
+    sets = LabelSets.from_labels(data.labels).set_of_point
+    assert len(np.unique(np.column_stack([sets, codes]), axis=0)) == len(np.unique(sets))
