@@ -67,7 +67,6 @@ def _of_three_seeds(image: tuple[float, ...], text: tuple[float, ...]) -> Cells:
     return _cells(LONG, [(value, 0.009) for value in image], [(value, 0.009) for value in text])
 
 
-
 ROWS = (
     Row(
         "DLFH",

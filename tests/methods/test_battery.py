@@ -157,9 +157,7 @@ def test_a_code_depends_on_its_point_alone(
 
 
 @pytest.mark.parametrize("name", ["BATCH", "CMFH", "DOCH", "LEMON", "SCRATCH", "SMFH", "SePH"])
-def test_some_methods_learn_one_code_for_all_modalities(
-    name: str, fitted: dict[str, CrossModalHasher]
-) -> None:
+def test_some_methods_learn_one_code_for_all_modalities(name: str, fitted: dict[str, CrossModalHasher]) -> None:
     np.testing.assert_array_equal(fitted[name].codes_["image"], fitted[name].codes_["text"])
 
 
