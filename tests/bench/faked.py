@@ -11,7 +11,16 @@ from dlfh.bench.runner import Results
 
 def faked(plan: Plan, experiment: str) -> Results:
     """Return results that say how their cells were, without computing anything."""
-    score = {"map": 0.5, "map_at": 0.6, "precision_at": 0.7, "ranks": [1, 9], "precision": [1, 0.1], "recall": [0, 1]}
+    score = {
+        "map": 0.5,
+        "map_at": 0.6,
+        "precision_at": 0.7,
+        "ndcg_at": 0.8,
+        "exact_at": 0.2,
+        "ranks": [1, 9],
+        "precision": [1, 0.1],
+        "recall": [0, 1],
+    }
     protocols = {name: dict.fromkeys(plan.directions, score) for name in plan.settings.protocols}
     result = Result({"protocols": protocols}, {"fit": 2.0, "total": 3.0, "processor": 1.0, "peak_bytes": 10**9})
     return Results(dict.fromkeys(EXPERIMENTS[experiment].cells(plan), result))

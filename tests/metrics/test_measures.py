@@ -25,6 +25,7 @@ measures = st.one_of(
     st.builds(lambda m, k: m if k is None else m @ k, st.sampled_from([AP, P, R, nDCG, PR, PRH]), cuts),
     st.builds(lambda k: AP(normalize="possible") @ k, st.integers(1, 20)),
     st.builds(lambda k: nDCG(gain="linear") @ k, st.integers(1, 20)),
+    st.builds(lambda k: P(match="all") @ k, st.integers(1, 20)),
     st.builds(lambda ranks: PR(ranks=ranks), st.lists(st.integers(1, 20), min_size=1, max_size=4)),
 )
 
@@ -60,8 +61,10 @@ def test_names_are_those_of_ir_measures() -> None:
         ("nDCG(gain='linear', gain='linear')", "unknown measure"),
         ("AP@0", "k must be a whole number at least 1, got 0"),
         ("AP(rel=2)", "AP has no option 'rel': it has normalize; a cut is written AP@10"),
-        ("P(rel=2)", "P has no option 'rel': it has none; a cut is written P@10"),
+        ("P(rel=2)", "P has no option 'rel': it has match; a cut is written P@10"),
         ("AP(normalize='all')", "normalize must be one of 'retrieved', 'possible', got 'all'"),
+        ("P(match='some')", "match must be one of 'any', 'all', got 'some'"),
+        ("R(rel=2)", "R has no option 'rel': it has none; a cut is written R@10"),
         ("nDCG(gain='log')", "gain must be one of 'exponential', 'linear', got 'log'"),
         ("PR(ranks=())", "no k is given"),
         ("PR(ranks=(0, 1))", "k must be a whole number at least 1, got 0"),
@@ -152,18 +155,50 @@ def test_every_measure_is_what_a_plain_loop_gives(seed: int, asked: list[Measure
     queries: Any = unpack(codes, 3).astype(np.float32) * [1.0, 2.0, 1.0] if asymmetric else codes
     query_labels, item_labels = rng.integers(0, 2, (3, 4)), rng.integers(0, 2, (n_items, 4))
     grades = query_labels @ item_labels.T
+    equal = np.all(query_labels[:, None] == item_labels, axis=2) & (query_labels.sum(axis=1, keepdims=True) > 0)
     scores = (queries if asymmetric else unpack(codes, 3).astype(int)) @ unpack(items, 3).T.astype(int)
     found = evaluate(queries, items, query_labels, item_labels, measures=asked, ties=ties).per_query
     orders = [range(n_items)] if ties == "order" else list(permutations(range(n_items)))
     for query in range(3):
         ranked = [sorted(order, key=lambda item: -scores[query, item]) for order in orders]
         for each in asked:
-            if not grades[query].any():
+            judged = equal[query] if each == P(match="all") @ (each.k or 1) else grades[query]
+            if not judged.any():
                 assert np.isnan(found[each][query]).all()
                 continue
             if each.name == "PR" and each.ranks is None:  # type: ignore[attr-defined]
                 # About 100 ranks of at most 20 are all of them.
                 assert found[each].shape[1] == 2 * (each.k or n_items)
-            values = [plain(each, [int(grades[query, item]) for item in order]) for order in ranked]
+            values = [plain(each, [int(judged[item]) for item in order]) for order in ranked]
             expected = np.mean(np.array(values, dtype=float), axis=0)
             np.testing.assert_allclose(found[each][query], expected, atol=1e-12)
+
+
+@given(seeds, st.sampled_from(["order", "expected"]))
+def test_items_with_the_same_labels_are_no_more_than_those_that_share_one(seed: int, ties: Any) -> None:
+    found = evaluate(*scene(seed), measures=[P(match="all") @ 5, P @ 5], ties=ties).per_query
+    strict, loose = found[P(match="all") @ 5], found["P@5"]
+    some = ~np.isnan(strict)
+    assert (strict[some] <= loose[some] + 1e-12).all()
+
+
+def test_with_one_label_each_the_same_labels_are_a_shared_one() -> None:
+    queries, items, *_ = scene(0)
+    classes = np.arange(len(queries)) % 3, np.arange(len(items)) % 3
+    result = evaluate(queries, items, *classes, measures=["P@7", 'P(match="all")@7'])
+    assert result["P@7"] == result['P(match="all")@7']
+
+
+def test_labels_of_any_kind_are_compared_as_sets() -> None:
+    queries, items = pack([[1, 1], [1, 1]]), pack([[1, 1], [1, 1], [1, 1]])
+    lists = [["b", "a"], ["c"]], [["a", "b", "a"], ["a"], []]
+    assert evaluate(queries, items, *lists, measures='P(match="all")@1').per_query['P(match="all")@1'][0] == 1
+    # One that nothing is equal to counts as a query without a relevant item, and so does one without labels.
+    empty = evaluate(queries, items, [["c"], []], lists[1], measures='P(match="all")@1')
+    assert np.isnan(empty.per_query['P(match="all")@1']).all()
+
+
+def test_comparing_labels_needs_labels() -> None:
+    queries, items, *_ = scene(0)
+    with pytest.raises(InputError, match="compares labels: pass query_labels and database_labels"):
+        evaluate(queries, items, relevance=np.ones((5, 60)), measures=[P(match="all")])

@@ -17,6 +17,7 @@ __all__ = [
     "add_sparse_gram",
     "count_observed_pairs",
     "count_pairs",
+    "equal_labels",
     "find_strings",
     "finish_products",
     "gather_strings",
@@ -70,7 +71,7 @@ __getattr__, __dir__ = import_on_demand(
     __name__,
     {
         "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
-        "labels": "invert_lists shared_labels",
+        "labels": "equal_labels invert_lists shared_labels",
         "linear": "add_sparse_gram sum_rows_by_group",
         "ranking": "rank_by_distance rank_by_score reorder sum_precisions",
         "similarity": "pull_and_push update_anchored_rows update_latent_bits",

@@ -8,6 +8,7 @@ from numba import njit
 from dlfh._compile import Kernel
 from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
+
 @njit
 def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
     """Return how far the sum of residuals must point away from a bit to flip it by the bound, eq. (3).

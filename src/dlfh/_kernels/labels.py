@@ -30,6 +30,15 @@ def invert_lists(starts, labels, chosen, n_labels):
 
 
 @Kernel
+def equal_labels(wanted_sets, set_of_item, equal):
+    """Fill ``equal[i, j]`` with 1 where item j has the label set that query i asks for, with 0 elsewhere."""
+    for i in range(wanted_sets.size):
+        wanted = wanted_sets[i]
+        for j in range(set_of_item.size):
+            equal[i, j] = set_of_item[j] == wanted
+
+
+@Kernel
 def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
     """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
     by_set = np.zeros(n_sets, np.int32)

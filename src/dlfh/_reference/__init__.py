@@ -10,7 +10,7 @@ from dlfh._reference.factors import (
     update_rows,
     update_shared_rows,
 )
-from dlfh._reference.labels import invert_lists, shared_labels
+from dlfh._reference.labels import equal_labels, invert_lists, shared_labels
 from dlfh._reference.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
 from dlfh._reference.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
 from dlfh._reference.search import nearest_by_weight, weigh_candidates, within_radius
@@ -21,6 +21,7 @@ __all__ = [
     "add_sparse_gram",
     "count_observed_pairs",
     "count_pairs",
+    "equal_labels",
     "find_strings",
     "finish_products",
     "gather_strings",

@@ -19,6 +19,10 @@ def invert_lists(starts: Array, labels: Array, chosen: Array, n_labels: int) -> 
     return list_starts.astype(np.int64), member[order].astype(np.int32)
 
 
+def equal_labels(wanted_sets: Array, set_of_item: Array, equal: Array) -> None:
+    equal[:] = wanted_sets[:, None] == set_of_item
+
+
 def shared_labels(
     query_sets: Array,
     set_starts: Array,

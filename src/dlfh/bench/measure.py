@@ -14,12 +14,15 @@ from dlfh.bench.data import Parts
 from dlfh.codes import Codes
 from dlfh.datasets._paired import Paired
 from dlfh.methods import METHODS, CrossModalHasher
-from dlfh.metrics import AP, PR, evaluate
+from dlfh.metrics import AP, PR, P, evaluate, nDCG
 
-__all__ = ["build", "directions", "retrieval", "training_time"]
+__all__ = ["EXACT_AT", "build", "directions", "retrieval", "training_time"]
 
 #: Points on a precision-recall curve, evenly in log scale of rank.
 CURVE_POINTS = 60
+
+#: Where the ranking is cut to see how many items have the query's labels, all of them and no others.
+EXACT_AT = 5
 
 #: Methods that this process has fitted before, so that what they need is compiled and loaded.
 _compiled: set[str] = set()
@@ -59,8 +62,8 @@ def retrieval(
     Returns
     -------
     values : dict
-        ``values["protocols"][protocol][direction]`` holds "map", "map_at", "precision_at" and the curve
-        "ranks", "precision", "recall"; "objective" and "iterations" are there for methods that keep them.
+        ``values["protocols"][protocol][direction]`` holds "map", "map_at", "precision_at", "ndcg_at" and "exact_at",
+        and the curve "ranks", "precision", "recall"; "objective" and "iterations" are there for methods that keep them.
     times : dict
         Seconds of training and of encoding.
     """
@@ -164,18 +167,20 @@ def _scores(halves: list[tuple[Codes, Codes, Any, Any]], k: int, threads: int) -
     n_items = min(len(database) for _, database, _, _ in halves)
     k = min(k, n_items)
     ranks = np.unique([*np.geomspace(1, n_items, CURVE_POINTS).round().astype(np.int64), k])
-    measures = [AP, AP @ k, PR(ranks=ranks)]
+    measures = [AP, AP @ k, nDCG @ k, P(match="all") @ min(EXACT_AT, n_items), PR(ranks=ranks)]
     rows = []
     for half in halves:
         values = evaluate(*half, measures=measures, n_jobs=threads).per_query
         rows.append(np.column_stack([values[each] for each in measures]))
     # In memory row by row, so that means add one query after another, whatever the measures' own layout.
     means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
-    precision, recall = np.split(means[2:], 2)
+    precision, recall = np.split(means[4:], 2)
     return {
         "map": float(means[0]),
         "map_at": float(means[1]),
         "precision_at": float(precision[np.searchsorted(ranks, k)]),
+        "ndcg_at": float(means[2]),
+        "exact_at": float(means[3]),
         "ranks": ranks.tolist(),
         "precision": precision.tolist(),
         "recall": recall.tolist(),

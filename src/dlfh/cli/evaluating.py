@@ -27,6 +27,9 @@ def evaluate(
 ) -> None:
     """Measure mean average precision (MAP): labelled items ask, those that share a label are right answers.
 
+    Beside it, of the asymmetric ranking: nDCG@10, for which more shared labels are better, and "exact", the share of
+    the first five that have the query's labels, all of them and no others.
+
     With a collection, the items ask for the collection's, whose codes are learned or hashed, as the table says. With a
     model, some of the items ask for the others, all of them hashed.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
 from dlfh.datasets._items import LABEL_WORDS, Items
 from dlfh.errors import InputError
+
+if TYPE_CHECKING:
+    from dlfh.metrics._measures import Measure
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
@@ -59,6 +62,9 @@ class Quality:
     hamming, asymmetric, specific : float
         MAP over the whole database by Hamming distance, by the queries' real values against the codes, and by these
         values less their average; ties in database order.
+    ndcg, exact : float
+        Of the ranking by real values: nDCG@10, which grades an item by how many labels it shares, and the share of the
+        first five items that have the query's labels, all of them and no others. (Of as many as there are.)
     """
 
     query: str
@@ -70,6 +76,8 @@ class Quality:
     hamming: float
     asymmetric: float
     specific: float
+    ndcg: float
+    exact: float
 
 
 @dataclass(frozen=True)
@@ -211,13 +219,15 @@ def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> boo
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
 ) -> Quality:
-    from dlfh.metrics import evaluate  # searching measures nothing
+    from dlfh.metrics import AP, P, evaluate, nDCG  # searching measures nothing
 
-    def rank(queries: npt.NDArray[Any]) -> Any:
-        return evaluate(queries, database.codes, query_labels, database.labels, measures=["AP", "P"])
+    def rank(queries: npt.NDArray[Any], *others: Measure) -> Any:
+        return evaluate(queries, database.codes, query_labels, database.labels, measures=[AP, P, *others])
 
+    n_items = len(database.codes)
+    graded, exact = nDCG @ min(10, n_items), P(match="all") @ min(5, n_items)
     projections = encoder.model_.project(query, matrix)
-    by_hamming = rank(pack(projections))
+    by_hamming, by_value = rank(pack(projections)), rank(projections, graded, exact)
     return Quality(
         query,
         other,
@@ -226,6 +236,8 @@ def _evaluate_direction(
         database.kind,
         chance=by_hamming["P"],  # precision over the whole ranking
         hamming=by_hamming["AP"],
-        asymmetric=rank(projections)["AP"],
+        asymmetric=by_value["AP"],
         specific=rank(projections - encoder.mean_code(query))["AP"],
+        ndcg=by_value[graded],
+        exact=by_value[exact],
     )

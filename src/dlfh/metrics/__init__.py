@@ -15,6 +15,7 @@ queries, a database and what is relevant to what:
 - ``AP``: average precision, whose mean is MAP. ``AP(normalize="possible")`` with a cut divides by the most relevant
   items that could have been found, instead of those that were.
 - ``P``, ``R``: precision and recall. ``P`` without a cut is the share of relevant items: what a random order gets.
+  ``P(match="all")`` counts items with the query's labels, all of them and no others.
 - ``nDCG``: normalised discounted cumulative gain, graded by the number of shared labels; ``nDCG(gain="linear")``.
 - ``PR``: the precision-recall curve along the ranking; ``PR(ranks=(1, 10))``, or up to a cut.
 - ``PRH``: the same by Hamming radius; its cut is the largest radius.

@@ -113,13 +113,26 @@ class AveragePrecision(Measure):
 
 @dataclass(frozen=True, repr=False)
 class Precision(Measure):
-    """Share of relevant items among the first k; without a cut that is the precision of a random order."""
+    """Share of relevant items among the first k; without a cut that is the precision of a random order.
+
+    With ``match="all"`` an item is relevant if it has the query's labels, all of them and no others; with "any", the
+    default, if it shares one.
+    """
 
     name = "P"
+    match: Literal["any", "all"] = "any"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_choice(self.match, "match", ("any", "all"))
 
     def over(self, ranker: Ranker) -> OfBlock:
         k = self.depth(ranker)
-        return lambda block: _where_relevant(block, block.hits(k) / k)
+        if self.match == "any":
+            return lambda block: _where_relevant(block, block.hits(k) / k)
+        if ranker.equal is None:
+            raise InputError(f"{self} compares labels: pass query_labels and database_labels, not relevance")
+        return lambda block: _where_relevant(block.of_equal_labels, block.of_equal_labels.hits(k) / k)
 
 
 @dataclass(frozen=True, repr=False)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -79,12 +80,15 @@ class RankedBlock:
         Returns the runs of tied items.
     ties : {"order", "expected"}
         Whether measures follow database order within a run, or are expectations over all orders.
+    equal : callable
+        Returns, in database order, 1 for the items that have the query's labels, all of them and no others.
     """
 
     places: npt.NDArray[np.uint32]
     judged: npt.NDArray[Any]
     runs_of_ties: Callable[[], TiedRuns]
     ties: Ties
+    equal: Callable[[], npt.NDArray[np.uint8]]
     _cuts: dict[int, PrecisionSums] = field(default_factory=dict)
 
     @cached_property
@@ -108,6 +112,11 @@ class RankedBlock:
     def n_relevant(self) -> Integers:
         """How many items are relevant to each query: any cut counts them on the way."""
         return self.precision_sums(next(iter(self._cuts), 1)).n_relevant
+
+    @cached_property
+    def of_equal_labels(self) -> RankedBlock:
+        """The same rankings, in which an item is relevant if its labels are the query's, all of them and no others."""
+        return RankedBlock(self.places, self.equal(), lambda: self.runs, self.ties, self.equal)
 
     @cached_property
     def runs(self) -> TiedRuns:
@@ -158,6 +167,8 @@ class Ranker:
     queries : ndarray of uint8 (queries, bytes) or of float32 (queries, bits)
     database : ndarray of uint8 (items, bytes)
     judge : callable
+    equal : callable or None
+        Gives 1 for items with the labels of a query, as ``judge`` gives grades; None where there are no labels.
     ties : {"order", "expected"}
     n_jobs : int or None
     """
@@ -165,6 +176,7 @@ class Ranker:
     queries: npt.NDArray[Any]
     database: npt.NDArray[np.uint8]
     judge: Judge
+    equal: Judge | None
     ties: Ties
     n_jobs: int | None
 
@@ -197,13 +209,14 @@ class Ranker:
         asked = _check_queries(queries, items)
         if 0 in (len(asked), len(items)):
             raise InputError(f"nothing to evaluate: {len(asked)} queries and {len(items)} database items")
+        equal: Judge | None = None
         if relevance is None:
-            judge = _judge_by_labels(query_labels, database_labels, len(asked), len(items))
+            judge, equal = _judges_by_labels(query_labels, database_labels, len(asked), len(items))
         elif query_labels is None and database_labels is None:
             judge = _judge_by_matrix(relevance, len(asked), len(items))
         else:
             raise InputError("pass either labels or relevance, not both")
-        return cls(asked, items, judge, ties, n_jobs)
+        return cls(asked, items, judge, equal, ties, n_jobs)
 
     def map(self, function: Callable[[RankedBlock], Result]) -> list[Result]:
         """Return ``function`` of each block of queries, in order; blocks run in parallel."""
@@ -220,7 +233,7 @@ class Ranker:
             places = np.empty((stop - start, self.n_items), np.uint32)
             sizes = np.empty((stop - start, self.n_bits + 1), np.int64)
             _kernels.rank_by_distance(query_words[start:stop], item_words, self.n_bits, places, sizes)
-            return RankedBlock(places, judged, lambda: TiedRuns(sizes), self.ties)
+            return RankedBlock(places, judged, lambda: TiedRuns(sizes), self.ties, lambda: self._equal(start, stop))
 
         return rank
 
@@ -231,9 +244,14 @@ class Ranker:
             shape = (stop - start, self.n_items)
             places, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
             _kernels.rank_by_score(self.queries[start:stop], items, places, tied)
-            return RankedBlock(places, self.judge(start, stop), lambda: _runs_of_equal_scores(tied), self.ties)
+            runs = partial(_runs_of_equal_scores, tied)
+            return RankedBlock(places, self.judge(start, stop), runs, self.ties, lambda: self._equal(start, stop))
 
         return rank
+
+    def _equal(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
+        assert self.equal is not None  # measures that need labels say so before anything is ranked
+        return self.equal(start, stop)
 
 
 def _runs_of_equal_scores(tied: npt.NDArray[np.bool_]) -> TiedRuns:
@@ -267,8 +285,8 @@ def _check_queries(queries: npt.ArrayLike, items: npt.NDArray[np.uint8]) -> npt.
     return np.ascontiguousarray(np.ldexp(asked, -exponents), np.float32)
 
 
-def _judge_by_labels(query_labels: Any, database_labels: Any, n_queries: int, n_items: int) -> Judge:
-    """Grade an item by the number of labels that it shares with the query."""
+def _judges_by_labels(query_labels: Any, database_labels: Any, n_queries: int, n_items: int) -> tuple[Judge, Judge]:
+    """Grade an item by the number of labels that it shares with the query; and by whether it has the same ones."""
     if query_labels is None or database_labels is None:
         raise InputError("pass query_labels and database_labels, or relevance")
     query_sets = LabelSets.from_labels(query_labels, name="query_labels", allow_empty=True)
@@ -299,7 +317,23 @@ def _judge_by_labels(query_labels: Any, database_labels: Any, n_queries: int, n_
         )
         return grades
 
-    return judge
+    @cache
+    def wanted_sets() -> npt.NDArray[np.int32]:
+        number_of = {labels: number for number, labels in enumerate(_each_set(item_sets)) if labels}
+        wanted = [number_of.get(labels, -1) for labels in _each_set(query_sets)]
+        return np.array(wanted, np.int32)[query_sets.set_of_point]
+
+    def equal(start: int, stop: int) -> npt.NDArray[Any]:
+        marks = np.empty((stop - start, n_items), np.uint8)
+        _kernels.equal_labels(wanted_sets()[start:stop], set_of_item, marks)
+        return marks
+
+    return judge, equal
+
+
+def _each_set(sets: LabelSets) -> Iterator[frozenset[int]]:
+    labels = sets.labels.tolist()
+    return (frozenset(labels[start:stop]) for start, stop in pairwise(sets.starts.tolist()))
 
 
 def _judge_by_matrix(relevance: Any, n_queries: int, n_items: int) -> Judge:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.comparison import published_map
+from dlfh.bench.measure import EXACT_AT
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.published import published
 from dlfh.bench.runner import Results
@@ -65,11 +66,19 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         if 0 < size < asked:
             paragraphs.append(f"There are only {size} items to a database, so k is {size} instead of {asked}.")
         k = min(asked, size) or asked
-        measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}"}
-        tables = [_table(plan, results, protocol, measure, title) for measure, title in measures.items()]
+        measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}", "ndcg_at": f"nDCG@{k}"}
+        measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
+        known = {measure: title for measure, title in measures.items() if _is_known(plan, results, protocol, measure)}
+        tables = [_table(plan, results, protocol, measure, title) for measure, title in known.items()]
         paragraphs += _leaders(plan, results, protocol)
         sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tuple(tables)))
     return sections
+
+
+def _is_known(plan: Plan, results: Results, protocol: str, measure: str) -> bool:
+    """Return whether all results have a measure: those of earlier runs lack what was measured later."""
+    found = [results.scores(cell, protocol, way) for cell, _ in results.items() for way in plan.directions]
+    return all(measure in scores for scores in found if scores is not None)
 
 
 def _unseen_words(plan: Plan) -> str:
