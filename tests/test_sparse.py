@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dlfh import DLFH
 from dlfh._sparse import compressed_rows, rows_from_parts
-from dlfh.datasets import read_arrays
+from dlfh.datasets import Paired, read_arrays
 from dlfh.errors import InputError
 from dlfh.metrics import mean_average_precision
 
@@ -116,10 +116,14 @@ def damaged_users() -> dict[str, Callable[[], Any]]:
         "labels": lambda: DLFH(8).fit({"image": X, "text": Y}, out_of_range(20, 20)),
         "similarity": lambda: DLFH(8).fit({"image": X, "text": Y}, similarity=out_of_range(20, 20)),
         "relevance": lambda: mean_average_precision(codes, codes, relevance=out_of_range(20, 20)),
+        "split": lambda: Paired({"image": out_of_range(20, 20), "text": Y}, labels).split(5),
+        "split of labels": lambda: Paired({"image": X, "text": Y}, out_of_range(20, 20)).split(5),
     }
 
 
-@pytest.mark.parametrize("place", ["fit", "encode", "project", "labels", "similarity", "relevance"])
+@pytest.mark.parametrize(
+    "place", ["fit", "encode", "project", "labels", "similarity", "relevance", "split", "split of labels"]
+)
 def test_a_column_outside_the_matrix_is_said_wherever_matrices_come_in(place: str) -> None:
     with pytest.raises(InputError, match=r"is a damaged sparse matrix: indices must be from 0 to .*, found 2000000000"):
         damaged_users()[place]()

@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from dlfh._terminal import plain
+
 Item = TypeVar("Item")
 
 
@@ -25,7 +27,7 @@ class Bar:
         """Return a function to call after each of ``total`` steps, or with a number of them."""
         if self._display is None:
             return lambda steps=1: None
-        task = self._display.add_task(description, total=total)
+        task = self._display.add_task(plain(description), total=total)
         return lambda steps=1: self._display.advance(task, steps)
 
     def track(self, items: Collection[Item], description: str) -> Iterator[Item]:

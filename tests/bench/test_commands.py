@@ -13,6 +13,7 @@ from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.settings import Settings
 from dlfh.cli import main
 from dlfh.datasets import make_paired, write_paired
+from tests.test_terminal import steers
 
 
 @pytest.mark.parametrize(
@@ -111,6 +112,19 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
     assert "--overwrite would replace it" in capsys.readouterr().err
 
 
+def test_names_of_folders_steer_no_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data = ["generated:wiki", "--points", "60", "--jobs", "1", "--out", "run\x1b[2J\u202e"]
+    assert main(["bench", "map", *data, "--bits", "8", "--seeds", "1", "--methods", "SCM"]) == 0
+    assert main(["tune", "SCM", *data, "--bits", "8", "--seeds", "1", "--grid", "ridge=1"]) == 0
+    said = capsys.readouterr()
+    assert "report: run\\x1b[2J\\u202e/map.html" in said.out
+    assert "run\\x1b[2J\\u202e/tuned-SCM.toml" in said.out
+    assert not steers(said.out + said.err)
+
+
 def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
     command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
     shown = tmp_path / "docs" / "wiki"
@@ -141,4 +155,5 @@ def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixtur
 def test_the_commands_import_nothing_heavy_until_they_run() -> None:
     path = Path(sys.modules["dlfh.bench.commands"].__file__ or "")
     outside = re.findall(r"^(?:from|import) (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    assert set(outside) == {"__future__", "collections.abc", "contextlib", "pathlib", "typing", "typer"}
+    light = {"__future__", "collections.abc", "contextlib", "pathlib", "typing", "typer", "dlfh._terminal"}
+    assert set(outside) == light

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from dlfh import Collection, load
 from dlfh.cli import main
 from dlfh.cli.app import app
 from dlfh.datasets import make_paired, read_arrays, write_arrays
+from dlfh.persistence import _outputs
 from tests.cli.conftest import COLUMNS
 
 COMMANDS = (
@@ -89,7 +91,6 @@ SEARCH = """
 import io, json, sys
 from contextlib import redirect_stdout
 from dlfh.cli import main
-from dlfh.cli.app import app
 with redirect_stdout(io.StringIO()) as out:
     code = main(sys.argv[1:])
 print(json.dumps([code, out.getvalue(), sorted(sys.modules)]))
@@ -383,8 +384,6 @@ def test_wrong_input_gets_one_sentence_and_changes_nothing(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    import re
-
     before = files_in(photos) | files_in(shop)
     written = [part.format(photos=photos, shop=shop, out=tmp_path / "out") for part in arguments]
     assert re.search(sentence, refused(capsys, *written))
@@ -481,6 +480,36 @@ def test_a_picture_never_goes_over_one_of_the_collection(
     assert MINE in capsys.readouterr().err + refused(capsys, *search, "found.png")
     os.unlink(own / "found.png")  # the page beside it is there still
     assert f"found.html: {MINE}" in refused(capsys, *search, "found.png")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [
+        (["fit", *TABLE, "-o", "new"], "new/config.json"),
+        (["fit", *TABLE, "-o", "new", "--problems", "new.jsonl"], "new.jsonl"),
+        (["build", *TABLE, "-o", "new", "--problems", "new.jsonl"], "new.jsonl"),
+        (["build", *TABLE, "-o", "new"], "new/mine"),
+        (["encode", "model", *TABLE, "-o", "new.npz"], "new.npz"),
+        (["search", "shop", "--text", "level", "--picture", "new.png"], "new.png"),
+        (["search", "shop", "--text", "level", "--picture", "new.png"], "new.html"),
+    ],
+)
+def test_what_comes_to_be_while_a_command_works_stays(
+    arguments: list[str], output: str, own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Outputs are looked at before the work, which may take hours, and again when they are written."""
+    real, content = _outputs.check_outputs, (own / "model" / "config.json").read_bytes()
+
+    def check_outputs(*given: Any, **options: Any) -> None:
+        real(*given, **options)
+        (own / output).parent.mkdir(exist_ok=True)
+        (own / output).write_bytes(content)  # (of a model, which is all that a model may replace)
+
+    monkeypatch.chdir(own)
+    monkeypatch.setattr(_outputs, "check_outputs", check_outputs)
+    assert main(arguments) == 2
+    assert re.search("already|not empty", capsys.readouterr().err)
+    assert (own / output).read_bytes() == content
 
 
 def test_images_that_a_table_names_are_inputs_too(

@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from dlfh.cli.app import main
-from dlfh.cli.printing import plain, print_json, print_problems, print_table
+from dlfh.cli.printing import print_json, print_problems, print_table, report
 from dlfh.datasets._tables import Problem
+from tests.test_terminal import steers
 
 NASTY = "[red]a[/red] \x1b]0;title\x07 \x9b31m \u202e gpj.exe \ud800 \r\n b"
-
-
-def steers(text: str) -> bool:
-    return any(ord(c) < 32 or 127 <= ord(c) < 160 or c in "\u202e\u2066\u200f\ud800" for c in text.replace("\n", ""))
-
-
-@given(st.text())
-def test_plain_texts_have_no_control_characters(text: str) -> None:
-    assert not steers(plain(text))
-    assert "\n" not in plain(text)
-
-
-@given(st.text(st.characters(exclude_categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
-def test_letters_of_every_script_stay(text: str) -> None:
-    assert plain(text) == text
 
 
 def test_tables_problems_and_json_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,3 +35,12 @@ def test_errors_that_name_a_path_steer_no_terminal(capsys: pytest.CaptureFixture
     said = capsys.readouterr().err
     assert not steers(said)
     assert "no\\x1b[31msuch\\u202efile" in said
+
+
+def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """(Names of files need not be text.)"""
+    problem = Problem("photo-\udcff.png", NASTY, "no image")
+    report("done", {}, [problem], as_json=False, problem_file=tmp_path / "left.jsonl")
+    written = (tmp_path / "left.jsonl").read_text()
+    assert json.loads(written) == {"where": "photo-\udcff.png", "lost": NASTY, "reason": "no image"}
+    assert not steers(written)

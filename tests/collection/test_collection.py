@@ -309,9 +309,17 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
             real(source, target)
 
         monkeypatch.setattr(os, "replace", replace)
-        with pytest.raises(kind, match=rf"{tmp_path}/shop(/model|/index)?: No space left on device"):
-            Collection.build(tmp_path / "shop", items, learned, fit=False)
+        shop = tmp_path / "new" / "shop"
+        with pytest.raises(kind, match=rf"{shop}(/model|/index)?: No space left on device"):
+            Collection.build(shop, items, learned, fit=False)
+        with pytest.raises(kind, match=rf"{shop}(/model|/index)?: No space left on device"):
+            Collection.create(shop, learned)
         assert os.listdir(tmp_path) == []
+        shop.mkdir(parents=True)  # a folder of the user's stays, empty as it was
+        with pytest.raises(kind, match="No space left on device"):
+            Collection.create(shop, learned)
+        assert [path.name for path in tmp_path.rglob("*")] == ["new", "shop"]
+        shutil.rmtree(tmp_path / "new")
 
 
 def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path, tmp_path: Path) -> None:

@@ -81,6 +81,20 @@ def test_a_split_takes_each_icon_once(data: Icons) -> None:
             data.split(test_size=size)
 
 
+def test_icons_are_written_over_nothing_unless_asked(data: Icons, tmp_path: Path) -> None:
+    few = data.take(range(3))
+    for name in ("items.csv", f"{few.ids[2]}.png"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / name).write_text("mine")
+        with pytest.raises(InputError, match=rf"cannot write .*{name}: it is there already, and overwrite would"):
+            few.write(folder)
+        assert [path.read_text() for path in folder.iterdir()] == ["mine"]
+        table = few.write(folder, overwrite=True).read_text(encoding="utf-8")
+        assert table.splitlines()[0] == "name,file,words,categories"
+        assert (folder / f"{few.ids[2]}.png").read_bytes().startswith(b"\x89PNG")
+
+
 @pytest.mark.parametrize("size", [0, 7, 5000, "32"])
 def test_a_wrong_size_is_refused(size: int) -> None:
     with pytest.raises(InputError, match="size must be a whole number from 8 to 1024"):

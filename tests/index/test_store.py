@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from dlfh.errors import StorageError
-from dlfh.index import Index
+from dlfh.index import Index, _store
 from dlfh.index._manifest import Manifest, read_manifest, write_manifest
 from dlfh.index._segment_file import _sections
 from tests.index.plain_index import (
@@ -504,6 +504,56 @@ def test_writers_whose_locks_do_nothing_lose_nothing_that_they_said_was_done(
     with Index.open(folder) as index:
         index.verify()
         assert sorted(index.ids()) == sorted([*model.ids(), *done])
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_opening_a_second_writer_where_locks_do_nothing_takes_nothing_from_the_first(
+    folder: Path, model: PlainIndex, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """The second opens while the first commits: it must neither end its claim nor sweep what it has written."""
+    monkeypatch.setattr("fcntl.flock", lambda *_: None)
+
+    def write(*arguments: Any) -> bytes:
+        monkeypatch.setattr(_store, "write_manifest", write_manifest)
+        content = write_manifest(*arguments) if moment == "after" else None
+        with Index.open(folder, writable=True) as second, pytest.raises(StorageError, match="another writer is at"):
+            second.add(["of the second"], **NEW)
+        return content or write_manifest(*arguments)
+
+    with Index.open(folder, writable=True) as first:
+        monkeypatch.setattr(_store, "write_manifest", write)
+        first.add(["of the first"], **NEW)
+    with Index.open(folder, writable=True) as index:
+        index.verify()
+        assert index.ids() == [*model.ids(), "of the first"]
+
+
+def test_claims_of_the_dead_are_dropped_and_those_of_other_machines_when_they_are_old(
+    folder: Path, model: PlainIndex
+) -> None:
+    claim = folder / ".committing"
+    for content in (_store._machine(), b""):  # of this machine, where locks keep the living out
+        claim.write_bytes(content)
+        with Index.open(folder, writable=True) as index:
+            assert not claim.exists()
+            index.verify()
+    claim.write_bytes(b"another machine")
+    with Index.open(folder, writable=True) as index, pytest.raises(StorageError, match="another writer is at work"):
+        index.add(["new"], **NEW)
+    os.utime(claim, (time.time() - 61, time.time() - 61))
+    with Index.open(folder, writable=True) as index:
+        index.add(["new"], **NEW)
+        assert index.ids() == [*model.ids(), "new"]
+
+
+def test_an_index_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(StorageError, match=r"cannot make an index in .*index: No space left on device"):
+        Index.create(tmp_path / "a" / "index", N_BITS, MODALITIES)
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_index_is_searched_and_changed_after_a_sweep_that_failed(

@@ -370,6 +370,15 @@ def test_a_configuration_of_something_else_is_never_replaced(model: DLFH, tmp_pa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
+def test_a_model_is_replaced_unless_it_is_to_stay(model: DLFH, folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(ModelError, match=r"there is one already"):
+        model.save(folder, overwrite=False)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    model.save(folder)
+    model.save(folder.parent / "new", overwrite=False)
+
+
 def test_only_files_of_our_own_names_are_swept(model: DLFH, folder: Path) -> None:
     others = ["arrays-embeddings.safetensors", "arrays-0123.safetensors", ".saving-notes", ".saving-0123456789abcdef"]
     own = ["arrays-0123456789abcdef.safetensors", ".saving-0123456789abcdef.dlfh"]
@@ -417,9 +426,9 @@ def test_a_disk_that_cannot_be_written_is_one_sentence(
 
     monkeypatch.setattr(os, call, refuse)
     with pytest.raises(ModelError, match=r"cannot save a model in .*new: Read-only file system"):
-        model.save(tmp_path / "new")
+        model.save(tmp_path / "a" / "new")
     monkeypatch.undo()
-    assert not (tmp_path / "new").exists()
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_sweep_that_fails_does_not_make_a_save_fail(

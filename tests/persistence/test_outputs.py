@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dlfh.errors import InputError
-from dlfh.persistence._outputs import check_not_read, check_outputs
+from dlfh.persistence._outputs import check_not_read, check_outputs, write_output
 
 
 def test_new_files_may_be_written_where_there_is_a_folder(tmp_path: Path) -> None:
@@ -28,6 +29,23 @@ def test_what_exists_is_replaced_only_when_asked(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "gone")
     with pytest.raises(InputError, match="it is not a regular file"):
         check_outputs([tmp_path / "dangling"], overwrite=True)
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_what_has_come_to_be_since_stays(tmp_path: Path, links: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refuse)  # as on disks that have none
+    check_outputs([tmp_path / "new"])
+    (tmp_path / "new").write_text("mine")
+    with pytest.raises(InputError, match="it is there already, and --overwrite would replace it"):
+        write_output(tmp_path / "new", [b"ours"], overwrite=False)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+    write_output(tmp_path / "new", [b"ours"], overwrite=True)
+    write_output(tmp_path / "other", [b"ours"], overwrite=False)
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"new": "ours", "other": "ours"}
 
 
 def test_no_name_of_an_input_leads_to_an_output(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dlfh._terminal import plain, plain_lines
+
 if TYPE_CHECKING:
     from dlfh.bench.data import Source
     from dlfh.bench.settings import Settings
@@ -174,8 +176,7 @@ def tune(
         from dlfh.bench.runner import Runner
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid
-        from dlfh.persistence._files import replace_file
-        from dlfh.persistence._outputs import check_outputs
+        from dlfh.persistence._outputs import check_outputs, write_output
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
@@ -204,11 +205,11 @@ def tune(
         search = Search(Plan(source, chosen), method, values, chosen.bits[0], protocol, validation, halving)  # type: ignore[arg-type]
         trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
         best = search.to_toml(trials[0])
-        replace_file(target, [best.encode()])
+        write_output(target, [best.encode()], overwrite=overwrite or write is None)
         if not quiet:
-            typer.echo(search.table(trials).to_text())
-        typer.echo(f"best: {trials[0].label}")
-        typer.echo(f"settings for dlfh bench --settings: {target}")
+            typer.echo(plain_lines(search.table(trials).to_text()))
+        typer.echo(plain(f"best: {trials[0].label}"))
+        typer.echo(plain(f"settings for dlfh bench --settings: {target}"))
 
 
 def _run(name: str, source: Source, settings: Settings, folder: Path, report: Path, retry: bool, quiet: bool) -> None:
@@ -220,8 +221,8 @@ def _run(name: str, source: Source, settings: Settings, folder: Path, report: Pa
         for section in sections:
             tables = [block for block in section.blocks if isinstance(block, ReportTable)]
             if tables and section.key != "seconds":
-                typer.echo(tables[0].to_text())
-    typer.echo(f"report: {report / name}.html")
+                typer.echo(plain_lines(tables[0].to_text()))
+    typer.echo(plain(f"report: {report / name}.html"))
 
 
 def _settings(data: str, file: Path | None, flags: dict[str, Any]) -> Settings:

@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import Any
 
+from dlfh._terminal import plain
 from dlfh.bench.cells import Cell
 from dlfh.bench.cost import Costs
 
@@ -51,7 +52,7 @@ class Display:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeElapsedColumn(),
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 console=Console(stderr=True),
             )
             self._bar.start()
@@ -83,7 +84,7 @@ class Display:
         self._running.remove(cell)
         del self._left[cell]
         n_done = self._n_cells - len(self._left)
-        now = ", ".join(f"{each.method} {each.bits} bits" for each in self._running)
+        now = plain(", ".join(f"{each.method} {each.bits} bits" for each in self._running))
         if self._bar is not None:
             self._bar.update(self._task, completed=n_done, description=f"{self._estimate()}  {now}")
         elif self._show and time.monotonic() - self._said > _LINE_EVERY:

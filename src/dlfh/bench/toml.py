@@ -7,6 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from dlfh._terminal import STEERING
+
 __all__ = ["to_toml"]
 
 
@@ -33,7 +35,11 @@ def to_toml(values: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
 
 
 def _key(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+
+
+def _string(text: str) -> str:
+    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _value(value: Any) -> str:
@@ -42,7 +48,7 @@ def _value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return json.dumps(value)
+        return _string(value)
     if isinstance(value, (int, float)):
         return repr(value)
     raise TypeError(f"TOML has no form for {type(value).__name__}")

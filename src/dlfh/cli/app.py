@@ -13,10 +13,11 @@ from typing import Annotated, Any
 
 import typer
 
+from dlfh._terminal import plain
 from dlfh._version import __version__
 from dlfh.bench.commands import bench, tune
 from dlfh.cli import building, encoding, evaluating, indexing, informing, searching
-from dlfh.cli.printing import plain, start_clock
+from dlfh.cli.printing import start_clock
 
 __all__ = ["app", "main"]
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dlfh._terminal import plain
 from dlfh.cli.options import (
     AsJson,
     ItemOptions,
@@ -18,7 +19,7 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import duration, elapsed, plain, print_qualities, report
+from dlfh.cli.printing import duration, elapsed, print_qualities, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -79,6 +80,7 @@ def build(
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
+        overwrite=overwrite,
     )
     if not as_json:
         _print_held_out(built.qualities)
@@ -108,18 +110,15 @@ def fit(
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
     """
     from dlfh.collection import fit_and_evaluate
-    from dlfh.errors import InputError
-    from dlfh.persistence._model_folder import check_place, holds_model
+    from dlfh.persistence._model_folder import check_place
     from dlfh.persistence._outputs import check_outputs
 
-    check_place(output)
-    if holds_model(output) and not overwrite:
-        raise InputError(f"cannot save a model in {output}: there is one already, and --overwrite would replace it")
+    check_place(output, overwrite=overwrite)
     check_outputs([problem_file], [*items.inputs(), output], overwrite=overwrite)
     encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
     fitted = fit_and_evaluate(encoder, read, model.hold_out, random_state=model.seed)
     assert fitted.training is not None
-    encoder.save(output)
+    encoder.save(output, overwrite=overwrite)
     counts = len(fitted.training), fitted.training.n_incomplete
     report(
         f"{output}: learned from {counts[0]:,} items{_incomplete(counts[1])} ({_model_line(encoder)})",
@@ -127,6 +126,7 @@ def fit(
         [*read.problems, *fitted.database_vectors.problems],
         as_json=as_json,
         problem_file=problem_file,
+        overwrite=overwrite,
     )
     if not as_json:
         _print_held_out(fitted.qualities)

@@ -71,11 +71,12 @@ def encode(
             arrays[f"{name}_ids"] = np.array([read.ids[row] for row in vectors.positions[name]])
     if not arrays:
         raise InputError(f"nothing could be encoded: {problems[0]}")
-    write_arrays(output, arrays)
+    write_arrays(output, arrays, overwrite=overwrite)
     report(
         f"{output}: " + ", ".join(f"{number:,} codes of {name}" for name, number in counts.items()),
         {"file": str(output), "codes": counts},
         problems,
         as_json=as_json,
         problem_file=problem_file,
+        overwrite=overwrite,
     )

@@ -55,6 +55,7 @@ def build(
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
+        overwrite=overwrite,
     )
 
 
@@ -94,6 +95,7 @@ def add(
         [*read.problems, *problems],
         as_json=as_json,
         problem_file=problem_file,
+        overwrite=overwrite,
     )
 
 

@@ -12,6 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dlfh._terminal import STEERING, plain
+
 if TYPE_CHECKING:
     from dlfh.collection import Quality
     from dlfh.datasets._tables import Problem
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = [
     "duration",
     "elapsed",
-    "plain",
     "print_json",
     "print_problems",
     "print_qualities",
@@ -27,9 +28,6 @@ __all__ = [
     "report",
     "start_clock",
 ]
-
-#: What steers a terminal: C0 and C1 controls, marks of direction, separators of lines, and what is no character at all.
-_STEERING = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 #: How many problems are listed one by one.
 _SHOWN = 20
@@ -62,25 +60,15 @@ def duration(seconds: float) -> str:
     return f"{whole} s" if whole < 120 else f"{whole // 60} min {whole % 60} s"
 
 
-def plain(text: Any) -> str:
-    r"""Return a text of users' data as a terminal may have it: what would steer the terminal is spelled out.
-
-    Control characters begin escape sequences, which can rewrite the screen or worse; marks of direction let a text read
-    as another; lone surrogates cannot be encoded.
-
-    Examples
-    --------
-    >>> print(plain("red \x1b[31mcar\x07, 3\u202e4"))
-    red \x1b[31mcar\x07, 3\u202e4
-    """
-    return _STEERING.sub(lambda found: ascii(found[0])[1:-1], str(text))
-
-
 def print_json(value: Any) -> None:
     """Print a value as JSON."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    print(_to_json(value, indent=2))
+
+
+def _to_json(value: Any, indent: int | None = None) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
     # (Of what steers a terminal, JSON itself spells out only a part; the newlines here are its own.)
-    print(_STEERING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text))
+    return STEERING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], whole: Sequence[str] = ()) -> None:
@@ -135,10 +123,11 @@ def report(
     *,
     as_json: bool,
     problem_file: Path | None,
+    overwrite: bool = False,
 ) -> None:
     """Say what a command did and what it left out: a sentence for people, or the summary as JSON."""
     if problem_file is not None:
-        _write_problems(problems, problem_file)
+        _write_problems(problems, problem_file, overwrite)
     if as_json:
         print_json({**summary, "problems": [asdict(problem) for problem in problems]})
         return
@@ -164,7 +153,7 @@ def _by_number(place: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", place)]
 
 
-def _write_problems(problems: Sequence[Problem], path: Path) -> None:
-    from dlfh.persistence._files import replace_file
+def _write_problems(problems: Sequence[Problem], path: Path, overwrite: bool) -> None:
+    from dlfh.persistence._outputs import write_output
 
-    replace_file(path, [(json.dumps(asdict(problem), ensure_ascii=False) + "\n").encode() for problem in problems])
+    write_output(path, [(_to_json(asdict(problem)) + "\n").encode() for problem in problems], overwrite=overwrite)

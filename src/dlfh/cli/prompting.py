@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from dlfh.cli.printing import plain
+from dlfh._terminal import plain
 
 if TYPE_CHECKING:
     from dlfh.cli.searching import Asking

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dlfh._terminal import plain
 from dlfh.cli.options import AsJson, Overwrite, parse_pairs
-from dlfh.cli.printing import plain, print_json, print_table
+from dlfh.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,12 +36,15 @@ class Asking:
         Further options of `Collection.search`; an item of the collection takes those of `Collection.similar`.
     picture : path or None
         Where answers are drawn.
+    overwrite : bool
+        Whether a picture that is there is replaced; one that is drawn here is, by that of the next answer.
     as_json : bool
     """
 
     k: int
     how: dict[str, Any] = field(default_factory=dict)
     picture: Path | None = None
+    overwrite: bool = False
     as_json: bool = False
 
     def ask(self, collection: Collection, modality: str | None, value: Any) -> Found:
@@ -58,7 +62,10 @@ class Asking:
     def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
         """Ask, and show what is found."""
         found = self.ask(collection, modality, value)
-        missing = _draw(collection, found, modality, value, self.picture) if self.picture is not None else 0
+        missing = 0
+        if self.picture is not None:
+            missing = _draw(collection, found, modality, value, self.picture, self.overwrite)
+            self.overwrite = True
         if self.as_json:
             print_json(found.to_dicts())
             return
@@ -136,7 +143,7 @@ def search(
     outputs = _outputs(picture)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
     how = {"among": among, "ranking": ranking, "radius": radius, "only": only}
-    asking = Asking(k, how, picture, as_json)
+    asking = Asking(k, how, picture, overwrite, as_json)
     with open_collection(collection) as opened:
         if text is not None:
             questions = [(_text_modality(opened), text)]
@@ -212,7 +219,9 @@ def _image_files(collection: Collection) -> Iterator[Path]:
         yield from collection.image_paths(item.metadata or {})
 
 
-def _draw(collection: Collection, found: Found, modality: str | None, value: Any, picture: Path) -> int:
+def _draw(
+    collection: Collection, found: Found, modality: str | None, value: Any, picture: Path, overwrite: bool
+) -> int:
     """Draw what was asked with and the items found; return how many images are missing."""
     from dlfh.collection._answers import Question, write_answers
 
@@ -221,7 +230,8 @@ def _draw(collection: Collection, found: Found, modality: str | None, value: Any
         image = collection.image_path(collection.get(value).metadata or {})
     elif modality in collection.encoder.image_modalities():
         image = Path(value)
-    return write_answers(collection, found, Question(f"{modality or 'like'}: {value}", image), picture)
+    question = Question(f"{modality or 'like'}: {value}", image)
+    return write_answers(collection, found, question, picture, overwrite=overwrite)
 
 
 def _say_where(picture: Path, missing: int) -> None:

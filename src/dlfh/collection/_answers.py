@@ -15,7 +15,7 @@ from dlfh.collection._html import html_page
 from dlfh.collection._pictures import contact_sheet, write_picture
 from dlfh.errors import InputError
 from dlfh.features import read_image
-from dlfh.persistence._files import replace_file
+from dlfh.persistence._outputs import write_output
 
 if TYPE_CHECKING:
     from dlfh.collection._collection import Collection
@@ -65,7 +65,9 @@ def page_beside(picture: Path) -> Path:
     return picture.with_suffix(".html")
 
 
-def write_answers(collection: Collection, found: Found, question: Question, picture: Path) -> int:
+def write_answers(
+    collection: Collection, found: Found, question: Question, picture: Path, *, overwrite: bool = True
+) -> int:
     """Draw the items found under their question, and write a page beside the picture; return how many lack theirs.
 
     The page holds its pictures itself, small ones, and asks no other host for anything.
@@ -77,6 +79,8 @@ def write_answers(collection: Collection, found: Found, question: Question, pict
     question : Question
     picture : path
         Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    overwrite : bool
+        Whether files that are there are replaced; if not, they are a reason to raise InputError.
     """
     paths = [collection.image_path(item.metadata) for item in found]
     if not any(paths):
@@ -84,8 +88,8 @@ def write_answers(collection: Collection, found: Found, question: Question, pict
     texts = [name for name in collection.encoder.modalities_ if name not in collection.encoder.image_modalities()]
     tiles = [_tile(item, path, texts) for item, path in zip(found, paths, strict=True)]
     asked = [] if question.image is None else [_Tile("asked with", "", "", "", _small(question.image), is_query=True)]
-    write_picture(_sheet([*asked, *tiles], question.words), picture)
-    replace_file(page_beside(picture), [_page([*asked, *tiles], question.words).encode()])
+    write_picture(_sheet([*asked, *tiles], question.words), picture, overwrite=overwrite)
+    write_output(page_beside(picture), [_page([*asked, *tiles], question.words).encode()], overwrite=overwrite)
     return sum(tile.image is None for tile in tiles)
 
 

@@ -27,7 +27,7 @@ from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection._queries import is_single
 from dlfh.datasets._items import LABEL_WORDS, RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
-from dlfh.errors import DataWarning, InputError, ModelError, StorageError
+from dlfh.errors import DataWarning, InputError, ModelError
 from dlfh.index import Index
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
@@ -111,8 +111,10 @@ class Collection:
             Where nothing is yet.
         encoder : Encoder
         """
-        check_free(folder)
-        return cls._create(Path(folder), encoder, Path(folder))
+        path = Path(folder)
+        with new_folder(path) as building:
+            cls._create(building, encoder, path).close()
+        return cls(encoder, Index.open(path / "index", writable=True), path)
 
     @classmethod
     def _create(cls, folder: Path, encoder: Encoder, place: Path) -> Collection:
@@ -127,9 +129,9 @@ class Collection:
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
             if encoder.image_modalities():
                 note_place(folder, place)
-        except OSError as error:
+        except BaseException:
             index.close()
-            raise StorageError(f"cannot make a collection in {place}: {error.strerror or error}") from None
+            raise
         return cls(encoder, index, place)
 
     @classmethod

@@ -279,14 +279,17 @@ class Encoder(Parameterized):
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
         return self.featurizers_[modality]
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Save featurisers and model as one folder of safetensors and JSON, atomically."""
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+        """Save featurisers and model as one folder of safetensors and JSON, atomically.
+
+        A model that is there is replaced, or, without ``overwrite``, a reason to raise ModelError.
+        """
         config, arrays = self._fitted_model().to_parts()
         config["features"] = {}
         for name, featurizer in self.featurizers_.items():
             config["features"][name], own = featurizer.to_parts()
             arrays |= {f"features/{name}/{key}": array for key, array in own.items()}
-        write_model(folder, config, arrays)
+        write_model(folder, config, arrays, overwrite=overwrite)
 
 
 def _unfitted(estimator: Any) -> Any:

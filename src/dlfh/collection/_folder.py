@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dlfh.errors import InputError, ModelError, StorageError
-from dlfh.persistence._files import exclusive, make_folder, read_regular, replace_file, sync_folder, try_lock
+from dlfh.persistence._files import exclusive, made_folder, read_regular, replace_file, sync_folder, try_lock
 from dlfh.persistence._model_folder import holds_model
 
 __all__ = ["check_free", "is_collection", "new_folder", "note_place", "read_card", "read_places", "write_card"]
@@ -103,26 +103,19 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     path = Path(folder)
     check_free(path)
     building = path.absolute().parent / f".{path.absolute().name}-{secrets.token_hex(8)}.dlfh"
-    with _one_sentence(path):
-        make_folder(building.parent)
-        _remove_leftovers(path)
-        building.mkdir(mode=0o700)
     try:
-        with exclusive(building / _LOCK):  # until it is in place: what nobody holds may be swept
-            yield building / _WHOLE
-            with _one_sentence(path):
-                os.rename(building / _WHOLE, path)  # takes the place of an empty folder too
-                sync_folder(building.parent)
+        with made_folder(building.parent):
+            _remove_leftovers(path)
+            try:
+                building.mkdir(mode=0o700)
+                with exclusive(building / _LOCK):  # until it is in place: what nobody holds may be swept
+                    yield building / _WHOLE
+                    os.rename(building / _WHOLE, path)  # takes the place of an empty folder too
+                    sync_folder(building.parent)
+            finally:
+                shutil.rmtree(building, ignore_errors=True)
     except (ModelError, StorageError) as error:  # of the place that was asked for, not of the one it was built in
         raise type(error)(str(error).replace(str(building / _WHOLE), str(path))) from None
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-
-
-@contextmanager
-def _one_sentence(path: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         raise StorageError(f"cannot make a collection in {path}: {error.strerror or error}") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
 from dlfh.features import read_image
-from dlfh.persistence._files import replace_file
+from dlfh.persistence._outputs import write_output
 
 __all__ = ["contact_sheet", "write_picture"]
 
@@ -80,7 +80,7 @@ def contact_sheet(
     return sheet
 
 
-def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
+def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write a picture to a file, whole or not at all.
 
     Parameters
@@ -88,6 +88,8 @@ def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
     picture : PIL.Image.Image
     path : path
         Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    overwrite : bool
+        Whether a file that is there is replaced; if not, it is a reason to raise InputError.
     """
     target = Path(path)
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
@@ -95,7 +97,7 @@ def write_picture(picture: Any, path: str | os.PathLike[str]) -> None:
         raise InputError(f"cannot draw a picture to {target}: its name should end in .png, .jpg or .webp")
     content = BytesIO()
     picture.save(content, formats[target.suffix.lower()])
-    replace_file(target, [content.getbuffer()])
+    write_output(target, [content.getbuffer()], overwrite=overwrite)
 
 
 def _place(sheet: Any, draw: Any, source: Any, corner: tuple[int, int], size: int) -> None:

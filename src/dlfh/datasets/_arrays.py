@@ -25,7 +25,7 @@ from dlfh.datasets._hdf5 import read_hdf5
 from dlfh.datasets._matlab import read_matlab, write_matlab
 from dlfh.datasets._parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
-from dlfh.persistence._files import replace_file
+from dlfh.persistence._outputs import write_output
 
 __all__ = ["Arrays", "read_array", "read_arrays", "write_arrays"]
 
@@ -108,8 +108,8 @@ def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
     return arrays[name]
 
 
-def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
-    """Write arrays to a file that `read_arrays` reads; an existing file is replaced in one step.
+def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, overwrite: bool = True) -> None:
+    """Write arrays to a file that `read_arrays` reads, in one step.
 
     Parameters
     ----------
@@ -118,6 +118,8 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
         matrices become double and vectors columns); ``.parquet`` for arrays with one row per point.
     arrays : dict of str to array-like or sparse matrix
         Numbers, booleans or strings.
+    overwrite : bool
+        Whether a file that is there is replaced; if not, it is a reason to raise InputError.
 
     Examples
     --------
@@ -133,9 +135,10 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> Non
         content = write({name: _checked(name, array) for name, array in arrays.items()})
         if file.is_dir():
             raise InputError("it is a folder")
-        replace_file(file, [content])
     except InputError as error:
         raise InputError(f"cannot write {file}: {error}") from None
+    try:
+        write_output(file, [content], overwrite=overwrite)
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror}") from None
 

@@ -82,10 +82,17 @@ class Icons:
         """Return the icons without a category, most of them brands."""
         return self.take([row for row, labels in enumerate(self.labels) if not labels])
 
-    def write(self, folder: str | os.PathLike[str]) -> Path:
+    def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write the icons as a user would have them: image files, and a table ``items.csv`` that describes them.
 
         Its columns are ``name``, ``file``, ``words`` and ``categories`` (separated by semicolons).
+
+        Parameters
+        ----------
+        folder : path
+            Made if it is not there.
+        overwrite : bool, default False
+            Whether files of these names that are there are replaced; if not, they are a reason to raise InputError.
 
         Returns
         -------
@@ -96,12 +103,19 @@ class Icons:
 
         path = Path(folder)
         path.mkdir(parents=True, exist_ok=True)
-        with open(path / "items.csv", "w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file)
-            table.writerow(("name", "file", "words", "categories"))
-            for name, image, words, labels in zip(self.ids, self.images, self.texts, self.labels, strict=True):
-                Image.fromarray(image).save(path / f"{name}.png")
-                table.writerow((name, f"{name}.png", words, ";".join(labels)))
+        rows = [
+            (name, f"{name}.png", words, ";".join(labels))
+            for name, words, labels in zip(self.ids, self.texts, self.labels, strict=True)
+        ]
+        for name in ("items.csv", *(file for _, file, _, _ in rows)):
+            if not overwrite and os.path.lexists(path / name):
+                raise InputError(f"cannot write {path / name}: it is there already, and overwrite would replace it")
+        mode = "w" if overwrite else "x"
+        for (_, name, _, _), image in zip(rows, self.images, strict=True):
+            with open(path / name, f"{mode}b") as file:
+                Image.fromarray(image).save(file, "PNG")
+        with open(path / "items.csv", mode, encoding="utf-8", newline="") as table:
+            csv.writer(table).writerows([("name", "file", "words", "categories"), *rows])
         return path / "items.csv"
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Icons, Icons]:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
+from dlfh._sparse import compressed_rows
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
 
@@ -43,8 +45,9 @@ class Paired:
 
     def take(self, rows: npt.NDArray[np.int64]) -> Paired:
         """Return the points in ``rows``."""
-        labels = self.labels[rows] if hasattr(self.labels, "shape") else [self.labels[row] for row in rows]
-        return Paired({name: matrix[rows] for name, matrix in self.modalities.items()}, labels, self.label_names)
+        labels = _take(self.labels, rows, "labels")
+        taken = {name: _take(matrix, rows, f"modality {name!r}") for name, matrix in self.modalities.items()}
+        return Paired(taken, labels, self.label_names)
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
         """Return a random split into training points and ``test_size`` test points."""
@@ -53,3 +56,9 @@ class Paired:
             raise InputError(f"test_size is {test_size} but there are only {len(self)} points")
         order = check_random_state(random_state).permutation(len(self))
         return self.take(np.sort(order[test_size:])), self.take(np.sort(order[:test_size]))
+
+
+def _take(values: Any, rows: npt.NDArray[np.int64], called: str) -> Any:
+    if not hasattr(values, "shape"):
+        return [values[row] for row in rows]
+    return (compressed_rows(values, called) if sp.issparse(values) else values)[rows]

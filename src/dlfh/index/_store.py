@@ -13,6 +13,7 @@ those that it opened, and the manifest the one that it last read or wrote.
 from __future__ import annotations
 
 import os
+import platform
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -37,15 +38,18 @@ from dlfh.index._segment import Segment
 from dlfh.index._segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
 from dlfh.index._snapshot import Part
 from dlfh.index._strings import Strings
-from dlfh.persistence._files import identity_of, make_folder, remove_leftovers, try_lock
+from dlfh.persistence._files import identity_of, made_folder, read_regular, remove_leftovers, try_lock
 
 __all__ = ["Store"]
 
 Result = TypeVar("Result")
 
 _LOCK = ".lock"
-#: Is there while a writer commits: of several, one alone can make it, whatever locks do.
+#: Is there while a writer commits: of several, one alone can make it, whatever locks do. It names the writer's machine.
 _CLAIM = ".committing"
+#: After so many seconds a claim is of no living writer, wherever it was made.
+_LONGEST_CLAIM = 60.0
+_MOST_CLAIM_BYTES = 1 << 10
 #: How often a reader starts again because a writer was faster.
 _ATTEMPTS = 100
 
@@ -90,26 +94,26 @@ class Store:
     @classmethod
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
         _check_place(folder)
-        is_new = False
         try:
-            is_new = make_folder(folder)
-            lock = _take_lock(folder)
-            try:
-                _check_place(folder)
-                manifest = Manifest(secrets.token_hex(16), n_bits, modalities, 0, ())
-                write_manifest(folder, manifest)
-            except BaseException:
-                lock.close()
-                raise
-        except BaseException as error:
-            if is_new:
+            with made_folder(folder):
+                return cls._create(folder, n_bits, modalities)
+        except OSError as error:
+            raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None
+
+    @classmethod
+    def _create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
+        lock = _take_lock(folder)
+        try:
+            _check_place(folder)
+            manifest = Manifest(secrets.token_hex(16), n_bits, modalities, 0, ())
+            write_manifest(folder, manifest)
+            return cls(folder, manifest, lock, verify=True)
+        except BaseException:
+            if not os.path.lexists(folder / MANIFEST):
                 with suppress(OSError):
-                    (folder / _LOCK).unlink(missing_ok=True)
-                    folder.rmdir()
-            if isinstance(error, OSError):
-                raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None
+                    os.unlink(folder / _LOCK)
+            lock.close()
             raise
-        return cls(folder, manifest, lock, verify=True)
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool, verify: bool) -> Store:
@@ -126,7 +130,8 @@ class Store:
             store = cls(folder, manifest, lock, verify=verify)
             store._load()
             with suppress(OSError):
-                (folder / _CLAIM).unlink(missing_ok=True)  # of a writer that was killed
+                if _is_left_over(folder):
+                    (folder / _CLAIM).unlink()
             with suppress(StorageError, OSError):
                 store._sweep()
         except BaseException:
@@ -186,10 +191,13 @@ class Store:
         """Be the only writer that compares and commits."""
         claim = self.folder / _CLAIM
         try:
-            os.close(os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+            descriptor = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
             raise self._lost("another writer is at work in it") from None
         try:
+            with suppress(OSError):  # on a full disk there is room for names, which is what deleting needs
+                os.write(descriptor, _machine())
+            os.close(descriptor)
             yield
         finally:
             with suppress(OSError):
@@ -302,6 +310,27 @@ class Store:
 def _records(part: Part) -> tuple[SegmentRecord, RemovedRecord | None]:
     assert part.segment_record is not None
     return part.segment_record, part.removed_record
+
+
+def _machine() -> bytes:
+    return platform.node().encode()[:_MOST_CLAIM_BYTES]
+
+
+def _is_left_over(folder: Path) -> bool:
+    """Return whether the claim in a folder that this process has locked is of a writer that was killed.
+
+    It is if it was made on this machine, whose locks keep living writers out: the lock is ours, and taking it again
+    fails, so locks are what they should be. (A claim without a name is of a writer that was killed before it wrote
+    it.) Where locks do nothing, or a claim is of another machine, which may not see our locks, its age must tell.
+    """
+    content = read_regular(folder / _CLAIM, _MOST_CLAIM_BYTES)
+    again = try_lock(folder / _LOCK)
+    if again is None and content in (_machine(), b""):
+        return True
+    if again is not None:
+        again.close()
+    os.utime(folder / _LOCK)  # by the clock of the disk, which is not always that of this machine
+    return os.stat(folder / _LOCK).st_mtime - os.stat(folder / _CLAIM).st_mtime > _LONGEST_CLAIM
 
 
 def _take_lock(folder: Path) -> IO[str]:

@@ -206,13 +206,14 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         if not hasattr(self, "modalities_"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet: call fit first")
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
+    def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Save the fitted model as a folder of safetensors and JSON, atomically.
 
         A ``random_state`` that is a generator, not a number, is saved as None. Any other parameter that a file cannot
-        hold raises InputError, before anything is written.
+        hold raises InputError, before anything is written. A model that is there is replaced, or, without
+        ``overwrite``, a reason to raise ModelError; nothing else is ever replaced.
         """
-        write_model(folder, *self.to_parts())
+        write_model(folder, *self.to_parts(), overwrite=overwrite)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the fitted model as what a file holds: configuration and arrays."""

@@ -20,7 +20,7 @@ except ImportError:  # Windows: one writer at a time is the user's to see to
 __all__ = [
     "exclusive",
     "identity_of",
-    "make_folder",
+    "made_folder",
     "open_regular",
     "read_regular",
     "remove_leftovers",
@@ -33,8 +33,10 @@ __all__ = [
 _TEMPORARY = re.compile(r"\.saving-[0-9a-f]{16}\.dlfh")
 
 
-def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
+def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite: bool = True) -> None:
     """Write a temporary sibling, flush it to the disk, and rename it to ``target``.
+
+    Without ``overwrite``, FileExistsError is raised if there is a file of that name when this one is whole.
 
     Examples
     --------
@@ -55,7 +57,10 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, target)
+        if overwrite:
+            os.replace(temporary, target)
+        else:
+            _rename_to_free_name(temporary, target)
     except BaseException as error:
         if made:
             with suppress(OSError):
@@ -64,6 +69,20 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview]) -> None:
             error.filename, error.filename2 = str(target), None  # what was asked for, not the temporary sibling
         raise
     sync_folder(target.parent)
+
+
+def _rename_to_free_name(temporary: Path, target: Path) -> None:
+    """Rename a file, unless the name is taken: a link never takes a place that is not free, at whatever moment."""
+    try:
+        os.link(temporary, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a disk without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        os.replace(temporary, target)
+        return
+    temporary.unlink()
 
 
 def open_regular(path: Path) -> IO[bytes]:
@@ -105,34 +124,49 @@ def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: It
                     os.unlink(folder / name)
 
 
-def make_folder(path: Path) -> bool:
-    """Make a folder, and those above it, so that a loss of power does not take them back; return if it is new.
+@contextmanager
+def made_folder(path: Path) -> Iterator[None]:
+    """Make a folder, and those above it, so that a loss of power does not take them back.
+
+    If the block fails, those that are new and still empty are removed again.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "a" / "b"
-    >>> make_folder(folder), make_folder(folder), folder.is_dir()
-    (True, False, True)
+    >>> with suppress(RuntimeError), made_folder(folder):
+    ...     raise RuntimeError
+    >>> folder.parent.exists()
+    False
+    >>> with made_folder(folder):
+    ...     pass
+    >>> folder.is_dir()
+    True
     """
+    made: list[Path] = []
+    try:
+        _make_folder(path.absolute(), made)
+        yield
+    except BaseException:
+        with suppress(OSError):  # what somebody has put something into stays
+            for folder in reversed(made):
+                folder.rmdir()
+        raise
+
+
+def _make_folder(path: Path, made: list[Path]) -> None:
     if path.is_dir():
-        return False
-    parent = path.absolute().parent
-    if not parent.exists():
-        make_folder(parent)
+        return
+    if not path.parent.exists():
+        _make_folder(path.parent, made)
     try:
         path.mkdir()
     except FileExistsError:
         if not path.is_dir():
             raise
-        return False
-    try:
-        sync_folder(parent)
-    except BaseException:
-        with suppress(OSError):
-            path.rmdir()
-        raise
-    return True
+        return
+    made.append(path)
+    sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:

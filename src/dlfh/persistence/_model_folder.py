@@ -23,7 +23,7 @@ import safetensors
 import safetensors.numpy
 
 from dlfh.errors import ModelError
-from dlfh.persistence._files import exclusive, make_folder, read_regular, remove_leftovers, replace_file
+from dlfh.persistence._files import exclusive, made_folder, read_regular, remove_leftovers, replace_file
 
 __all__ = [
     "FORMAT_VERSION",
@@ -48,9 +48,13 @@ MOST_DIGITS = 100
 
 
 def write_model(
-    folder: str | os.PathLike[str], config: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]
+    folder: str | os.PathLike[str],
+    config: Mapping[str, Any],
+    arrays: Mapping[str, npt.NDArray[Any]],
+    *,
+    overwrite: bool = True,
 ) -> None:
-    """Write a model folder; an existing model there is replaced in one step."""
+    """Write a model folder; an existing model there is replaced in one step, or refused without ``overwrite``."""
     path = Path(folder)
     payload = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     digest = hashlib.sha256(payload).hexdigest()
@@ -62,28 +66,28 @@ def write_model(
     }
     whole = {**header, **config}
     text = json.dumps({**whole, "checksum": config_checksum(whole)}, indent=2, sort_keys=True)
-    check_place(path)
+    check_place(path, overwrite=overwrite)
     try:
-        _write(path, array_file, payload, text.encode())
+        with made_folder(path):
+            _write(path, array_file, payload, text.encode(), overwrite)
     except OSError as error:
         raise ModelError(f"cannot save a model in {path}: {error.strerror or error}") from error
 
 
-def _write(path: Path, array_file: str, payload: bytes, config: bytes) -> None:
-    is_new = make_folder(path)
+def _write(path: Path, array_file: str, payload: bytes, config: bytes, overwrite: bool) -> None:
+    is_first = not os.path.lexists(path / _LOCK)
     try:
         with exclusive(path / _LOCK):
-            check_place(path)
+            check_place(path, overwrite=overwrite)
             try:
                 replace_file(path / array_file, [payload])
                 replace_file(path / _CONFIG, [config])
             finally:  # whatever happened, the configuration says which arrays are the model's
                 remove_leftovers(path, _ARRAYS, keep=_named_arrays(path))
     except BaseException:
-        if is_new and not os.path.lexists(path / _CONFIG):
+        if is_first and not os.path.lexists(path / _CONFIG):
             with suppress(OSError):
                 os.unlink(path / _LOCK)
-                os.rmdir(path)
         raise
 
 
@@ -101,8 +105,8 @@ def config_checksum(config: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rest, sort_keys=True).encode()).hexdigest()
 
 
-def check_place(path: Path) -> None:
-    """Refuse to save over anything but a model, or what a crash left of one."""
+def check_place(path: Path, *, overwrite: bool = True) -> None:
+    """Refuse to save over anything but a model, or what a crash left of one; or over a model without ``overwrite``."""
     if path.exists() and not path.is_dir():
         raise ModelError(f"cannot save a model in {path}: it is a file, not a folder")
     if not path.is_dir():
@@ -110,6 +114,8 @@ def check_place(path: Path) -> None:
     if os.path.lexists(path / _CONFIG):
         if not _is_ours(path / _CONFIG):
             raise ModelError(f"cannot save a model in {path}: its {_CONFIG} is of something else")
+        if not overwrite:
+            raise ModelError(f"cannot save a model in {path}: there is one already, and --overwrite would replace it")
         return
     names = [name for name in os.listdir(path) if not name.startswith(".")]
     if not all(map(_ARRAYS.fullmatch, names)):

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dlfh.errors import InputError
+from dlfh.persistence._files import replace_file
 
-__all__ = ["check_not_read", "check_outputs"]
+__all__ = ["check_not_read", "check_outputs", "write_output"]
 
 
 def check_outputs(
@@ -51,7 +52,19 @@ def check_outputs(
         if not path.is_file():
             raise InputError(f"cannot write {path}: it is not a regular file")
         if not overwrite:
-            raise InputError(f"cannot write {path}: it is there already, and --overwrite would replace it")
+            raise _there_already(path)
+
+
+def write_output(path: Path, parts: Iterable[bytes | memoryview], *, overwrite: bool) -> None:
+    """Write a file, whole or not at all; one that has come to be since the outputs were checked stays, too."""
+    try:
+        replace_file(path, parts, overwrite=overwrite)
+    except FileExistsError:
+        raise _there_already(path) from None
+
+
+def _there_already(path: Path) -> InputError:
+    return InputError(f"cannot write {path}: it is there already, and --overwrite would replace it")
 
 
 def check_not_read(path: Path, inputs: Iterable[Path | None]) -> None:
