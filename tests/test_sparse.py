@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,14 +130,27 @@ def test_a_column_outside_the_matrix_is_said_wherever_matrices_come_in(place: st
         damaged_users()[place]()
 
 
-def test_a_file_whose_last_start_is_0_is_one_sentence(tmp_path: Path) -> None:
-    """SciPy believes such a matrix, and converting it ended the process: so in a process of its own."""
-    file = tmp_path / "x.npz"
+def numpy_file(file: Path) -> None:
     indptr, indices = np.array([0, 2_000_000_000, 0], "i4"), np.array([0, 1, 2], "i4")
     np.savez(file, format=np.array(b"csc"), shape=[3, 2], data=np.ones(3), indices=indices, indptr=indptr)
+
+
+def matlab_file(file: Path) -> None:
+    """A single byte is wrong."""
+    matrix = sp.csc_array(np.eye(60, 4) + np.ones((60, 4)))
+    scipy.io.savemat(file, {"array": matrix})
+    starts = matrix.indptr.astype("<i4").tobytes()
+    file.write_bytes(file.read_bytes().replace(starts, starts[:-4] + b"\0" + starts[-3:]))
+
+
+@pytest.mark.parametrize(("name", "make"), [("x.npz", numpy_file), ("x.mat", matlab_file)])
+def test_a_file_whose_last_start_is_0_is_one_sentence(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    """SciPy believes such a matrix, and converting it ended the process: so in a process of its own."""
+    file = tmp_path / name
+    make(file)
     code = f"from dlfh.datasets import read_arrays\ntry: read_arrays({str(file)!r})\nexcept ValueError as e: print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith("'array' is a damaged sparse matrix: indptr must start at 0 and never fall")
+    assert done.stdout.strip().endswith(" is a damaged sparse matrix: indptr must start at 0 and never fall")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:5])
