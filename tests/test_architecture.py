@@ -122,3 +122,19 @@ def _is_door(file: Path) -> bool:
     module = module_of(file)
     public = not any(part.startswith("_") for part in module.split(".")) and room_of(module) not in PLAIN_NAMES
     return public and "__all__ = [" in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: module_of(file).removeprefix("dlfh."))
+def test_nothing_is_unpickled(file: Path) -> None:
+    """Unpickling runs what a file says: nothing that can do it is imported, or called so that it does."""
+    unsafe = {"pickle", "_pickle", "cPickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+    loaders = {"np.load", "numpy.load", "np.lib.npyio.NpzFile", "torch.load", "torch.hub.load", "joblib.load"}
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            assert not unsafe & {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] not in unsafe
+        elif isinstance(node, ast.Call):
+            assert ast.unparse(node.func) not in loaders, f"{file}:{node.lineno}"
+            allowed = [word.value for word in node.keywords if word.arg == "allow_pickle"]
+            assert all(isinstance(value, ast.Constant) and value.value is False for value in allowed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import zlib
+from typing import Any
 
 import numpy as np
 import pytest
@@ -134,6 +136,28 @@ def test_objective_is_finite_for_extreme_scales() -> None:
         codes = [pad_to_words(code) for code in random_start(len(rows), 2, 16, np.random.default_rng(0))]
         with Workers(1) as workers:
             assert np.isfinite(log_likelihood(LatentFactorModel(16, scale), codes, rows, workers))
+
+
+@pytest.mark.parametrize(
+    ("step", "sample_size", "checksums"),
+    [
+        ("bound", None, [1824947661, 2633640644]),
+        ("bound", 100, [4106001575, 2156376224]),
+        ("exact", None, [576902403, 1805992215]),
+        ("exact", 100, [175883855, 3771838903]),
+    ],
+)
+def test_codes_are_the_same_on_every_machine(step: Any, sample_size: int | None, checksums: list[int]) -> None:
+    """As one machine gave them once: a result that differs is another model, or arithmetic that is not exact."""
+    i, j = np.ogrid[:500, :11]
+    labels = LabelSets.from_labels(((7 * i + 3 * j + i // 11) % 11 < 2 + i % 3).astype(np.int8))
+    rows, rng = LabelRows.of_points(labels), np.random.default_rng(0)
+    start = random_start(len(rows), 2, 24, rng)
+    with Workers(2) as workers:
+        learned = factorize(
+            LatentFactorModel(24, 8.0, step), rows, start, max_iter=3, sample_size=sample_size, rng=rng, workers=workers
+        )
+    assert [zlib.crc32(codes.tobytes()) for codes in learned.codes] == checksums
 
 
 @settings(max_examples=6)
