@@ -98,6 +98,14 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
     assert not (tmp_path / "run").exists()
+    assert main([*command.split(), "--report", "first"]) == 0
+    table = min(path.name for path in (tmp_path / "first" / "tables").iterdir())
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / table).write_text("mine")
+    assert main([*command.split(), "--report", "."]) == 2
+    assert f"cannot write tables/{table}: it is there already, and is of no report" in capsys.readouterr().err
+    assert (tmp_path / "tables" / table).read_text() == "mine"
+    assert not (tmp_path / "map.html").exists()
     for more in ([], ["--settings", "run/map.toml"]):  # a report may take its own place
         assert main([*command.split(), *more]) == 0
     settings = (tmp_path / "run" / "map.toml").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 from dlfh.bench.cache import make_folder
@@ -25,30 +26,39 @@ def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Resu
     """Write everything that an experiment's results say into a folder; return its sections."""
     sections = [*experiment.sections(plan, results), seconds_section(plan, results)]
     settings = plan.settings.to_toml()
-    for section in sections:
-        for block in section.blocks:
-            for path, content in _files(block).items():
-                make_folder((folder / path).parent)
-                replace_file(folder / path, [content])
     title = f"{_TITLE} {plan.source.name}"
     told = title, _lead(experiment, plan), sections, _facts(), settings
-    # The page first: where it is, the other two are a report's.
-    for suffix, text in (("html", to_page(*told)), ("md", to_markdown(*told)), ("toml", settings)):
-        replace_file(folder / f"{experiment.name}.{suffix}", [text.encode()])
+    # The page first: where it is, the others are a report's.
+    texts = {"html": to_page(*told), "md": to_markdown(*told), "toml": settings}
+    files = {f"{experiment.name}.{suffix}": text.encode() for suffix, text in texts.items()}
+    blocks = [block for section in sections for block in section.blocks]
+    parts = {path: content for block in blocks for path, content in _files(block).items()}
+    _check_own(folder, files, f"{experiment.name}.*")
+    _check_own(folder, parts, "*.*")  # which all reports in a folder share
+    for path, content in (files | parts).items():
+        make_folder((folder / path).parent)
+        replace_file(folder / path, [content])
     return sections
 
 
 def check_report_place(folder: Path, name: str, settings: str, read: Path | None) -> None:
     """Raise InputError if a report would go over files that are of no report, or over other settings that are read."""
-    page, text, own = (folder / f"{name}.{suffix}" for suffix in ("html", "md", "toml"))
-    is_report = any(
-        path.is_file() and _TITLE in path.read_text(encoding="utf-8", errors="replace") for path in (page, text)
-    )
-    for path in (page, text, own):
-        if path.exists() and not is_report:
-            raise InputError(f"cannot write {path}: it is there already, and is of no report; choose another --report")
+    own = folder / f"{name}.toml"
+    _check_own(folder, [f"{name}.html", f"{name}.md", own.name], f"{name}.*")
     if read is not None and own.exists() and own.samefile(read) and own.read_text(encoding="utf-8") != settings:
         raise InputError(f"cannot write {own}: it is what is read, and would change; choose another --report")
+
+
+def _check_own(folder: Path, files: Iterable[str], pages: str) -> None:
+    """Raise InputError if one of the files is there, and none of the pages says that it is a report's."""
+    there = [folder / file for file in files if (folder / file).exists()]
+    if there and not any(
+        path.suffix in (".html", ".md")
+        and path.is_file()
+        and _TITLE in path.read_text(encoding="utf-8", errors="replace")
+        for path in folder.glob(pages)
+    ):
+        raise InputError(f"cannot write {there[0]}: it is there already, and is of no report; choose another --report")
 
 
 def _files(block: ReportTable | Figure) -> dict[str, bytes]:
