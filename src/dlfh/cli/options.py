@@ -156,7 +156,11 @@ class ModelOptions:
         ),
     ] = None
     image_features: Annotated[
-        str, typer.Option(help="gist, hog, thumbnail, combined (these three), or clip:FOLDER.", rich_help_panel=_MODEL)
+        str,
+        typer.Option(
+            help="gist, hog, thumbnail, combined (these three), cnn (dlfh[cnn]), or clip:FOLDER.",
+            rich_help_panel=_MODEL,
+        ),
     ] = "gist"
     text_features: Annotated[
         str, typer.Option(help="tfidf, count, binary, or clip:FOLDER.", rich_help_panel=_MODEL)
@@ -215,7 +219,12 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
         def run(**given: Any) -> Any:
             for name, group in groups.items():
                 given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-            return command(**given)
+            if ItemOptions not in groups.values():
+                return command(**given)
+            from dlfh.features import cached
+
+            with cached():  # images that were described before are not described again
+                return command(**given)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

@@ -18,9 +18,8 @@ from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets._items import Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Featurizer, Gist, Hog, Thumbnail, Vectors
 from dlfh.features._base import featurizer_from_parts
-from dlfh.features._images import ImageFeaturizer
 from dlfh.methods import CrossModalHasher
 from dlfh.methods._base import hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
@@ -369,8 +368,8 @@ def choose_featurizers(
     ----------
     items : Items
     image : str
-        What describes images: ``gist``, ``hog``, ``thumbnail``, ``combined`` (the three together), or
-        ``clip:FOLDER`` for a CLIP model.
+        What describes images: ``gist``, ``hog``, ``thumbnail``, ``combined`` (the three together), ``cnn`` (a network,
+        which needs ``dlfh[cnn]``), or ``clip:FOLDER`` for a CLIP model.
     text : str
         What describes texts: ``tfidf``, ``count`` or ``binary`` bags of words, or ``clip:FOLDER``.
     verbose : bool
@@ -388,11 +387,12 @@ def choose_featurizers(
 
 
 #: Image featurisers by the names that choose them.
-_IMAGES: dict[str, Callable[..., ImageFeaturizer]] = {
+_IMAGES: dict[str, Callable[..., Featurizer]] = {
     "gist": Gist,
     "hog": Hog,
     "thumbnail": Thumbnail,
     "combined": CombinedImage,
+    "cnn": EfficientNet,
 }
 
 

@@ -11,8 +11,10 @@ from dlfh._lazy import import_on_demand
 from dlfh.features._base import Featurizer
 
 if TYPE_CHECKING:
+    from dlfh.features._cache import cached
     from dlfh.features._clip import Clip
     from dlfh.features._combined import CombinedImage
+    from dlfh.features._efficientnet import EfficientNet
     from dlfh.features._gist import Gist
     from dlfh.features._hog import Hog
     from dlfh.features._images import read_image
@@ -24,11 +26,13 @@ __all__ = [
     "BagOfWords",
     "Clip",
     "CombinedImage",
+    "EfficientNet",
     "Featurizer",
     "Gist",
     "Hog",
     "Thumbnail",
     "Vectors",
+    "cached",
     "read_image",
 ]
 
@@ -39,6 +43,7 @@ Featurizer.registry.expect(
         "bag-of-words": "_text",
         "clip": "_clip",
         "combined-image": "_combined",
+        "efficientnet": "_efficientnet",
         "gist": "_gist",
         "hog": "_hog",
         "thumbnail": "_thumbnail",
@@ -49,8 +54,10 @@ Featurizer.registry.expect(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
+        "_cache": "cached",
         "_clip": "Clip",
         "_combined": "CombinedImage",
+        "_efficientnet": "EfficientNet",
         "_gist": "Gist",
         "_hog": "Hog",
         "_images": "read_image",

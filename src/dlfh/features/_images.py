@@ -21,6 +21,7 @@ from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
 from dlfh.features._base import Arrays, Featurizer, Readable, readable
+from dlfh.features._cache import described
 
 __all__ = ["ImageFeaturizer", "read_image"]
 
@@ -274,6 +275,9 @@ class ImageFeaturizer(Featurizer):
             raise ValueError(f"its number of features is {self.n_features_} but should be {self._width()}")
 
     def _transform(self, items: Any, strict: bool) -> Readable:
+        return described(self, items, self._width(), lambda some: self._describe_all(some, strict))
+
+    def _describe_all(self, items: Any, strict: bool) -> Readable:
         features = np.empty((len(items), self._width()), np.float32)
         with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             advance = bar.counter(self.kind, len(items))
