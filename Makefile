@@ -57,7 +57,7 @@ fuzz: $(READY)  ## Give damaged files of every format to what reads them: make f
 
 SECONDS_EACH ?= 60
 fuzz-guided: $(FUZZ_READY)  ## The same guided by coverage, of what is parsed in Python: make fuzz-guided SECONDS_EACH=600
-	for format in matlab5 table layout; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
+	for format in matlab5 table layout json-lines workbook; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
 
 audit: $(AUDIT_READY)  ## Look for known vulnerabilities of what CI tests with (needs the network)
 	$(AUDIT_VENV)/bin/pip-audit --no-deps --disable-pip --strict --requirement $(LOCK)

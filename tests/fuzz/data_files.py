@@ -33,7 +33,7 @@ from tests.datasets.matlab73 import write_matlab73
 from tests.fuzz.cases import Case, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, damage_text, to_json
 
-__all__ = ["DATA_FILES"]
+__all__ = ["DATA_FILES", "WORKBOOK"]
 
 _rows = np.random.default_rng(0)
 _DENSE = _rows.standard_normal((6, 4))
@@ -415,7 +415,8 @@ _CELLS = (
     '<row r="2"><c r="A2" t="s"><v>2</v></c><c r="B2" t="str"><v>x;y</v></c><c r="C2"><v>7</v></c></row>'
     '<row r="4"><c r="A4" t="b"><v>1</v></c><c r="B4" s="1"><v>45351.5</v></c><c r="C4" t="e"><v>#N/A</v></c></row>'
 )
-_WORKBOOK = {
+#: The parts of a small workbook.
+WORKBOOK = {
     "xl/workbook.xml": '<workbook xmlns:r="u"><workbookPr date1904="0"/><sheets><sheet r:id="r1"/></sheets></workbook>',
     "xl/_rels/workbook.xml.rels": '<R><Relationship Id="r1" Target="worksheets/sheet1.xml"/></R>',
     "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{_CELLS}</sheetData></worksheet>",
@@ -428,7 +429,7 @@ _WORKBOOK = {
 
 def _workbook_case(rng: Random, others: Sequence[bytes]) -> bytes:
     """Return a workbook with parts that lie, in an archive whose checksums fit, or with damaged bytes."""
-    parts = {name: text.encode() for name, text in _WORKBOOK.items()}
+    parts = {name: text.encode() for name, text in WORKBOOK.items()}
     if rng.random() < 0.3:
         return damage(rng, _zip(list(parts.items())), others)
     for _ in range(rng.choice((1, 1, 2))):

@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,11 +21,20 @@ import numpy as np
 #: Where to start from: what the parsers look for.
 _SEEDS = {
     "layout": b'{"name": "x", "modalities": ["image", "text"], "notes": ["n"], "label_names": ["a", 1]}',
+    "json-lines": b'{"caption": "a", "tags": ["b"], "id": 1.5}\n{"caption": null, "x": {"y": [true]}}\n',
     "table": b'\x90file;caption\n"a ""b""\n";c\n',
 }
 
 
+#: The part of a workbook that has its cells.
+_SHEET = "xl/worksheets/sheet1.xml"
+
+
 def _seeds(name: str) -> list[bytes]:
+    if name == "workbook":
+        from tests.fuzz.data_files import WORKBOOK
+
+        return [WORKBOOK[_SHEET].encode()]
     if name != "matlab5":
         return [_SEEDS[name]]
     from tests.fuzz.data_files import _matlab5_seeds
@@ -50,12 +60,27 @@ def _reader(name: str) -> Callable[[bytes], object]:
         path.write_bytes(content[1:])
         return list(map(str, read_table(path).problems))
 
+    def json_lines(content: bytes) -> object:
+        path = place / "x.jsonl"
+        path.write_bytes(content)
+        return list(map(str, read_table(path).problems))
+
+    def workbook(content: bytes) -> object:
+        from tests.fuzz.data_files import WORKBOOK
+
+        path = place / "x.xlsx"
+        with zipfile.ZipFile(path, "w") as archive:
+            for part, text in WORKBOOK.items():
+                archive.writestr(part, content if part == _SHEET else text)
+        return list(map(str, read_table(path).problems))
+
     def layout(content: bytes) -> object:
         matrix = np.zeros((2, 3))
         about = np.array(content.decode("utf-8", "replace"))
         return read_layout({"image": matrix, "text": matrix, "labels": matrix, "about": about})
 
-    return {"matlab5": matlab5, "table": table, "layout": layout}[name]
+    readers = {"matlab5": matlab5, "table": table, "layout": layout, "json-lines": json_lines, "workbook": workbook}
+    return readers[name]
 
 
 def main() -> None:
