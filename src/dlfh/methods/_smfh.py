@@ -22,7 +22,7 @@ from dlfh._validation import (
 from dlfh.codes import pack
 from dlfh.hashing._linear import LinearHash
 from dlfh.hashing._unit import UnitLinearHash, unit_rows
-from dlfh.mathematics._moments import dense_gram, sparse_gram
+from dlfh.mathematics._moments import dense_gram, row_chunks, sparse_gram
 from dlfh.mathematics._ridge import solve_ridge
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
@@ -201,14 +201,16 @@ def _train(
         numerator = four_gamma * V
         denominator = V @ (a[0] * (U[0].T @ U[0]) + a[1] * (U[1].T @ U[1]) + four_gamma * (V.T @ V)) + 2 * mu * V
         for weight, each, own, projection in zip(a, X, U, P, strict=True):
-            numerator += each @ (weight * own + mu * projection.T)
+            numerator += _times(each, weight * own + mu * projection.T)
         numerator[R] += alpha * damping * graph.neighbours(V[R])
         denominator[R] += alpha * damping * graph.degrees[:, None] * V[R]
         V = V * (numerator / np.maximum(denominator, 1e-10))
         VV = V.T @ V
-        U = [own * ((each.T @ V) / np.maximum(own @ VV, 1e-10)) for each, own in zip(X, U, strict=True)]
-        U[0] *= _normalise_columns(V)
-        XV = [each.T @ V for each in X]
+        XV = [_transposed_times(each, V) for each in X]
+        U = [own * (product / np.maximum(own @ VV, 1e-10)) for product, own in zip(XV, U, strict=True)]
+        lengths = _normalise_columns(V)
+        U[0] *= lengths
+        XV = [product / lengths for product in XV]
         P = [
             solve_ridge(gram + float(model.eta) * damping * graph.smoothness(each[R]), float(model.gamma), product).T
             for gram, each, product in zip(grams, X, XV, strict=True)
@@ -238,6 +240,26 @@ def _normalise_columns(V: Array) -> Array:
     lengths = np.maximum(np.linalg.norm(V, axis=0), 1e-15)
     V /= lengths
     return lengths
+
+
+def _times(X: Features, W: Array) -> Array:
+    """Return X W in double precision, a dense X multiplied in its own: converting it would cost more than all else."""
+    if sp.issparse(X):
+        return X @ W
+    products, weights = np.empty((X.shape[0], W.shape[1])), W.astype(X.dtype)
+    for start, stop in row_chunks(X):
+        products[start:stop] = X[start:stop] @ weights
+    return products
+
+
+def _transposed_times(X: Features, V: Array) -> Array:
+    """Return X'V in double precision, sums over chunks of points in that of a dense X."""
+    if sp.issparse(X):
+        return X.T @ V
+    products, values = np.zeros((X.shape[1], V.shape[1])), V.astype(X.dtype)
+    for start, stop in row_chunks(X):
+        products += X[start:stop].T @ values[start:stop]
+    return products
 
 
 def _root(value: Any) -> float:
