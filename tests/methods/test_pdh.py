@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
@@ -11,8 +12,10 @@ from sklearn.svm import LinearSVC
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers
+from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh.methods import PDH
+from dlfh.methods._pdh import _Machines
 from tests.strategies import seeds
 
 N_BITS = 16
@@ -44,7 +47,8 @@ def test_machines_solved_together_are_those_of_liblinear(seed: int, C: float, wa
             SQUARED_HINGE,
             workers,
         )
-        start = np.random.default_rng(seed).standard_normal((X.shape[1], 4)) if warm else None
+        weights = np.random.default_rng(seed).standard_normal((X.shape[1], 4))
+        start = Fit(weights, np.zeros(4), 0, X @ weights.astype(np.float32)) if warm else None
         solution = problem.solve(bits, start=start, tol=1e-9)
     ours = svm_objective(X, bits, solution.weights, C)
     np.testing.assert_allclose(C * solution.objective, ours, rtol=1e-4)
@@ -60,7 +64,7 @@ def test_a_warm_start_at_the_optimum_ends_at_once() -> None:
     with Workers(1) as workers:
         problem = Classifiers(lambda: iter([(0, len(X), X)]), np.eye(X.shape[1]), 0.5, SQUARED_HINGE, workers)
         cold = problem.solve(bits)
-        warm = problem.solve(bits, start=cold.weights)
+        warm = problem.solve(bits, start=cold)
     assert warm.n_iter <= 4 < cold.n_iter
     np.testing.assert_allclose(warm.weights, cold.weights, atol=1e-3)
 
@@ -135,3 +139,17 @@ def test_bits_beyond_the_canonical_directions_still_split_the_points() -> None:
         share = (bits_of(model, modality) > 0).mean(axis=0)
         assert share.min() > 0.1
         assert share.max() < 0.9
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_sparse_rows_have_the_products_of_dense_ones(fit_intercept: bool) -> None:
+    rng = np.random.default_rng(0)
+    X = rng.random((40, 6)) * (rng.random((40, 6)) < 0.3)
+    X[:, 2], X[:, 4] = 0, 3  # constant ones count as 0
+    views = [Centred(matrix, "text") for matrix in (X, sp.csr_array(X))]
+    with Workers(1) as workers:
+        dense, sparse = (_Machines(view, 2, 1.0, fit_intercept, workers).rows for view in views)
+    W, R = (rng.standard_normal(shape).astype(np.float32) for shape in ((7, 3), (40, 3)))
+    np.testing.assert_allclose(sparse @ W, dense @ W, atol=1e-5)
+    np.testing.assert_allclose(sparse.T @ R, dense.T @ R, atol=1e-4)
+    np.testing.assert_allclose(sparse.T @ sparse, dense.T @ dense, atol=1e-4)

@@ -24,8 +24,9 @@ __all__ = ["LOGISTIC", "SQUARED_HINGE", "Classifiers", "Fit", "Loss", "solve_log
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 
-#: Yields the bounds and the rows of K, block after block, each time it is called.
-Blocks = Callable[[], Iterator[tuple[int, int, Singles]]]
+#: Yields the bounds and the rows of K, block after block, each time it is called. Rows are an array, or anything that
+#: has products: ``K @ weights``, ``K.T @ values``, and ``K.T @ K``.
+Blocks = Callable[[], Iterator[tuple[int, int, Any]]]
 
 _MEMORY = 10
 
@@ -60,16 +61,17 @@ def _squared_hinge_terms(m: Singles) -> tuple[Singles, Singles]:
 
 
 LOGISTIC = Loss(_logistic_terms, lambda pull: pull * (1 - pull), 0.25)
-SQUARED_HINGE = Loss(_squared_hinge_terms, lambda pull: np.where(pull > 0, np.float32(2), np.float32(0)), 2.0)
+SQUARED_HINGE = Loss(_squared_hinge_terms, lambda pull: (pull > 0) * np.float32(2), 2.0)
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Weights (features, columns), each column's objective, and the number of iterations."""
+    """Weights (features, columns), each column's objective, the number of iterations, and K w (n, columns)."""
 
     weights: Floats
     objective: Floats
     n_iter: int
+    values: Singles
 
 
 class Classifiers:
@@ -78,7 +80,7 @@ class Classifiers:
     Parameters
     ----------
     blocks : callable
-        Gives the rows of K (n, k) in float32 blocks, from the start, each time it is called.
+        Gives the rows of K (n, k) in float32 blocks, from the start, each time it is called; see `Blocks`.
     K0 : ndarray of float64 (k, k)
         Positive semi-definite matrix of the penalty.
     penalty : float
@@ -99,7 +101,7 @@ class Classifiers:
         self,
         signs: npt.NDArray[np.int8],
         *,
-        start: Floats | None = None,
+        start: Fit | None = None,
         tol: float = 1e-6,
         max_iter: int = 500,
         on_done: Callable[[int], None] = lambda n_columns: None,
@@ -110,8 +112,8 @@ class Classifiers:
         ----------
         signs : ndarray of int8 (n, c)
             -1 and +1.
-        start : ndarray of float64 (k, c), optional
-            Weights to start from; zeros by default.
+        start : Fit, optional
+            Where to start, as another call left it; by default from zeros.
         tol : float
             A column is done when two steps in a row were each expected to improve its objective by less
             than this share.
@@ -121,7 +123,8 @@ class Classifiers:
         """
         k, n_columns = len(self.K0), signs.shape[1]
         weights, objective = np.zeros((k, n_columns)), np.zeros(n_columns)
-        state = self._start(signs, weights if start is None else start)
+        values = np.zeros(signs.shape, np.float32)
+        state = self._start(signs, start or Fit(weights, objective, 0, values))
         n_iter = 0
         while len(state.index) and n_iter < max_iter:
             n_iter += 1
@@ -142,32 +145,31 @@ class Classifiers:
                     state.weights[:, done],
                     state.objective[done],
                 )
+                values[:, state.index[done]] = state.margins[:, done]
                 state = state.keep(~done)
                 on_done(int(done.sum()))
         weights[:, state.index], objective[state.index] = state.weights, state.objective
-        return Fit(weights, objective, n_iter)
+        values[:, state.index] = state.margins
+        return Fit(weights, objective, n_iter, values)
 
-    def _start(self, signs: npt.NDArray[np.int8], weights: Floats) -> _Columns:
-        K0_weights = self.K0 @ weights
-        margins = np.zeros(signs.shape, np.float32)
-        if weights.any():
-            self._products(weights, margins)
-        residuals, loss = self._losses(margins, signs)
+    def _start(self, signs: npt.NDArray[np.int8], start: Fit) -> _Columns:
+        K0_weights = self.K0 @ start.weights
+        residuals, loss = self._losses(start.values, signs)
         return _Columns(
             np.arange(signs.shape[1]),
             signs,
-            margins,
+            start.values,
             residuals,
-            weights.copy(),
+            start.weights.copy(),
             K0_weights,
-            loss + self.penalty * _dots(weights, K0_weights),
+            loss + self.penalty * _dots(start.weights, K0_weights),
             np.zeros(signs.shape[1], np.int64),
         )
 
     def _products(self, weights: Floats, out: Singles) -> None:
         single = weights.astype(np.float32)
         for first, last, K in self.blocks():
-            np.matmul(K, single, out=out[first:last])
+            out[first:last] = K @ single
 
     def _losses(self, margins: Singles, signs: npt.NDArray[np.int8]) -> tuple[Singles, Floats]:
         """Return minus the derivatives of the loss by K w, and the loss of each column."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_flag, check_integer, check_positive, check_random_state
 from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers
+from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh.mathematics._rotation import signs
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._cca_itq import correlated_embeddings
@@ -25,6 +26,9 @@ Floats = npt.NDArray[np.float64]
 
 #: Singular values below this share of the largest are the rounding of single precision.
 _SAME_DIRECTION = 1e-5
+
+#: To what share of their objective machines are learned: the bits that they are learned from change by per cents.
+_TOLERANCE = 1e-4
 
 
 class PDH(CrossModalHasher):
@@ -76,8 +80,8 @@ class PDH(CrossModalHasher):
     real values Z, not for their signs: where two columns of signs agree they do so exactly, no rotation of
     them says otherwise, and bits would still become one. A bit that is constant gets a random hyperplane
     through the median: that also serves bits beyond the canonical directions. As a rule some per cent of the
-    bits change in every round, to no avail, and ``max_iter`` is what ends it. Sparse features are made dense while
-    it learns. It learns from pairs alone.
+    bits change in every round, to no avail, and ``max_iter`` is what ends it. It learns from
+    pairs alone.
 
     Examples
     --------
@@ -176,35 +180,77 @@ class _Machines:
         self.features = features
         # Mean squared length 1, so that C means the same whatever the units.
         self.scale = float(np.sqrt(features.total_variance)) or 1.0
-        self.rows = np.full((features.n_points, features.n_features + 1), fit_intercept, np.float32)
-        for start, chunk in features.chunks():
-            self.rows[start : start + len(chunk), :-1] = chunk / self.scale
-        k = self.rows.shape[1]
-        self.problem = Classifiers(self._blocks, np.eye(k), 1 / (2 * C), SQUARED_HINGE, workers)
-        self.weights: Floats = np.zeros((k, n_bits))
+        self.rows: Any
+        if features.is_sparse:
+            self.rows = _SparseRows(features, self.scale, fit_intercept)
+        else:
+            self.rows = np.full((features.n_points, features.n_features + 1), fit_intercept, np.float32)
+            for start, chunk in features.chunks():
+                self.rows[start : start + len(chunk), :-1] = chunk / self.scale
+        self.n_weights = features.n_features + 1
+        self.problem = Classifiers(self._blocks, np.eye(self.n_weights), 1 / (2 * C), SQUARED_HINGE, workers)
+        self.fit: Fit | None = None
 
-    def _blocks(self) -> Iterator[tuple[int, int, npt.NDArray[np.float32]]]:
-        yield 0, len(self.rows), self.rows
+    def _blocks(self) -> Iterator[tuple[int, int, Any]]:
+        yield 0, self.features.n_points, self.rows
 
     def learn(self, bits: Floats) -> Floats:
         """Fit the machines to bits, from where they are; return the points' values."""
-        self.weights = self.problem.solve(bits.astype(np.int8), start=self.weights).weights
-        return self._values(self.weights)
+        self.fit = self.problem.solve(bits.astype(np.int8), start=self.fit, tol=_TOLERANCE)
+        return self.fit.values.astype(np.float64)
 
     def bits(self, values: Floats, rng: np.random.Generator) -> Floats:
         """Return the signs of values; a column that is constant gets a random balanced hyperplane."""
         B = signs(values)
         constant = np.ptp(B, axis=0) == 0
         if constant.any():
-            hyperplanes = self._values(rng.standard_normal((self.rows.shape[1], int(constant.sum()))))
+            weights = rng.standard_normal((self.n_weights, int(constant.sum())))
+            hyperplanes = self.rows @ weights.astype(np.float32)
             B[:, constant] = signs(hyperplanes - np.median(hyperplanes, axis=0))
         return B
 
-    def _values(self, weights: Floats) -> Floats:
-        return (self.rows @ weights.astype(np.float32)).astype(np.float64)
-
     def hash_function(self) -> LinearHash:
-        return LinearHash.of_centred(self.features, self.weights[:-1] / self.scale, self.weights[-1])
+        assert self.fit is not None
+        return LinearHash.of_centred(self.features, self.fit.weights[:-1] / self.scale, self.fit.weights[-1])
+
+
+class _SparseRows:
+    """Sparse features, centred and scaled, and a constant one, as products that leave them sparse."""
+
+    def __init__(self, features: Centred, scale: float, fit_intercept: bool) -> None:
+        self.features = features
+        self.scale = scale
+        self.constant = np.float32(fit_intercept)
+        varying = ~features.is_constant
+        # What is constant counts as 0, here by its weights.
+        self.used = (varying / scale).astype(np.float32)[:, None]
+        self.mean = features.mean.astype(np.float32)
+        self.matrix = features.features.astype(np.float32)
+        self.transposed = self.matrix.T.tocsr()
+
+    @property
+    def T(self) -> _Transposed:
+        return _Transposed(self)
+
+    def __matmul__(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        own = self.used * weights[:-1]
+        return np.asarray(self.matrix @ own + (self.constant * weights[-1] - self.mean @ own))
+
+
+@dataclass(frozen=True)
+class _Transposed:
+    rows: _SparseRows
+
+    def __matmul__(self, other: Any) -> npt.NDArray[Any]:
+        rows = self.rows
+        if other is rows:
+            gram = np.zeros((len(rows.mean) + 1, len(rows.mean) + 1))
+            gram[:-1, :-1] = rows.features.gram / rows.scale**2
+            gram[-1, -1] = rows.features.n_points * rows.constant
+            return gram
+        total = other.sum(axis=0, dtype=np.float64).astype(np.float32)
+        own = rows.used * (rows.transposed @ other - np.outer(rows.mean, total))
+        return np.concatenate([own, rows.constant * total[None]])
 
 
 def _orthogonal(Z: Floats) -> Floats:
@@ -212,6 +258,8 @@ def _orthogonal(Z: Floats) -> Floats:
 
     Where Z has fewer directions than columns, it is the closest with orthogonal rows in these directions.
     """
-    left, sizes, right = np.linalg.svd(Z - Z.mean(axis=0), full_matrices=False)
-    keep = sizes > _SAME_DIRECTION * sizes[0]
-    return left[:, keep] @ right[keep]
+    centred = Z - Z.mean(axis=0)
+    # P Q' of Z = P S Q' is Z Q S^-1 Q', and Q'S^2 Q = Z'Z: a small problem, whose rounding is below the threshold.
+    squares, Q = np.linalg.eigh(centred.T @ centred)
+    keep = squares > _SAME_DIRECTION**2 * squares[-1]
+    return centred @ ((Q[:, keep] / np.sqrt(squares[keep])) @ Q[:, keep].T)
