@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +26,8 @@ def test_the_signed_cross_moment_is_the_sum_over_pairs(seed: int) -> None:
     for k, w in enumerate(pairs.weights):
         s = 1 if pairs.similar[k] else -1
         C += w * s * np.outer(X[k] - pairs.weights @ X, Y[k] - pairs.weights @ Y)
-    np.testing.assert_allclose(pairs.cross(x, y), C, atol=1e-12)
+    for first, second in itertools.product((x, sp.csr_array(x)), (y, sp.csr_array(y))):
+        np.testing.assert_allclose(pairs.cross(first, second), C, atol=1e-12)
 
 
 @given(seed=seeds, n_steps=st.integers(1, 300), factor=st.sampled_from([0.0001, 0.2, 0.9]))

@@ -55,6 +55,11 @@ def test_the_objective_follows_its_definition(model: tuple[Factors, np.ndarray])
     # Estimates from one point after another are right on average.
     estimates = [factors.log_posterior(everyone[i : i + 1]) for i in everyone]
     assert np.mean(estimates) == pytest.approx(objective(factors, S), rel=1e-9)
+    assert factors.log_posterior(everyone, dtype=np.float32) == pytest.approx(objective(factors, S), rel=1e-4, abs=1e-4)
+    # From the pairs with every other point alone.
+    prior = (factors.U**2).sum() / (2 * factors.beta)
+    seen = terms(S, factors.U)[:, ::2]
+    assert factors.log_posterior(everyone, step=2) == pytest.approx(len(everyone) / seen.shape[1] * seen.sum() - prior)
 
 
 @given(models(), st.data())
@@ -70,7 +75,8 @@ def test_the_gradient_is_that_of_the_objective(model: tuple[Factors, np.ndarray]
 
     expected = approx_fprime(factors.U[i], of_row, 1e-6)
     scale = 1 + np.abs(expected).max() + abs(of_row(factors.U[i]))
-    np.testing.assert_allclose(factors.gradient(i, factors.similar(np.array([i]))[0]), expected, atol=1e-5 * scale)
+    point = np.array([i])
+    np.testing.assert_allclose(factors.gradients(point, factors.similar(point))[0], expected, atol=1e-5 * scale)
 
 
 @given(models())

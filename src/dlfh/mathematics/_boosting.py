@@ -15,6 +15,7 @@ import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
 from dlfh._progress import Advance
+from dlfh._validation import Features
 
 __all__ = ["Learner", "WeightedPairs", "adaptive_factor", "boost"]
 
@@ -72,16 +73,19 @@ class WeightedPairs:
         """Return the sum of the pairs' values for each point of ``rows[side]``."""
         return np.bincount(self.index[side], values, len(self.rows[side])).astype(np.float64, copy=False)
 
-    def cross(self, x: Floats, y: Floats) -> Floats:
+    def cross(self, x: Features, y: Features) -> Floats:
         """Return ``C = sum_n w_n s_n (x_n - mean)(y_n - mean)'`` for the points of ``rows``, s_n = +1 or -1.
 
-        The means are those of the pairs, with their weights.
+        The means are those of the pairs, with their weights. Points are dense or sparse.
         """
-        pairing = sp.csr_array((self.signed, self.index), shape=(len(x), len(y)))
+        pairing = sp.csr_array((self.signed, self.index), shape=(x.shape[0], y.shape[0]))
         means = self.by_point(0, self.weights) @ x, self.by_point(1, self.weights) @ y
         sums = self.by_point(0, self.signed) @ x, self.by_point(1, self.signed) @ y
+        paired = pairing @ y
+        # A sparse matrix first: SciPy multiplies it with rows of the other, and with columns slowly.
+        products = (paired.T @ x).T if sp.issparse(paired) else x.T @ paired
         return (
-            x.T @ (pairing @ y)
+            (products.toarray() if sp.issparse(products) else products)
             - np.outer(means[0], sums[1])
             - np.outer(sums[0], means[1])
             + self.signed.sum() * np.outer(means[0], means[1])

@@ -120,10 +120,13 @@ class CMSSH(CrossModalHasher):
         rng = check_random_state(self.random_state)
         x, y = (Centred(matrix, name) for name, matrix in features.items())
         bases = [principal_directions(each.gram / each.n_points, float(self.variance)) for each in (x, y)]
+        # A sparse side makes C cheap in terms of features, and dense points need not be projected first.
+        is_projected = not (x.is_sparse or y.is_sparse)
+        sides = [_Side(each, basis, is_projected) for each, basis in zip((x, y), bases, strict=True)]
 
         def draw() -> _Learner:
             pairs = WeightedPairs.sample(label_sets, int(self.n_pairs), rng)
-            return _Learner(pairs, x.take(pairs.rows[0]) @ bases[0], y.take(pairs.rows[1]) @ bases[1])
+            return _Learner(pairs, [each.take(r) for each, r in zip(sides, pairs.rows, strict=True)])
 
         factor = adaptive_factor if self.step == "adaptive" else _unit_factor
         with blas_threads(1), progress(self.verbose) as bar:
@@ -174,16 +177,50 @@ class _Bit:
     agreement: float
 
 
-class _Learner:
-    """Learns bits from one sample of pairs, whose points are x and y."""
+@dataclass(frozen=True)
+class _Side:
+    """One modality's points along its principal directions."""
 
-    def __init__(self, pairs: WeightedPairs, x: Floats, y: Floats) -> None:
+    features: Centred
+    basis: Floats
+    is_projected: bool
+
+    def take(self, rows: npt.NDArray[np.int64]) -> _Points:
+        if self.features.is_sparse:
+            return _Points(self.features.features[rows].astype(np.float64), self.features.mean, self.basis)
+        points, zero = self.features.take(rows), np.zeros(self.features.n_features)
+        return _Points(points @ self.basis, zero[:0], None) if self.is_projected else _Points(points, zero, self.basis)
+
+
+@dataclass(frozen=True)
+class _Points:
+    """Some points, and how to project them: ``(matrix - mean) @ basis``, or ``matrix`` if there is no basis."""
+
+    matrix: Features
+    mean: Floats
+    basis: Floats | None
+
+    def along(self, direction: Floats) -> Floats:
+        """Return the points' values along a principal direction."""
+        if self.basis is None:
+            return np.asarray(self.matrix @ direction)
+        weights = self.basis @ direction
+        return np.asarray(self.matrix @ weights - self.mean @ weights)
+
+
+class _Learner:
+    """Learns bits from one sample of pairs, and the points of both sides that are in them."""
+
+    def __init__(self, pairs: WeightedPairs, points: list[_Points]) -> None:
         self.pairs = pairs
-        self.points = x, y
+        self.points = points
 
     def learn(self) -> tuple[_Bit, Bools]:
-        p, q, _ = top_pair(self.pairs.cross(*self.points))
-        values = self.points[0] @ p, self.points[1] @ q
+        x, y = self.points
+        cross = self.pairs.cross(x.matrix, y.matrix)
+        cross = cross if x.basis is None else x.basis.T @ cross
+        p, q, _ = top_pair(cross if y.basis is None else cross @ y.basis)
+        values = x.along(p), y.along(q)
         a, b = self._thresholds(values)
         correct = self.pairs.correct(values[0] + a > 0, values[1] + b > 0)
         return _Bit((p, q), (a, b), 1 - 2 * self.pairs.error(correct)), correct
