@@ -14,7 +14,7 @@ import pytest
 
 from dlfh.errors import InputError
 from dlfh.features import CombinedImage, Gist, Thumbnail, _images, cached
-from dlfh.features._cache import DescriptionCache
+from dlfh.features._descriptions import DescriptionCache
 from tests.conftest import stripes
 
 

@@ -22,7 +22,6 @@ from dlfh.collection._encoder import Encoder, from_parts
 from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
 from dlfh.collection._folder import check_free, new_folder, note_place, read_card, read_places, write_card
 from dlfh.collection._found import Found, FoundItem
-from dlfh.collection._html import html_table
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection._queries import is_single
 from dlfh.datasets._items import LABEL_WORDS, RESERVED_NAMES, Items
@@ -234,6 +233,8 @@ class Collection:
 
     def _repr_html_(self) -> str:
         """Return a table, as notebooks show it."""
+        from dlfh.collection._html import html_table  # searching shows no HTML
+
         if self.index.closed:
             return html_table((), (), repr(self))
         rows = [

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
-from dlfh.collection._html import html_table
-
 __all__ = ["Found", "FoundItem"]
 
 
@@ -92,6 +90,8 @@ class Found(Sequence[FoundItem]):
 
     def _repr_html_(self) -> str:
         """Return a table, as notebooks show it."""
+        from dlfh.collection._html import html_table  # searching shows no HTML
+
         rows = [
             (item.rank, item.id, item.bits_apart, f"{item.distance:.2f}", item.code, _about(item.metadata))
             for item in self._items

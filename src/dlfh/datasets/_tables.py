@@ -12,9 +12,7 @@ from typing import Any
 
 from dlfh._limits import Budget, check_regular_file
 from dlfh._optional import require
-from dlfh.datasets._excel import read_sheet
 from dlfh.datasets._frames import columns_of_frame, is_frame
-from dlfh.datasets._json_lines import parse_lines
 from dlfh.datasets._parquet import cells_of, read_columns
 from dlfh.errors import InputError
 
@@ -247,6 +245,8 @@ def _line_that_fails(file: Path, encoding: str) -> int:
 
 
 def _read_json_lines(file: Path, encoding: str) -> Table:
+    from dlfh.datasets._json_lines import parse_lines
+
     budget = Budget.of_file(file, str(file))
     try:
         objects, wrong = parse_lines(_decoded_lines(file, encoding), budget)
@@ -270,6 +270,8 @@ def _read_json_lines(file: Path, encoding: str) -> Table:
 
 
 def _read_excel(file: Path) -> Table:
+    from dlfh.datasets._excel import read_sheet
+
     table: Table | None = None
     try:
         for number, cells in read_sheet(file, Budget.of_file(file, str(file))):
