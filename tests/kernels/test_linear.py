@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh import _kernels
 from dlfh.codes import n_bytes
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import seeds
@@ -68,3 +69,14 @@ def test_packing_of_signs(seed: int, dtype: Any) -> None:
     n, n_bits = (int(size) for size in rng.integers(1, 40, size=2))
     values = rng.integers(-2, 3, (n, n_bits)).astype(dtype)  # with zeros
     assert_twins_agree("pack_signs", values, np.empty((n, n_bytes(n_bits)), np.uint8))
+
+
+@given(seeds, st.integers(1, 30), st.integers(1, 20))
+def test_hinge_losses_and_curvatures(seed: int, n: int, n_columns: int) -> None:
+    rng = np.random.default_rng(seed)
+    values, changes = rng.standard_normal((2, n, n_columns)).astype(np.float32)
+    signs = rng.choice(np.array([-1, 1], np.int8), (n, n_columns))
+    residuals = np.empty_like(values)
+    assert_twins_agree("hinge_losses", values, signs, np.zeros_like(values), tolerance=1e-6)
+    _kernels.hinge_losses(values, signs, residuals)
+    assert_twins_agree("hinge_curvatures", residuals, changes, tolerance=1e-6)

@@ -23,6 +23,8 @@ __all__ = [
     "gather_strings",
     "hamming_block",
     "hash_strings",
+    "hinge_curvatures",
+    "hinge_losses",
     "invert_lists",
     "nearest_by_weight",
     "pack_signs",
@@ -72,7 +74,7 @@ __getattr__, __dir__ = import_on_demand(
     {
         "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
         "labels": "equal_labels invert_lists shared_labels",
-        "linear": "add_sparse_gram sum_rows_by_group",
+        "linear": "add_sparse_gram hinge_curvatures hinge_losses sum_rows_by_group",
         "ranking": "rank_by_distance rank_by_score reorder sum_precisions",
         "similarity": "pull_and_push update_anchored_rows update_latent_bits",
         "strings": "gather_strings",

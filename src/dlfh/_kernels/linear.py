@@ -113,3 +113,28 @@ def pack_signs(values, codes):
     """Set bit k of code i where ``values[i, k] > 0``, in the order of `numpy.packbits`."""
     for i in range(values.shape[0]):
         pack_row(values[i], codes[i])
+
+
+@Kernel
+def hinge_losses(values, signs, residuals):
+    """Write minus the derivatives of the squared hinge max(0, 1 - u z)^2 by the values z; return each column's sum."""
+    n, n_columns = values.shape
+    sums = np.zeros(n_columns)
+    for i in range(n):
+        for k in range(n_columns):
+            gap = max(np.float32(1) - values[i, k] * signs[i, k], np.float32(0))
+            residuals[i, k] = np.float32(2) * gap * signs[i, k]
+            sums[k] += np.float64(gap) * gap
+    return sums
+
+
+@Kernel
+def hinge_curvatures(residuals, changes):
+    """Return each column's sum of the changes' squares, doubled, where the squared hinge is not flat."""
+    n, n_columns = changes.shape
+    sums = np.zeros(n_columns)
+    for i in range(n):
+        for k in range(n_columns):
+            change = np.float64(changes[i, k]) if residuals[i, k] != 0 else 0.0
+            sums[k] += 2 * change * change
+    return sums

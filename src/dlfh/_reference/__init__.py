@@ -11,7 +11,15 @@ from dlfh._reference.factors import (
     update_shared_rows,
 )
 from dlfh._reference.labels import equal_labels, invert_lists, shared_labels
-from dlfh._reference.linear import add_sparse_gram, finish_products, pack_signs, sparse_products, sum_rows_by_group
+from dlfh._reference.linear import (
+    add_sparse_gram,
+    finish_products,
+    hinge_curvatures,
+    hinge_losses,
+    pack_signs,
+    sparse_products,
+    sum_rows_by_group,
+)
 from dlfh._reference.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
 from dlfh._reference.search import nearest_by_weight, weigh_candidates, within_radius
 from dlfh._reference.similarity import pull_and_push, update_anchored_rows, update_latent_bits
@@ -27,6 +35,8 @@ __all__ = [
     "gather_strings",
     "hamming_block",
     "hash_strings",
+    "hinge_curvatures",
+    "hinge_losses",
     "invert_lists",
     "nearest_by_weight",
     "pack_signs",

@@ -78,3 +78,13 @@ def sparse_products(
 
 def pack_signs(values: Array, codes: Array) -> None:
     codes[:] = np.packbits(values > 0, axis=1)
+
+
+def hinge_losses(values: Array, signs: Array, residuals: Array) -> Array:
+    gaps = np.maximum(1 - values * signs, 0)
+    residuals[:] = 2 * gaps * signs
+    return np.sum(gaps.astype(np.float64) ** 2, axis=0)
+
+
+def hinge_curvatures(residuals: Array, changes: Array) -> Array:
+    return 2 * np.sum(np.where(residuals != 0, changes.astype(np.float64), 0) ** 2, axis=0)

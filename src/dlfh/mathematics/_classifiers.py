@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh import _kernels
 from dlfh._parallel import Workers
 
 __all__ = ["LOGISTIC", "SQUARED_HINGE", "Classifiers", "Fit", "Loss", "solve_logistic"]
@@ -37,31 +38,34 @@ class Loss:
 
     Attributes
     ----------
-    terms : callable
-        Returns minus the loss's derivative, which is not negative, and the loss itself.
-    curvature : callable
-        Returns the second derivative, told from minus the first.
+    losses : callable
+        From values K w and signs u, writes minus the loss's derivatives by K w, and returns each column's loss.
+    curvatures : callable
+        From these derivatives and changes of K w, returns each column's sum of second derivatives x changes^2.
     most_curvature : float
         No second derivative is larger.
     """
 
-    terms: Callable[[Singles], tuple[Singles, Singles]]
-    curvature: Callable[[Singles], Singles]
+    losses: Callable[[Singles, npt.NDArray[np.int8], Singles], Floats]
+    curvatures: Callable[[Singles, Singles], Floats]
     most_curvature: float
 
 
-def _logistic_terms(m: Singles) -> tuple[Singles, Singles]:
+def _logistic_losses(values: Singles, signs: npt.NDArray[np.int8], residuals: Singles) -> Floats:
+    m = values * signs
     decay = np.exp(-np.abs(m))
-    return np.where(m >= 0, decay, 1) / (1 + decay), np.log1p(decay) - np.minimum(m, 0)
+    residuals[:] = np.where(m >= 0, decay, 1) / (1 + decay) * signs
+    return np.sum(np.log1p(decay) - np.minimum(m, 0), axis=0, dtype=np.float64)
 
 
-def _squared_hinge_terms(m: Singles) -> tuple[Singles, Singles]:
-    gap = np.maximum(1 - m, 0)
-    return 2 * gap, gap * gap
+def _logistic_curvatures(residuals: Singles, changes: Singles) -> Floats:
+    pull = np.abs(residuals)
+    return np.sum(pull * (1 - pull) * changes**2, axis=0, dtype=np.float64)
 
 
-LOGISTIC = Loss(_logistic_terms, lambda pull: pull * (1 - pull), 0.25)
-SQUARED_HINGE = Loss(_squared_hinge_terms, lambda pull: (pull > 0) * np.float32(2), 2.0)
+LOGISTIC = Loss(_logistic_losses, _logistic_curvatures, 0.25)
+# (Kernels by another name: encoding imports this module, and has no need of Numba.)
+SQUARED_HINGE = Loss(lambda *blocks: _kernels.hinge_losses(*blocks), lambda *b: _kernels.hinge_curvatures(*b), 2.0)
 
 
 @dataclass(frozen=True)
@@ -176,10 +180,7 @@ class Classifiers:
         residuals = np.empty_like(margins)
 
         def block(start: int, stop: int) -> Floats:
-            u = signs[start:stop]
-            pull, values = self.loss.terms(margins[start:stop] * u)
-            residuals[start:stop] = pull * u
-            return np.sum(values, axis=0, dtype=np.float64)
+            return self.loss.losses(margins[start:stop], signs[start:stop], residuals[start:stop])
 
         return residuals, np.sum(self.workers.map_blocks(block, len(margins), _BLOCK), axis=0)
 
@@ -190,8 +191,7 @@ class Classifiers:
         self._products(step, changes)
 
         def curvature_block(start: int, stop: int) -> Floats:
-            curvature = self.loss.curvature(np.abs(state.residuals[start:stop]))
-            return np.sum(curvature * changes[start:stop] ** 2, axis=0, dtype=np.float64)
+            return self.loss.curvatures(state.residuals[start:stop], changes[start:stop])
 
         curvature = np.sum(self.workers.map_blocks(curvature_block, len(changes), _BLOCK), axis=0)
         quadratic = self.penalty * _dots(step, K0_step)
