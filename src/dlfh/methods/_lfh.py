@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._labels import LabelSets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
 from dlfh.codes import pack
@@ -167,7 +167,8 @@ class LFH(CrossModalHasher):
         rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             factors = Factors(label_sets, rng.standard_normal((n_points, n_bits)), float(self.beta))
-            self._ascend(factors, rng, bar)
+            with blas_threads(1):  # blocks of a few thousand points: two threads would wait for each other
+                self._ascend(factors, rng, bar)
             codes = pack(factors.U)
             values: Targets = RealTargets(factors.U, np.arange(n_points), n_bits)
             if self.regress_on == "codes":
