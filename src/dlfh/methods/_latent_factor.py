@@ -20,7 +20,9 @@ from dlfh._validation import (
     check_positive,
     check_random_state,
 )
+from dlfh.codes import Codes
 from dlfh.errors import InputError
+from dlfh.factorization.label_codes import LabelCodes
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import Factorization, factorize, random_start
@@ -60,6 +62,8 @@ class LatentFactorHasher(CrossModalHasher):
 
     objective_: npt.NDArray[np.float64]
     flips_: Integers
+    #: The codes of label sets; None where the model learned from single pairs.
+    label_codes_: LabelCodes | None
 
     @property
     def n_iter_(self) -> int:
@@ -147,8 +151,9 @@ class LatentFactorHasher(CrossModalHasher):
         self, supervision: Supervision, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> Factorization:
         n_bits = int(self.n_bits)
+        model = self._model(supervision, n_modalities)
         learned = factorize(
-            self._model(supervision, n_modalities),
+            model,
             supervision,
             random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
             max_iter=int(self.max_iter),
@@ -161,7 +166,57 @@ class LatentFactorHasher(CrossModalHasher):
         )
         self.objective_ = np.array(learned.objective)
         self.flips_ = np.array(learned.flips, dtype=np.int64)
+        self.label_codes_ = None
+        if isinstance(supervision, LabelRows):
+            self.label_codes_ = LabelCodes.of(supervision, learned.codes, model, n_modalities)
         return learned
+
+    def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], npt.NDArray[np.bool_]]:
+        """Return the codes that points with some labels have, also points and label sets that training never saw.
+
+        A label set that was trained with has its learned code. A new one gets a code of its own, learned against those
+        of the others, which stay as they are: nothing is trained again. Labels that training never saw are left out.
+
+        Parameters
+        ----------
+        labels : list of lists of labels, or indicator matrix
+            As they were given to `fit`.
+
+        Returns
+        -------
+        codes : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
+        known : ndarray of bool (n,)
+            False for points of whose labels none is known; their codes are zeros and say nothing.
+
+        Examples
+        --------
+        >>> from dlfh import DLFH
+        >>> X = np.random.default_rng(0).normal(size=(6, 4))
+        >>> model = DLFH(n_bits=8, random_state=0).fit({"a": X, "b": X}, [["red"], ["red", "big"], ["small"]] * 2)
+        >>> codes, known = model.codes_of_labels([["red"], ["big", "small"], ["unheard-of"]])
+        >>> bool((codes["a"][0] == model.codes_["a"][0]).all()), known
+        (True, array([ True,  True, False]))
+        """
+        self._check_fitted()
+        if self.label_codes_ is None:
+            raise InputError("this model learned from similarities of single pairs: no label has a code")
+        with Workers(self.n_jobs) as workers:
+            codes, known = self.label_codes_.codes_of(labels, workers)
+        return dict(zip(self.modalities_, codes, strict=True)), known
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        config, arrays = super().to_parts()
+        config["label_codes"] = None
+        if self.label_codes_ is not None:
+            config["label_codes"], own = self.label_codes_.to_parts()
+            arrays |= {f"labels/{key}": array for key, array in own.items()}
+        return config, arrays
+
+    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        super()._restore(config, arrays)
+        own = {key.removeprefix("labels/"): array for key, array in arrays.items() if key.startswith("labels/")}
+        about, n_modalities = config["label_codes"], len(self.modalities_)
+        self.label_codes_ = None if about is None else LabelCodes.from_parts(about, own, int(self.n_bits), n_modalities)
 
     def _model(self, supervision: Supervision, n_modalities: int) -> LatentFactorModel:
         """Return the likelihood, section 3.1, balanced or as the paper has it."""
