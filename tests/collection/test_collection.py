@@ -49,19 +49,37 @@ def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_pa
 
 def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None:
     with Collection.open(shop) as collection:
+        position = {name: place for place, name in enumerate(collection.index.ids())}
         ids, codes = collection.index.codes("image")
         for ranking in ("hamming", "asymmetric"):
             projection = collection.encoder.project("text", ["level stripes"])[0].astype(np.float64)
-            signs = 2.0 * np.unpackbits(codes, axis=1)[:, :16] - 1
-            costs = ((projection > 0) != (signs > 0)) @ (np.ones(16) if ranking == "hamming" else np.abs(projection))
-            expected = [ids[row] for row in np.argsort(np.round(costs, 5), kind="stable")[:7]]
-            found = collection.search("text", "level stripes", k=7, ranking=ranking)
+            weights = np.ones(16) if ranking == "hamming" else np.abs(projection)
+
+            def cost(code: np.ndarray, weights: np.ndarray = weights, projection: np.ndarray = projection) -> float:
+                return round(float(((projection > 0) != (unpack(code[None], 16)[0] > 0)) @ weights), 5)
+
+            def key(name: str, code: np.ndarray) -> tuple[float, ...]:
+                row = items.ids.index(name)
+                hashed = [
+                    cost(collection.encoder.encode(kind, [items.modalities[kind][row]])[0])
+                    if items.modalities[kind][row] is not None
+                    else np.inf
+                    for kind in ("image", "text")
+                ]
+                return (cost(code), *hashed, position[name])
+
+            expected = sorted(ids, key=lambda name: key(name, codes[ids.index(name)]))[:25]
+            found = collection.search("text", "level stripes", k=25, ranking=ranking)
             assert found.ids == expected
-            assert [item.rank for item in found] == list(range(1, 8))
-            assert all(item.metadata["labels"] == ["level"] for item in found if item.id not in ("5.png", "7.png"))
+            assert [item.rank for item in found] == list(range(1, 26))
             code = collection.encoder.encode("text", ["level stripes"])
+            costs = [cost(own) for own in codes]
             for item in found:
-                assert item.bits_apart == hamming_distances(code, codes[[ids.index(item.id)]])[0, 0]
+                own = codes[ids.index(item.id)]
+                assert item.bits_apart == hamming_distances(code, own[None])[0, 0]
+                assert item.distance == pytest.approx(cost(own), abs=1e-4)
+                assert item.n_equal == costs.count(cost(own)) > 0
+                assert item.probability is None
 
 
 def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path, shop: Path) -> None:
@@ -81,11 +99,14 @@ def assert_same(answers: list[Found], expected: list[Found]) -> None:
     """Assert that the same items were found, at distances that are the same but for rounding."""
     assert len(answers) == len(expected)
     for found, other in zip(answers, expected, strict=True):
-        assert [replace(item, distance=0) for item in found] == [replace(item, distance=0) for item in other]
-        assert [item.distance for item in found] == pytest.approx([item.distance for item in other], abs=1e-5)
+        plain = [[replace(item, distance=0, probability=None) for item in own] for own in (found, other)]
+        assert plain[0] == plain[1]
+        for name in ("distance", "probability"):
+            values = [[getattr(item, name) for item in own] for own in (found, other)]
+            assert values[0] == (pytest.approx(values[1], abs=1e-5) if None not in values[1] else values[1])
 
 
-@pytest.mark.parametrize("ranking", [None, "asymmetric", "hamming", "rerank", "specific"])
+@pytest.mark.parametrize("ranking", [None, "asymmetric", "hamming", "specific"])
 def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path, ranking: str | None) -> None:
     texts = ["level stripes", "upright", "stripes 8"]
     images = [photos / "8.png", np.asarray(Image.open(photos / "9.png")), (photos / "10.png").read_bytes()]
@@ -158,7 +179,7 @@ def test_items_come_and_go(items: Items, shop: Path) -> None:
         assert not collection.add(new, update=True)
         assert collection.index.ids()[-2:] == ["new", "8.png"]
         assert len(collection) == 41
-        assert collection.get("8.png").states["image"] == "hashed"
+        assert collection.get("8.png").states["image"] == "learned"  # its labels are known
         collection.remove(["new"])
     with Collection.open(shop) as collection:
         assert len(collection) == 40
@@ -208,8 +229,10 @@ def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> Non
         after = collection.get("8.png")
         assert [problem.reason for problem in problems] == ["nothing of it can be read"]
         np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
-        np.testing.assert_array_equal(after.codes["text"], collection.encoder.encode("text", ["level"])[0])
-        assert after.states == {"image": "learned", "text": "hashed"}
+        hashed = collection.index.get("8.png").codes["text:hashed"]
+        np.testing.assert_array_equal(hashed, collection.encoder.encode("text", ["level"])[0])
+        np.testing.assert_array_equal(after.codes["text"], before["8.png"].codes["text"])  # that of its labels
+        assert after.states == {"image": "learned", "text": "learned"}
         assert after.metadata == {**(before["8.png"].metadata or {}), "text": "level"}
         unchanged = collection.get("9.png")
         assert (unchanged.states, unchanged.metadata) == (before["9.png"].states, before["9.png"].metadata)
@@ -220,8 +243,7 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
     with Collection.build(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
         for row in (0, 17, 39):  # a number is still that of the row
             assert (collection.get(str(row)).metadata or {})["text"] == items.modalities["text"][row]
-        qualities, _ = collection.evaluate(numbered)
-        assert qualities[0].n_queries == 37
+        assert collection.evaluate(numbered).qualities[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:
         collection.remove(["1"])
         collection.add(numbered.take([0, 1, 2]))
@@ -356,13 +378,13 @@ def test_an_empty_folder_may_become_a_collection(items: Items, shop: Path, tmp_p
         built = Collection.build(tmp_path / "other", items, collection.encoder, fit=False)
         with built.collection as other:
             assert len(other) == 40
-            assert other.index.count("text", "learned") == 0
+            assert other.index.count("text", "hashed") == 1  # what has no labels
             assert len(built.problems) == 3  # two images that cannot be read, and an empty text
             assert built.n_trained == 0
     with Collection.create(tmp_path / "empty", collection.encoder) as empty:
         assert len(empty) == 0
         empty.add(items.take([8, 9]))
-        assert [item.states["image"] for item in empty] == ["hashed", "hashed"]
+        assert [item.states["image"] for item in empty] == ["learned", "learned"]
 
 
 def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, tmp_path: Path) -> None:
@@ -406,12 +428,18 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
             (["a"], "text", {}, "the modality's name comes first"),
             ("text", "level", {"among": "sound"}, "unknown modality 'sound'"),
             ("text", "level", {"k": 0}, "k must be a whole number"),
-            ("text", "level", {"ranking": "best"}, "ranking must be one of 'asymmetric', 'hamming', 'rerank', 'spec"),
+            ("text", "level", {"ranking": "best"}, "ranking must be one of 'asymmetric', 'specific', 'hamming'"),
             ("text", "level", {"only": ["nobody"]}, "'nobody' is not in the index"),
             ("text", 3, {}, "text 0 must be a string"),
             ("text", ["level", 3], {}, "text 1 must be a string"),
             ("image", tmp_path / "gone.png", {}, "does not exist"),
-            ("text", "level", {"ranking": "specific", "radius": 2}, "a radius counts bits"),
+            ("text", "level", {"radius": -1}, "radius must be a whole number"),
+            ("text", "level", {"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
+            ("image", "level", {"match": "words"}, "words are looked for by texts, and 'image' is none"),
+            ("text", "level", {"match": "both", "among": "image"}, "there are no words in 'image'"),
+            ("text", "level", {"among": []}, "no modality to search is named"),
+            ("text", "level", {"min_probability": 0.5}, "have no probabilities: no items were held out"),
+            ("text", "level", {"min_probability": 2}, "min_probability must be a number between 0 and 1"),
         ):
             with pytest.raises(InputError, match=sentence):
                 collection.search(modality, value, **options)  # type: ignore[arg-type]

@@ -36,15 +36,17 @@ def test_items_are_learned_from_with_what_they_have(items: Items) -> None:
         ("items.csv, line 5", "image"),
         ("items.csv, line 6", "image"),
     ]
-    coded = model.encode_items(training.vectors, training)
+    coded = model.encode_items(training.vectors, items.labels, training)
     missing = {"image": [3, 4], "text": [5]}
     for name in ("image", "text"):
         assert np.flatnonzero(~coded.present[name]).tolist() == missing[name]
         learned = np.setdiff1d(training.items, missing[name])
-        assert np.flatnonzero(coded.learned[name]).tolist() == learned.tolist()
+        assert np.flatnonzero(coded.is_learned[name]).tolist() == learned.tolist()
         rows = np.searchsorted(training.items, learned)
-        np.testing.assert_array_equal(coded.codes[name][learned], model.codes_[name][rows])
-        np.testing.assert_array_equal(coded.codes[name][7], model.encode(name, [items.modalities[name][7]])[0])
+        np.testing.assert_array_equal(coded.learned[name][learned], model.codes_[name][rows])
+        for row in (0, 7):  # trained with or not, every item has a hashed code too
+            hashed = model.encode(name, [items.modalities[name][row]])[0]
+            np.testing.assert_array_equal(coded.hashed[name][row], hashed)
 
 
 def test_learning_from_incomplete_items_is_fitting_the_method_with_masks(items: Items) -> None:
@@ -219,7 +221,7 @@ def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:
     model = Encoder({"image": Gist(size=64), "text": BagOfWords()}, CCAITQ(n_bits=4, random_state=0))
     training = model.fit_items(unlabelled)
     assert len(training) == 37
-    assert not model.encode_items(training.vectors, training).learned["image"].any()
+    assert not model.encode_items(training.vectors, None, training).is_learned["image"].any()
     with pytest.raises(InputError, match="DLFH learns from labels and the items have none"):
         encoder().fit_items(unlabelled)
 

@@ -19,10 +19,9 @@ def encoder(n_bits: int = 16) -> Encoder:
 
 
 def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
-    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10, learned=False)
+    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10)
     with built.collection as collection:
         assert len(collection) == 40
-        assert collection.index.count("image", "learned") == 0
         first, held = collection.index.ids()[:30], collection.index.ids()[30:]
         asking = [row for row, name in enumerate(items.ids) if name in held and row not in (3, 4)]
         asked = [row for row, name in enumerate(items.ids) if name in first and row not in (5, 7)]
@@ -53,7 +52,8 @@ def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Ite
         [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
     )
     with Collection.build(tmp_path / "shop", items, encoder()).collection as collection:
-        qualities, problems = collection.evaluate(renamed)
+        evaluated = collection.evaluate(renamed)
+        qualities, problems = evaluated.qualities, evaluated.problems
         assert len(problems) == 2  # images that cannot be read
         assert {(quality.query, quality.database) for quality in qualities} == {("image", "text"), ("text", "image")}
         assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)

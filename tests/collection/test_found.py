@@ -24,7 +24,8 @@ def test_what_is_found_prints_and_comes_apart() -> None:
 
 def test_what_is_found_shows_itself_in_notebooks() -> None:
     metadata = {"text": "a & b", "labels": ["x", "y"], "columns": {"price": 3}}
-    found = Found([FoundItem(1, "<b>", 3, 1.25, False, metadata)])
-    for cell in ("&lt;b&gt;", "1.25", "hashed", "a &amp; b | x, y"):
+    found = Found([FoundItem(1, "<b>", 3, 1.25, False, metadata, 0.875, 12)])
+    assert str(found) == "1. <b> (88% probable, 3 bits apart, hashed, one of 12 equals)"
+    for cell in ("&lt;b&gt;", "88%", "12", "3", "hashed", "a &amp; b | x, y"):
         assert f"<td>{cell}</td>" in found._repr_html_()
     assert "nothing found" in found[:0]._repr_html_()

@@ -19,12 +19,12 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import duration, elapsed, print_qualities, report
+from dlfh.cli.printing import duration, elapsed, print_qualities, print_trust, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection import Encoder, Quality
+    from dlfh.collection import Encoder, Quality, Trust
     from dlfh.datasets import Items
 
 __all__ = ["build", "fit"]
@@ -37,9 +37,6 @@ def build(
         Path, typer.Option("--output", "-o", help="Folder of the collection to make.", show_default=False)
     ],
     model: ModelOptions,
-    codes: Annotated[
-        str, typer.Option(help="Codes of the training items: learned, or hashed like those of all others.")
-    ] = "learned",
     problem_file: ProblemFile = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -48,7 +45,8 @@ def build(
     """Learn from your images and texts, and make a collection to search: fit and index in one go.
 
     Items that lack an image or a text are learned from with what they have, by methods that can (DLFH and KDLFH); items
-    without labels are hashed. All are in the collection. What cannot be read is left out, and listed.
+    without labels are hashed. All are in the collection. What cannot be read is left out, and listed. Some labelled
+    items are held out of training, to say how good answers are and how probable each is to be right.
 
     [b]Examples[/b]
 
@@ -58,32 +56,28 @@ def build(
 
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
     """
-    from dlfh._validation import check_choice
     from dlfh.collection import Collection
     from dlfh.collection._folder import check_free
     from dlfh.persistence._outputs import check_outputs
 
-    check_choice(codes, "--codes", ("learned", "hashed"))
     check_free(output)
     check_outputs([problem_file], items.inputs(), overwrite=overwrite)
     encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
-    built = Collection.build(
-        output, read, encoder, hold_out=model.hold_out, learned=codes == "learned", random_state=model.seed
-    )
+    built = Collection.build(output, read, encoder, hold_out=model.hold_out, random_state=model.seed)
     with built.collection as collection:
         n_items = len(collection)
     counts = built.n_trained, built.n_incomplete
     learned_from = f"{built.n_trained:,} of them learned from{_incomplete(built.n_incomplete)}"
     report(
         f"{output}: {n_items:,} items to search, {learned_from} ({_model_line(encoder)})",
-        {"collection": str(output), "items": n_items, **_summary(encoder, *counts, built.qualities)},
+        {"collection": str(output), "items": n_items, **_summary(encoder, *counts, built.qualities, built.trust)},
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(built.qualities)
+        _print_held_out(built.qualities, built.trust)
         texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(plain(f"Search it: dlfh search {output} {query}"))
@@ -122,14 +116,14 @@ def fit(
     counts = len(fitted.training), fitted.training.n_incomplete
     report(
         f"{output}: learned from {counts[0]:,} items{_incomplete(counts[1])} ({_model_line(encoder)})",
-        {"model": str(output), **_summary(encoder, *counts, fitted.qualities)},
+        {"model": str(output), **_summary(encoder, *counts, fitted.qualities, fitted.trust)},
         [*read.problems, *fitted.database_vectors.problems],
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(fitted.qualities)
+        _print_held_out(fitted.qualities, fitted.trust)
 
 
 def _make_encoder(
@@ -155,7 +149,9 @@ def _model_line(encoder: Encoder) -> str:
     return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits; {times}"
 
 
-def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Sequence[Quality]) -> dict[str, Any]:
+def _summary(
+    encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Sequence[Quality], trust: Sequence[Trust]
+) -> dict[str, Any]:
     return {
         "trained": n_trained,
         "incomplete": n_incomplete,
@@ -164,9 +160,11 @@ def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Seq
         "seconds": round(elapsed(), 3),
         "learning_seconds": round(encoder.model_.fit_seconds_, 3),
         "quality": [asdict(quality) for quality in qualities],
+        "trust": [asdict(own) for own in trust],
     }
 
 
-def _print_held_out(qualities: Sequence[Quality]) -> None:
+def _print_held_out(qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
     if qualities:
         print_qualities(qualities, "MAP of items held out of training, asking for the others")
+    print_trust(trust)

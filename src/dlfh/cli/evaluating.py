@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dlfh.cli.options import AsJson, ItemOptions, Quiet, shows_progress, with_options
-from dlfh.cli.printing import print_json, print_problems, print_qualities
+from dlfh.cli.printing import print_json, print_problems, print_qualities, print_trust
 
 __all__ = ["evaluate"]
 
@@ -49,7 +49,8 @@ def evaluate(
         if queries is not None:
             raise InputError(f"--queries is for models, and {model} is a collection: all the items ask for its own")
         with open_collection(model, verbose=verbose) as collection:
-            qualities, problems = collection.evaluate(items.read(collection.encoder.modalities_))
+            evaluated = collection.evaluate(items.read(collection.encoder.modalities_))
+        qualities, trust, problems = evaluated.qualities, evaluated.trust, evaluated.problems
     else:
         encoder = load_encoder(model, verbose)
         if queries is None or queries < 1:
@@ -58,10 +59,12 @@ def evaluate(
             )
         read = items.read(encoder.modalities_)
         parts = fit_and_evaluate(encoder, read, queries, fit=False, random_state=seed)
-        qualities = parts.qualities
+        qualities, trust = parts.qualities, parts.trust
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
     if as_json:
-        print_json({"quality": [asdict(quality) for quality in qualities], "problems": list(map(asdict, problems))})
+        found: dict[str, list[Any]] = {"quality": qualities, "trust": trust, "problems": problems}
+        print_json({name: [asdict(own) for own in values] for name, values in found.items()})
     else:
         print_problems(problems)
         print_qualities(qualities, "MAP over the whole ranking; ties in database order")
+        print_trust(trust)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dlfh.cli.options import AsJson, ItemOptions, Overwrite, ProblemFile, Quiet, shows_progress, with_options
 from dlfh.cli.printing import print_json, print_table, report
+
+if TYPE_CHECKING:
+    from dlfh.collection import Collection
 
 __all__ = ["app"]
 
@@ -32,7 +35,9 @@ def build(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a collection of items that a model encodes; all of them are hashed.
+    """Make a collection of items that a model encodes.
+
+    Items with labels that the model knows have learned codes, the others hashed ones.
 
     [b]Example[/b]
 
@@ -72,7 +77,13 @@ def add(
 ) -> None:
     """Add items to a collection: all of them, or none if something goes wrong.
 
-    [b]Example[/b]
+    Nothing is trained again. Items with labels get the learned code of their labels, and are found like those that
+    were trained with; items without, or with labels that training never saw, are found by their hashed codes and by
+    their words. Name the column of labels if there is one.
+
+    [b]Examples[/b]
+
+    $ dlfh index add shop/ NEWPHOTOS/ --table new.csv --image file --text caption --labels tags
 
     $ dlfh index add shop/ NEWPHOTOS/ --table new.csv --image file --text caption
     """
@@ -87,16 +98,27 @@ def add(
     with open_collection(collection, writable=True) as opened:
         before = len(opened)
         n_known = int(opened.index.contains(read.ids).sum()) if read.named and update else 0
+        learned = _n_learned(opened)
         problems = opened.add(read, update=update, vectors=vectors)
-        after = len(opened)
+        after, learned = len(opened), _n_learned(opened) - learned
+    counts = {"items": after, "new": after - before, "replaced": n_known, "learned": learned}
     report(
-        f"{collection}: {after:,} items, {after - before:,} of them new, {n_known:,} replaced",
-        {"collection": str(collection), "items": after, "new": after - before, "replaced": n_known},
+        f"{collection}: {after:,} items, {after - before:,} of them new, {n_known:,} replaced; "
+        f"{learned:,} more have learned codes",
+        {"collection": str(collection), **counts},
         [*read.problems, *problems],
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
+
+
+def _n_learned(collection: Collection) -> int:
+    """Return how many items have a learned code."""
+    import numpy as np
+
+    index = collection.index
+    return int(np.logical_or.reduce([index.states(name)[1] for name in collection.encoder.modalities_]).sum())
 
 
 @app.command("remove")
@@ -141,10 +163,10 @@ def info(
 
     with open_collection(collection) as opened:
         if verify:
-            opened.index.verify()
+            opened.verify()
         counts = {
             name: {state: opened.index.count(name, state) for state in ("learned", "hashed")}
-            for name in opened.index.modalities
+            for name in opened.encoder.modalities_
         }
         summary: dict[str, Any] = {
             "collection": str(collection),

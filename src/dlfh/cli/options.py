@@ -167,11 +167,13 @@ class ModelOptions:
     ] = "tfidf"
     seed: Annotated[int, typer.Option(help="Seed of all that is random.", rich_help_panel=_MODEL)] = 0
     hold_out: Annotated[
-        int,
+        int | None,
         typer.Option(
-            help="Keep so many labelled items out of training, and measure with them.", rich_help_panel=_MODEL
+            help="Keep so many labelled items out of training, to measure with. Default: a tenth, of 200 or more.",
+            show_default=False,
+            rich_help_panel=_MODEL,
         ),
-    ] = 0
+    ] = None
 
     def hasher(self, verbose: bool) -> CrossModalHasher:
         """Return the method, with its parameters."""

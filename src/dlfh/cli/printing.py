@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
-    from dlfh.collection import Quality
+    from dlfh.collection import Quality, Trust
     from dlfh.datasets._tables import Problem
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "print_problems",
     "print_qualities",
     "print_table",
+    "print_trust",
     "report",
     "start_clock",
 ]
@@ -121,6 +122,24 @@ def print_qualities(qualities: Sequence[Quality], title: str) -> None:
             for quality in qualities
         ],
     )
+
+
+def print_trust(trust: Sequence[Trust]) -> None:
+    """Print how far the probabilities of answers can be trusted."""
+    if trust:
+        print_table(
+            "Probabilities of answers, against the truth",
+            ("query", "codes found", "pairs", "right", "calibration error", "Brier score"),
+            [
+                (
+                    own.query,
+                    own.codes,
+                    f"{own.n_pairs:,}",
+                    *(f"{value:.3f}" for value in (own.share, own.calibration_error, own.brier)),
+                )
+                for own in trust
+            ],
+        )
 
 
 def report(

@@ -51,13 +51,14 @@ class Asking:
         """Ask with a value of a modality, or, without one, with an item by its id."""
         if modality is not None:
             return collection.search(modality, _value(collection, modality, value), self.k, **self.how)
-        similar = {name: value for name, value in self.how.items() if name != "ranking"}
-        if self.how.get("ranking") not in (None, "hamming"):
-            from dlfh.errors import InputError
+        from dlfh.errors import InputError
 
-            ranking = self.how["ranking"]
-            raise InputError(f"an item of the collection cannot ask by ranking {ranking!r}: only its code is kept")
-        return collection.similar(value, self.k, **similar)
+        for name, allowed in (("ranking", "hamming"), ("match", "codes"), ("min_probability", None)):
+            asked = self.how.get(name)
+            if asked not in (None, allowed):
+                raise InputError(f"an item of the collection cannot ask by {name} {asked!r}: only its codes are kept")
+        own = ("among", "fair", "radius", "only")
+        return collection.similar(value, self.k, **{name: self.how[name] for name in own if name in self.how})
 
     def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
         """Ask, and show what is found."""
@@ -90,7 +91,11 @@ def search(
     ] = None,
     among: Annotated[
         str | None,
-        typer.Option("--in", help="Modality to search. Default: another than the query's.", show_default=False),
+        typer.Option("--in", help="Modality to search, or all. Default: what measured best.", show_default=False),
+    ] = None,
+    match: Annotated[
+        str | None,
+        typer.Option(help="codes, words, or both. Default: what measured best.", show_default=False),
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many items to find.")] = 10,
     radius: Annotated[
@@ -98,7 +103,11 @@ def search(
     ] = None,
     ranking: Annotated[
         str | None,
-        typer.Option(help="asymmetric (default), hamming, rerank, or specific.", show_default=False),
+        typer.Option(help="asymmetric (default), specific, or hamming.", show_default=False),
+    ] = None,
+    fair: Annotated[bool, typer.Option("--fair", help="Find every item by its hashed code, labelled or not.")] = False,
+    min_probability: Annotated[
+        float | None, typer.Option(help="Find items at least so probable to be right.", show_default=False)
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(help="Search among these ids alone; repeated.", show_default=False)
@@ -142,7 +151,8 @@ def search(
         raise InputError(f"ask one question, with --text, --image, --id or --ask; got {len(questions)}")
     outputs = _outputs(picture)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
-    how = {"among": among, "ranking": ranking, "radius": radius, "only": only}
+    how: dict[str, Any] = {"among": among, "match": match, "ranking": ranking, "fair": fair}
+    how |= {"min_probability": min_probability, "radius": radius, "only": only}
     asking = Asking(k, how, picture, overwrite, as_json)
     with open_collection(collection) as opened:
         if text is not None:
@@ -196,9 +206,17 @@ def _print_found(collection: Collection, found: Found) -> None:
     texts = [name for name in collection.encoder.modalities_ if name not in images]
     print_table(
         "",
-        ("", "id", "bits apart", "distance", "code", "what it is"),
+        ("", "id", "probable", "equals", "bits apart", "code", "what it is"),
         [
-            (item.rank, item.id, item.bits_apart, f"{item.distance:.2f}", item.code, _item_line(item.metadata, texts))
+            (
+                item.rank,
+                item.id,
+                item.chance,
+                item.n_equal,
+                item.bits_apart,
+                item.code,
+                _item_line(item.metadata, texts),
+            )
             for item in found
         ],
         whole=("id",),

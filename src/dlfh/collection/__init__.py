@@ -1,19 +1,22 @@
 """Raw data to answers: texts and images are described, encoded, kept, searched and measured."""
 
-from dlfh.collection._collection import Built, Collection
+from dlfh.collection._collection import Built, Collection, Evaluated
 from dlfh.collection._encoder import Encoder, choose_featurizers, load
 from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
 from dlfh.collection._found import Found, FoundItem
 from dlfh.collection._pictures import contact_sheet
+from dlfh.collection._trust import Trust
 
 __all__ = [
     "Built",
     "Collection",
     "Encoder",
+    "Evaluated",
     "Found",
     "FoundItem",
     "HeldOut",
     "Quality",
+    "Trust",
     "choose_featurizers",
     "contact_sheet",
     "fit_and_evaluate",

@@ -3,38 +3,36 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
-import scipy.sparse as sp
 
-from dlfh._validation import Features, check_choice, check_integer
-from dlfh.codes import Codes, hamming_distances, n_bytes, pack
+from dlfh.codes import Codes
+from dlfh.collection._adding import put_items
+from dlfh.collection._asking import Asker, How
+from dlfh.collection._calibration import Calibration
+from dlfh.collection._columns import column_names, hashed_column, without_columns
 from dlfh.collection._encoder import Encoder, from_parts
 from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
 from dlfh.collection._folder import check_free, new_folder, note_place, read_card, read_places, write_card
-from dlfh.collection._found import Found, FoundItem
-from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
-from dlfh.collection._queries import is_single
-from dlfh.datasets._items import LABEL_WORDS, RESERVED_NAMES, Items
+from dlfh.collection._found import Found
+from dlfh.collection._item_vectors import ItemVectors
+from dlfh.collection._trust import Trust, trust_in_answers
+from dlfh.collection._words import WordsOfItems
+from dlfh.datasets._items import RESERVED_NAMES, Items
 from dlfh.datasets._tables import Problem
-from dlfh.errors import DataWarning, InputError, ModelError
+from dlfh.errors import InputError, ModelError
 from dlfh.index import Index
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
-__all__ = ["Built", "Collection"]
-
-#: How answers may be ranked: as an index does, or by what sets the query apart.
-RANKINGS = ("asymmetric", "hamming", "rerank", "specific")
+__all__ = ["Built", "Collection", "Evaluated"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,8 @@ class Built:
         What of the items is left out, and why.
     qualities : list of Quality
         How well held-out items find the others, if some were held out.
+    trust : list of Trust
+        How far probabilities of answers can be trusted, by the same items.
     """
 
     collection: Collection
@@ -60,6 +60,26 @@ class Built:
     n_incomplete: int
     problems: list[Problem]
     qualities: list[Quality]
+    trust: list[Trust]
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What `Collection.evaluate` measured.
+
+    Attributes
+    ----------
+    qualities : list of Quality
+        How well queries find items, by direction.
+    trust : list of Trust
+        How far the probabilities of answers can be trusted; empty if the collection has none.
+    problems : list of Problem
+        Queries that are not asked with: those that are in the collection themselves, or cannot be read.
+    """
+
+    qualities: list[Quality]
+    trust: list[Trust]
+    problems: list[Problem]
 
 
 class Collection:
@@ -96,7 +116,8 @@ class Collection:
         self.encoder = encoder
         self.index = index
         self.path = path
-        self._mean_codes: dict[str, npt.NDArray[np.float32]] = {}
+        self._words = WordsOfItems(index, encoder.text_modalities())
+        self._asker = Asker(encoder, index, self._words)
 
     # Making and opening
 
@@ -118,11 +139,11 @@ class Collection:
     @classmethod
     def _create(cls, folder: Path, encoder: Encoder, place: Path) -> Collection:
         """Make an empty collection in a folder that will be at ``place``: paths of images are relative to that."""
-        reserved = sorted(RESERVED_NAMES & {*encoder.modalities_})
+        reserved = sorted((RESERVED_NAMES | {*map(hashed_column, encoder.modalities_)}) & {*encoder.modalities_})
         if reserved:
-            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: metadata have it")
+            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: something else is")
         encoder.save(folder / "model")
-        index = Index.create(folder / "index", n_bits=encoder.n_bits, modalities=encoder.modalities_)
+        index = Index.create(folder / "index", n_bits=encoder.n_bits, modalities=column_names(encoder.modalities_))
         assert index.identity is not None
         try:
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
@@ -141,8 +162,7 @@ class Collection:
         encoder: Encoder,
         *,
         fit: bool = True,
-        hold_out: int = 0,
-        learned: bool = True,
+        hold_out: int | None = None,
         random_state: int = 0,
     ) -> Built:
         """Fit an encoder to items, and make a collection of them; the folder appears when it is complete.
@@ -155,12 +175,11 @@ class Collection:
         encoder : Encoder
             It is fitted here.
         fit : bool
-            Whether to fit the encoder; if not, it was fitted before, and all items are hashed.
-        hold_out : int
-            How many complete, labelled items, drawn at random, are kept out of training to measure with. They are in
+            Whether to fit the encoder; if not, it was fitted before, to other items.
+        hold_out : int, optional
+            How many complete, labelled items, drawn at random, are kept out of training to measure with, and to
+            calibrate probabilities by; by default a tenth of them, at most 300, if there are 200 or more. They are in
             the collection in the end, like all others.
-        learned : bool
-            Whether the training items have their learned codes in the collection; if not, all items are hashed.
         random_state : int
             The seed of the draw.
 
@@ -172,15 +191,16 @@ class Collection:
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
         with new_folder(folder) as building, cls._create(building, encoder, Path(folder)) as collection:
-            problems = collection._put(parts.database, parts.database_vectors, training=training if learned else None)
-            if hold_out:
-                problems += collection._put(parts.queries, parts.query_vectors)
+            problems = put_items(collection, parts.database, parts.database_vectors, training=training)
+            if len(parts.queries):
+                problems += put_items(collection, parts.queries, parts.query_vectors)
         return Built(
             cls.open(folder),
             0 if training is None else len(training),
             0 if training is None else training.n_incomplete,
             [*items.problems, *problems],
             parts.qualities,
+            parts.trust,
         )
 
     @classmethod
@@ -195,7 +215,7 @@ class Collection:
         if not isinstance(encoder, Encoder):
             raise ModelError(f"the model of collection {path} takes vectors only, and a collection needs its features")
         index = Index.open(path / "index", writable=writable)
-        if index.n_bits != encoder.n_bits or tuple(index.modalities) != encoder.modalities_:
+        if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
             index.close()
             raise ModelError(f"collection {path} is damaged: its model and its index do not belong together")
         if index.identity != card.get("index"):
@@ -208,7 +228,13 @@ class Collection:
 
     def close(self) -> None:
         """Let go of the files, and of the writer's lock."""
+        self._words.keep()
         self.index.close()
+
+    def verify(self) -> None:
+        """Check every byte that the collection holds; raise `StorageError` if something is damaged."""
+        self.index.verify()
+        self._words.verify()
 
     def __enter__(self) -> Self:
         return self
@@ -226,7 +252,7 @@ class Collection:
 
     def __iter__(self) -> Iterator[Item]:
         """Yield the items, in the order in which they were added."""
-        return self.index.items()
+        return (without_columns(item, self.encoder.modalities_) for item in self.index.items())
 
     def __repr__(self) -> str:
         return f"Collection({self.path}, {self.index!r})"
@@ -246,12 +272,16 @@ class Collection:
 
     def get(self, identifier: str) -> Item:
         """Return an item by its id: its metadata, its codes, and whether these are learned or hashed."""
-        return self.index.get(identifier)
+        return without_columns(self.index.get(identifier), self.encoder.modalities_)
 
     # Changing
 
     def add(self, items: Items, *, update: bool = False, vectors: ItemVectors | None = None) -> list[Problem]:
-        """Add items, all of them or, on an error, none. They are hashed.
+        """Add items, all of them or, on an error, none.
+
+        Items with labels have the learned code of their label set, as if they had been trained with; one is learned for
+        a label set that is new, without training anything again. Items without labels, or with labels that training
+        never saw, are hashed.
 
         Items without ids of their own (`Items.named`) keep their row numbers if none of these is taken, and get other
         numbers if one is.
@@ -270,77 +300,11 @@ class Collection:
         list of Problem
             What was left out, and why.
         """
-        return self._put(items, vectors or self.encoder.describe(items), update=update)
+        return put_items(self, items, vectors or self.encoder.describe(items), update=update)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all, or none if one is not there."""
         self.index.remove(ids)
-
-    def _put(
-        self, items: Items, vectors: ItemVectors, *, training: Training | None = None, update: bool = False
-    ) -> list[Problem]:
-        problems = list(vectors.problems)
-        if not vectors.matrices:
-            raise InputError("the items have none of the modalities of this collection")
-        coded = self.encoder.encode_items(vectors, training)
-        clash = not items.named and self.index.contains(items.ids).any()
-        ids = self._free_numbers(len(items)) if clash else items.ids
-        # Labels alone describe no item: they are there to ask with.
-        has_code = np.logical_or.reduce([mask for name, mask in coded.present.items() if name != LABEL_WORDS])
-        known = self.index.contains(ids)
-        keep = has_code if update else has_code & ~known
-        for row in np.flatnonzero(~keep):
-            reason = "nothing of it can be read" if not has_code[row] else f"{ids[row]!r} is in the collection already"
-            problems.append(Problem(items.places[row], "item", reason))
-        rows = np.flatnonzero(keep)
-        if not len(rows):
-            return problems
-        metadata = [self._metadata(items, int(row)) for row in rows]
-        if update:
-            self._keep_old_parts([ids[row] for row in rows], rows, coded, metadata)
-        self.index.put(
-            [ids[row] for row in rows],
-            {name: codes[rows] for name, codes in coded.codes.items()},
-            learned={name: mask[rows] for name, mask in coded.learned.items()},
-            present={name: mask[rows] for name, mask in coded.present.items()},
-            metadata=metadata,
-        )
-        return problems
-
-    def _free_numbers(self, n: int) -> list[str]:
-        start = len(self.index)
-        while True:
-            numbers = [str(number) for number in range(start, start + n)]
-            taken = np.flatnonzero(self.index.contains(numbers))
-            if not len(taken):
-                return numbers
-            start += int(taken[-1]) + 1
-
-    def _keep_old_parts(
-        self, ids: list[str], rows: npt.NDArray[np.int64], coded: ItemCodes, metadata: list[dict[str, Any]]
-    ) -> None:
-        """Fill in, for items that are there already, the codes and metadata that the new ones lack."""
-        n_items = len(next(iter(coded.codes.values())))
-        for name in self.encoder.modalities_:
-            coded.codes.setdefault(name, np.zeros((n_items, n_bytes(self.encoder.n_bits)), np.uint8))
-            coded.present.setdefault(name, np.zeros(n_items, bool))
-            coded.learned.setdefault(name, np.zeros(n_items, bool))
-        for place in np.flatnonzero(self.index.contains(ids)):
-            old, row = self.index.get(ids[place]), rows[place]
-            metadata[place] = (old.metadata or {}) | metadata[place]
-            for name, code in old.codes.items():
-                if not coded.present[name][row]:
-                    coded.codes[name][row] = code
-                    coded.present[name][row] = True
-                    coded.learned[name][row] = old.states[name] == "learned"
-
-    def _metadata(self, items: Items, row: int) -> dict[str, Any]:
-        """Return an item's metadata, with paths of images relative to the collection, so that both can be moved."""
-        metadata = dict(items.metadata[row])
-        for name, values in items.modalities.items():
-            if isinstance(values, list) and isinstance(values[row], Path):
-                metadata[name] = os.path.relpath(values[row], self.path.resolve())
-        return metadata
 
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
         """Return where an item's image is, the first if it has several, or None if it has none.
@@ -371,12 +335,19 @@ class Collection:
         values: Any,
         k: int = 10,
         *,
-        among: str | None = None,
+        among: str | Sequence[str] | None = None,
+        match: str | None = None,
         ranking: str | None = None,
+        fair: bool = False,
+        min_probability: float | None = None,
         radius: int | None = None,
         only: Sequence[str] | None = None,
     ) -> Any:
-        """Find the items that a text, an image or a vector asks for.
+        """Find the items that a text, an image or a vector asks for, the most probable first.
+
+        An item is right if it shares a label with what asks. How probable that is, held-out items told when the
+        collection was built: by the similarity of codes, of each kind in each modality, and by the words of its texts.
+        Equally probable items are told apart by their hashed codes, then by those in other modalities.
 
         Parameters
         ----------
@@ -387,16 +358,22 @@ class Collection:
             it; a vector has one axis. A list of these, or an array with one axis more, is a batch.
         k : int
             How many items to find.
-        among : str, optional
-            The modality to search; by default another one than the query's.
-        ranking : {"asymmetric", "hamming", "rerank", "specific"}, optional
-            By the bits apart, weighted by how sure the query is of each (the default); by their number; by their
-            number first, and the best of these by weight (`Index.search`); or as "asymmetric", by what sets the query
-            apart from the average one. Items with many labels are near to most queries: "specific" puts those first
-            that are near to this one. It suits short texts, and costs where popular items are what is wanted:
-            `evaluate` measures it beside the others.
+        among : str or sequence of str, optional
+            The modalities to search, "all" for every one. By default what answered held-out items best; without these,
+            another than the query's.
+        match : {"codes", "words", "both"}, optional
+            What a text is compared with: the codes of items, the words of their texts, or both. By default what
+            answered held-out items best; without these, codes. An image or a vector is compared with codes.
+        ranking : {"asymmetric", "specific", "hamming"}, optional
+            How codes are compared: by the bits apart, weighted by how sure the query is of each (the default); by what
+            sets the query apart from the average one; or by the number of bits apart. Items with many labels are near
+            to most queries: "specific" puts those first that are near to this one, which suits short texts.
+        fair : bool
+            Find every item by its hashed code, so that those with labels are not before those without.
+        min_probability : float, optional
+            Find items that are at least so probable to be right.
         radius : int, optional
-            Find all items within so many bits, not ``k``; they are ranked by "hamming".
+            Find all items within so many bits in the modality that is searched (the first, of several), not ``k``.
         only : sequence of str, optional
             The ids to search among.
 
@@ -405,25 +382,8 @@ class Collection:
         Found, or list of Found
             For one query, the items that it finds; for a batch, a list of what each finds.
         """
-        check_integer(k, "k", 1)
-        among = self._target(among, modality)
-        if ranking is not None:
-            check_choice(ranking, "ranking", RANKINGS)
-        if radius is not None and ranking not in (None, "hamming"):
-            raise InputError(f"a radius counts bits: items within it are ranked by 'hamming', not by {ranking!r}")
-        single = is_single(values, self.encoder.featurizer(modality).takes)
-        batch = [values] if single else values
-        if not sp.issparse(batch) and isinstance(batch, Sequence) and not len(batch):
-            return []
-        vectors = self.encoder.vectors(modality, batch)
-        _warn_of_unknown_words(vectors, batch)
-        projections = self.encoder.model_.project(modality, vectors)
-        codes = pack(projections)
-        if ranking == "specific":
-            projections = projections - self._mean_code(modality)
-        method = {None: "asymmetric", "specific": "asymmetric"}.get(ranking, ranking)
-        found = self._find(codes, projections, among, k, radius, method, only)
-        return found[0] if single else found
+        how = How(among, match, ranking, fair, min_probability, radius, only)
+        return self._asker.search(modality, values, k, how)
 
     def similar(
         self,
@@ -431,10 +391,13 @@ class Collection:
         k: int = 10,
         *,
         among: str | None = None,
+        fair: bool = False,
         radius: int | None = None,
         only: Sequence[str] | None = None,
     ) -> Found:
         """Find items like one of the collection, itself excluded, by the Hamming distance of their codes.
+
+        Equally near items are told apart by their hashed codes, and by those in other modalities.
 
         Parameters
         ----------
@@ -444,6 +407,8 @@ class Collection:
             How many items to find.
         among : str, optional
             The modality to search; by default the first that the item has.
+        fair : bool
+            Compare hashed codes, also of items that have learned ones.
         radius : int, optional
             Find all items within so many bits, not ``k``.
         only : sequence of str, optional
@@ -453,62 +418,16 @@ class Collection:
         -------
         Found
         """
-        check_integer(k, "k", 1)
-        codes = self.index.get(identifier).codes
-        first = next(iter(codes))
-        among = self._target(among or first)
-        code = codes.get(among, codes[first])[None]
-        (nearest,) = self._find(code, code, among, k + 1, radius, "hamming", only)
-        others = [item for item in nearest if item.id != identifier]
-        wanted = others if radius is not None else others[:k]
-        return Found(replace(item, rank=rank) for rank, item in enumerate(wanted, 1))
+        return self._asker.similar(identifier, k, How(among, fair=fair, radius=radius, only=only))
 
-    def _target(self, among: str | None, query: str | None = None) -> str:
-        """Return the modality to search: the one asked for, or another than the query's."""
-        known = self.encoder.modalities_
-        if among is not None and among not in known:
-            raise InputError(f"unknown modality {among!r}: this collection has {', '.join(map(repr, known))}")
-        # The labels of items that have one modality stand for words, and those without labels have none.
-        return among or next((name for name in known if name not in (query, LABEL_WORDS)), query or known[0])
-
-    def _mean_code(self, modality: str) -> npt.NDArray[np.float32]:
-        if modality not in self._mean_codes:
-            self._mean_codes[modality] = self.encoder.mean_code(modality)
-        return self._mean_codes[modality]
-
-    def _find(
-        self,
-        codes: Codes,
-        queries: npt.NDArray[Any],
-        modality: str,
-        k: int,
-        radius: int | None,
-        ranking: Any,
-        only: Sequence[str] | None,
-    ) -> list[Found]:
-        """Search with codes or projections; bits apart are counted from the codes."""
-        if radius is None:
-            hits = self.index.search(queries, modality, k, ranking=ranking, only=only)
-            nearest = [(hits[query], hits.positions[query]) for query in range(len(hits))]
-        else:
-            within = self.index.search_radius(codes, modality, radius, only=only)
-            nearest = [(hits[0], hits.positions[0]) for hits in within]
-        items = self.index.items(np.concatenate([positions for _, positions in nearest]).tolist())
-        answers = []
-        for code, (hits_of_query, positions) in zip(codes, nearest, strict=True):
-            found = [next(items) for _ in positions]
-            apart = _bits_apart(code, [item.codes[modality] for item in found])
-            answers.append(
-                Found(
-                    FoundItem(rank, hit.id, bits, float(hit.distance), hit.learned, item.metadata or {})
-                    for rank, (hit, item, bits) in enumerate(zip(hits_of_query, found, apart, strict=True), 1)
-                )
-            )
-        return answers
+    @property
+    def calibration(self) -> Calibration:
+        """What distances and words say of the probability that an item is right; empty if no held-out items told."""
+        return self._asker.calibration
 
     # Measuring
 
-    def evaluate(self, queries: Items) -> tuple[list[Quality], list[Problem]]:
+    def evaluate(self, queries: Items) -> Evaluated:
         """Ask with labelled items for those of the collection, and measure the answers.
 
         Parameters
@@ -517,9 +436,7 @@ class Collection:
 
         Returns
         -------
-        qualities : list of Quality
-        problems : list of Problem
-            Queries that are not asked with: those that are in the collection themselves, or cannot be read.
+        Evaluated
         """
         seen = self.index.contains(queries.ids) if queries.named else np.zeros(len(queries), bool)
         if seen.all():
@@ -531,13 +448,14 @@ class Collection:
         unseen = queries.take(np.flatnonzero(~seen))
         vectors = self.encoder.describe(unseen)
         qualities = evaluate_queries(self.encoder, unseen, vectors, self._databases())
-        return qualities, [*queries.problems, *problems, *vectors.problems]
+        trust = trust_in_answers(self._asker, unseen, vectors)
+        return Evaluated(qualities, trust, [*queries.problems, *problems, *vectors.problems])
 
     def _databases(self) -> dict[str, Database]:
         """Return the labelled items of each modality."""
         by_modality: dict[str, tuple[list[Codes], list[list[str]], list[bool]]]
         by_modality = {name: ([], [], []) for name in self.encoder.modalities_}
-        for item in self.index.items():
+        for item in self:
             labels = (item.metadata or {}).get("labels")
             if labels:
                 for name, code in item.codes.items():
@@ -557,21 +475,3 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):  # a name that no file can have
         return False
-
-
-def _bits_apart(code: Codes, codes: Sequence[Codes]) -> list[int]:
-    return hamming_distances(code[None], np.stack(codes))[0].tolist() if codes else []
-
-
-def _warn_of_unknown_words(vectors: Features, queries: Any) -> None:
-    """Warn of queries that say nothing to the model: texts of words that it does not know."""
-    if not sp.issparse(vectors):
-        return
-    empty = np.flatnonzero(np.diff(vectors.indptr) == 0)
-    if len(empty) and isinstance(queries, Sequence):
-        others = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-        warnings.warn(
-            f"no word of the query is known to this model, so the answers say nothing of {queries[empty[0]]!r}{others}",
-            DataWarning,
-            stacklevel=3,
-        )

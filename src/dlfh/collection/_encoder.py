@@ -13,9 +13,10 @@ import numpy.typing as npt
 from dlfh._parameters import Parameterized
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, unpack
+from dlfh.collection._calibration import Calibration
 from dlfh.collection._folder import is_collection
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
-from dlfh.datasets._items import Items
+from dlfh.datasets._items import LABEL_WORDS, Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Featurizer, Gist, Hog, Thumbnail, Vectors
@@ -46,6 +47,8 @@ class Encoder(Parameterized):
     modalities_ : tuple of str
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         The model's codes of the training items.
+    calibration_ : Calibration or None
+        What distances say of the probability that an item is right, if items were held out to tell.
 
     Examples
     --------
@@ -61,6 +64,7 @@ class Encoder(Parameterized):
 
     featurizers_: dict[str, Featurizer]
     model_: CrossModalHasher
+    calibration_: Calibration | None = None
 
     def __init__(self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
         self.featurizers = featurizers
@@ -106,7 +110,7 @@ class Encoder(Parameterized):
         featurizers = {name: _unfitted(featurizer) for name, featurizer in self.featurizers.items()}
         matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in featurizers.items()}
         model = _unfitted(self.model).fit(matrices, labels)
-        self.featurizers_, self.model_ = featurizers, model
+        self.featurizers_, self.model_, self.calibration_ = featurizers, model, None
         return self
 
     def fit_items(self, items: Items) -> Training:
@@ -141,7 +145,7 @@ class Encoder(Parameterized):
             missing["labelled"] = labelled[rows]
         matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
         model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **missing)
-        self.featurizers_, self.model_ = featurizers, model
+        self.featurizers_, self.model_, self.calibration_ = featurizers, model, None
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
@@ -194,27 +198,44 @@ class Encoder(Parameterized):
         self._fitted_model()
         return _describe(self.featurizers_, items)
 
-    def encode_items(self, vectors: ItemVectors, training: Training | None = None) -> ItemCodes:
-        """Return the items' codes: learned ones where training learned them, hashed ones elsewhere.
+    def encode_items(
+        self, vectors: ItemVectors, labels: Sequence[Sequence[str]] | None = None, training: Training | None = None
+    ) -> ItemCodes:
+        """Return the items' codes: hashed ones of all, and learned ones where training or their labels give one.
 
         Parameters
         ----------
         vectors : ItemVectors
+        labels : list of list of str, optional
+            The items' labels: they have the code of their label set, which is learned here if it is new. Methods that
+            cannot (``codes_of_labels``) give a learned code to the items that they were trained with alone.
         training : Training, optional
             What `fit_items` returned, if it was given these items.
         """
-        codes, present, learned = {}, {}, {}
+        n = vectors.n_items
+        by_labels, known = self.codes_of_labels(labels, n)
+        hashed, present, learned, is_learned = {}, {}, {}, {}
         for name in vectors.matrices:
             present[name] = vectors.present(name)
-            learned[name] = np.zeros(vectors.n_items, bool) if training is None else training.learned[name]
-            codes[name] = np.zeros((vectors.n_items, n_bytes(self.n_bits)), np.uint8)
+            rows = np.flatnonzero(present[name])
+            hashed[name] = np.zeros((n, n_bytes(self.n_bits)), np.uint8)
+            if len(rows):
+                hashed[name][rows] = self.model_.encode(name, vectors.take(name, rows))
+            is_learned[name] = known & present[name]
+            learned[name] = np.where(is_learned[name][:, None], by_labels[name], np.uint8(0))
             if training is not None:
-                rows = np.searchsorted(training.items, np.flatnonzero(learned[name]))
-                codes[name][learned[name]] = self.codes_[name][rows]
-            hashed = np.flatnonzero(present[name] & ~learned[name])
-            if len(hashed):
-                codes[name][hashed] = self.model_.encode(name, vectors.take(name, hashed))
-        return ItemCodes(codes, present, learned)
+                trained = training.learned[name]
+                learned[name][trained] = self.codes_[name][np.searchsorted(training.items, np.flatnonzero(trained))]
+                is_learned[name] = is_learned[name] | trained
+        return ItemCodes(hashed, present, learned, is_learned)
+
+    def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:
+        """Return the learned codes of items by their labels, and which have one: none, by methods that cannot."""
+        if labels is not None and any(labels) and getattr(self.model_, "label_codes_", None) is not None:
+            codes: tuple[dict[str, Codes], Mask] = self.model_.codes_of_labels(labels)  # type: ignore[attr-defined]
+            return codes
+        nothing = np.zeros((n_items, n_bytes(self.n_bits)), np.uint8)
+        return dict.fromkeys(self.modalities_, nothing), np.zeros(n_items, bool)
 
     def encode(self, modality: str, values: Any) -> Codes:
         """Return the packed codes of raw values of one modality.
@@ -246,6 +267,14 @@ class Encoder(Parameterized):
         """
         vectors = self.vectors(modality, values)
         return self.model_.project(modality, vectors)
+
+    def text_modalities(self) -> tuple[str, ...]:
+        """Return the modalities whose raw values are texts, less what stands for words of labels."""
+        return tuple(name for name in self.searchable() if self.featurizers_[name].takes == "texts")
+
+    def searchable(self) -> tuple[str, ...]:
+        """Return the modalities that items are found by: labels that stand for words are there to ask with."""
+        return tuple(name for name in self.modalities_ if name != LABEL_WORDS)
 
     def image_modalities(self) -> tuple[str, ...]:
         """Return the modalities whose raw values are images."""
@@ -288,6 +317,7 @@ class Encoder(Parameterized):
         for name, featurizer in self.featurizers_.items():
             config["features"][name], own = featurizer.to_parts()
             arrays |= {f"features/{name}/{key}": array for key, array in own.items()}
+        config["calibration"] = None if self.calibration_ is None else self.calibration_.to_plain()
         write_model(folder, config, arrays, overwrite=overwrite)
 
 
@@ -352,7 +382,10 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
             featurizers[name] = featurizer_from_parts(config["features"][name], own)
             if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not fit its hash function")
-        return Encoder.of_fitted(featurizers, model)
+        encoder = Encoder.of_fitted(featurizers, model)
+        if config["calibration"] is not None:
+            encoder.calibration_ = Calibration.from_plain(config["calibration"], model.modalities_)
+        return encoder
     except ModelError as error:
         raise ModelError(f"model {folder} cannot be loaded: {error}") from None
     except (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:

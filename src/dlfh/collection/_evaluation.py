@@ -14,6 +14,7 @@ from dlfh.codes import Codes, pack
 from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
+from dlfh.collection._trust import Trust
 from dlfh.datasets._items import LABEL_WORDS, Items
 from dlfh.errors import InputError
 
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from dlfh.metrics._measures import Measure
 
 __all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
+
+
+#: With fewer complete, labelled items none are held out unless a user says so; and no more than so many ever.
+_LEAST_TO_HOLD_OUT, _MOST_HELD_OUT = 200, 300
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,8 @@ class HeldOut:
         What the encoder learned from the others; None if it was fitted before.
     qualities : list of Quality
         How well the queries find the others by hashed codes; empty if none were held out.
+    trust : list of Trust
+        How far the probabilities of answers can be trusted; empty if the encoder was not calibrated here.
     """
 
     queries: Items
@@ -101,6 +108,7 @@ class HeldOut:
     database_vectors: ItemVectors
     training: Training | None
     qualities: list[Quality]
+    trust: list[Trust]
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
@@ -120,8 +128,7 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
     """
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)
-    complete = np.logical_and.reduce([items.present(name) for name in items.modalities]) & items.labelled()
-    candidates = np.flatnonzero(complete)
+    candidates = np.flatnonzero(_complete(items))
     if n_queries > len(candidates) // 2:
         raise InputError(
             f"cannot hold out {n_queries} of {len(candidates)} complete, labelled items: half of them at most"
@@ -131,17 +138,20 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
 
 
 def fit_and_evaluate(
-    encoder: Encoder, items: Items, n_queries: int = 0, *, fit: bool = True, random_state: int = 0
+    encoder: Encoder, items: Items, n_queries: int | None = None, *, fit: bool = True, random_state: int = 0
 ) -> HeldOut:
     """Fit an encoder to items, some of which are held out, and measure how well these find the others.
+
+    An encoder that is fitted here is calibrated by them, too.
 
     Parameters
     ----------
     encoder : Encoder
         It is fitted here.
     items : Items
-    n_queries : int
-        How many complete, labelled items are held out.
+    n_queries : int, optional
+        How many complete, labelled items are held out; by default a tenth of them, at most 300, if there are 200 or
+        more and the encoder is fitted.
     fit : bool
         Whether to fit the encoder; if not, it was fitted before, to other items.
     random_state : int
@@ -151,25 +161,45 @@ def fit_and_evaluate(
     -------
     HeldOut
     """
+    if n_queries is None:
+        n_queries = default_hold_out(items) if fit else 0
     queries, others = hold_out(items, n_queries, random_state)
     warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.describe(others) if training is None else training.vectors
     query_vectors = encoder.describe(queries)
-    qualities = []
+    qualities: list[Quality] = []
+    trust: list[Trust] = []
     if n_queries:
         qualities = evaluate_queries(encoder, queries, query_vectors, hashed_databases(encoder, others, vectors))
-    return HeldOut(queries, others, query_vectors, vectors, training, qualities)
+    if n_queries and training is not None:
+        from dlfh.collection._calibrating import calibrate  # searching calibrates nothing
+
+        encoder.calibration_, trust = calibrate(
+            encoder, queries, query_vectors, others, vectors, training, random_state
+        )
+    return HeldOut(queries, others, query_vectors, vectors, training, qualities, trust)
+
+
+def default_hold_out(items: Items) -> int:
+    """Return how many items to hold out: a tenth of the complete, labelled ones, if there are many."""
+    n_complete = int(_complete(items).sum())
+    return min(n_complete // 10, _MOST_HELD_OUT) if n_complete >= _LEAST_TO_HOLD_OUT else 0
+
+
+def _complete(items: Items) -> npt.NDArray[np.bool_]:
+    """Return which items have labels and every modality."""
+    return np.logical_and.reduce([items.present(name) for name in items.modalities]) & items.labelled()
 
 
 def hashed_databases(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, Database]:
     """Return the labelled items of each modality, with the codes that the hash functions give them."""
     coded = encoder.encode_items(vectors)
     databases = {}
-    for name in coded.codes:
+    for name in coded.hashed:
         rows = np.flatnonzero(coded.present[name] & items.labelled())
         labels = items.take(rows).labels or []
-        databases[name] = Database(coded.codes[name][rows], labels, np.zeros(len(rows), bool))
+        databases[name] = Database(coded.hashed[name][rows], labels, np.zeros(len(rows), bool))
     return databases
 
 

@@ -21,10 +21,15 @@ class FoundItem:
     bits_apart : int
         In how many bits the item's code differs from the query's.
     distance : float
-        What it is ranked by: the bits apart, or these weighted by how sure the query is of each.
+        The bits apart, weighted by how sure the query is of each.
     learned : bool
         Whether the item's code was learned; if not, the hash function made it.
     metadata : dict
+    probability : float or None
+        How probable it is that the item is right, which it is ranked by; None if no held-out items told.
+    n_equal : int
+        How many items are as probable as this one, itself included, before hashed codes and other modalities tell them
+        apart.
     """
 
     rank: int
@@ -33,18 +38,27 @@ class FoundItem:
     distance: float
     learned: bool
     metadata: dict[str, Any]
+    probability: float | None = None
+    n_equal: int = 1
 
     @property
     def code(self) -> str:
         """What the item's code is: "learned" or "hashed"."""
         return "learned" if self.learned else "hashed"
 
+    @property
+    def chance(self) -> str:
+        """The probability in words, empty if it is not known."""
+        return "" if self.probability is None else f"{self.probability:.0%}"
+
     def __str__(self) -> str:
-        return f"{self.rank}. {self.id} ({self.bits_apart} bits apart, {self.code})"
+        probability = f"{self.chance} probable, " if self.chance else ""
+        equal = f", one of {self.n_equal} equals" if self.n_equal > 1 else ""
+        return f"{self.rank}. {self.id} ({probability}{self.bits_apart} bits apart, {self.code}{equal})"
 
 
 class Found(Sequence[FoundItem]):
-    """The items that one query found, the best first; equals in the order in which they were added.
+    """The items that one query found, the best first.
 
     Attributes
     ----------
@@ -93,10 +107,12 @@ class Found(Sequence[FoundItem]):
         from dlfh.collection._html import html_table  # searching shows no HTML
 
         rows = [
-            (item.rank, item.id, item.bits_apart, f"{item.distance:.2f}", item.code, _about(item.metadata))
+            (item.rank, item.id, item.chance, item.n_equal, item.bits_apart, item.code, _about(item.metadata))
             for item in self._items
         ]
-        return html_table(("", "id", "bits apart", "distance", "code", "what it is"), rows, "" if rows else str(self))
+        return html_table(
+            ("", "id", "probable", "equals", "bits apart", "code", "what it is"), rows, "" if rows else str(self)
+        )
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3])) + (", ..." if len(self) > 3 else "")

@@ -70,15 +70,20 @@ class ItemCodes:
 
     Attributes
     ----------
-    codes : dict of str to ndarray of uint8 (items, bytes)
-        Zeros for an item that has no code there.
-    present, learned : dict of str to ndarray of bool (items,)
-        Whether an item has a code, and whether training learned it; if not, the hash function made it.
+    hashed : dict of str to ndarray of uint8 (items, bytes)
+        What the hash function makes of each; zeros for an item that lacks the modality.
+    present : dict of str to ndarray of bool (items,)
+        Whether an item has the modality.
+    learned : dict of str to ndarray of uint8 (items, bytes)
+        What training learned for it, or for its labels; zeros where there is no such code.
+    is_learned : dict of str to ndarray of bool (items,)
+        Whether there is.
     """
 
-    codes: dict[str, Codes]
+    hashed: dict[str, Codes]
     present: dict[str, Mask]
-    learned: dict[str, Mask]
+    learned: dict[str, Codes]
+    is_learned: dict[str, Mask]
 
 
 @dataclass(frozen=True)

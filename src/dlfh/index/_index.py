@@ -19,7 +19,7 @@ from dlfh.index import _nearest as nearest
 from dlfh.index._batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
 from dlfh.index._hits import Hits
 from dlfh.index._items import Item, read_item, read_items
-from dlfh.index._segment import ABSENT, STATES
+from dlfh.index._segment import ABSENT, LEARNED, STATES
 from dlfh.index._snapshot import Column, Part, Snapshot
 from dlfh.index._store import Store
 from dlfh.index._strings import Strings
@@ -134,6 +134,23 @@ class Index:
     def identity(self) -> str | None:
         """What tells the index in a folder from all others, from the day it was made; None if in memory."""
         return None if self._store is None else self._store.identity
+
+    @property
+    def state(self) -> str | None:
+        """What tells the items that are there now from all others that there were or will be; None if in memory.
+
+        Other indexes have other states, and so has a backup that was restored and then changed.
+        """
+        return None if self._store is None else self._store.state
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process may change it."""
+        return self._snapshot is not None and (self._store is None or self._store.is_mine)
+
+    def positions(self, ids: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Return the places of items in `ids`, by their ids."""
+        return self._positions(self._current(), Strings.of(check_ids(ids)))
 
     def close(self) -> None:
         """Let go of the folder, so that another process may write. An index in memory is gone."""
@@ -344,6 +361,48 @@ class Index:
             for distances, rows in nearest.within(codes, column.words, min(radius, self.n_bits), n_jobs)
         ]
 
+    def distances(
+        self, queries: npt.NDArray[Any], modality: str, positions: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return how far items are from each query; infinity for items without a code there.
+
+        What `search` ranks by, for those who rank by more than one modality.
+
+        Parameters
+        ----------
+        queries : array of uint8 or float
+            As in `search`: Hamming distances from codes, weighted ones from projections.
+        modality : str
+        positions : array of int64, optional
+            The items' places in `ids`; by default all, in that order.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_queries, n_items)
+
+        Examples
+        --------
+        >>> index = Index(n_bits=4, modalities=["image", "text"])
+        >>> codes = np.array([[0b11000000], [0]], np.uint8)
+        >>> index.add(["a", "b"], {"image": codes, "text": codes}, present={"text": np.array([True, False])})
+        >>> index.distances(np.array([[0b01000000]], np.uint8), "text")
+        array([[ 1., inf]])
+        """
+        asked = check_queries(queries, self.n_bits)
+        snapshot, column = self._search_space(modality)
+        n_items = len(snapshot)
+        if positions is None:
+            rows, codes_by_byte = column.positions, column.by_byte
+        else:
+            n_items = len(positions)
+            rows, codes_by_byte = column.find(positions)
+        distances = nearest.distances_to_all(asked, codes_by_byte)
+        if rows is None:
+            return distances
+        spread = np.full((len(asked), n_items), np.inf)
+        spread[:, rows] = distances
+        return spread
+
     def get(self, identifier: str) -> Item:
         """Return an item by its id."""
         snapshot = self._current()
@@ -372,6 +431,11 @@ class Index:
         """Return the ids of the items that have a code in a modality, and their codes."""
         snapshot, column = self._search_space(modality)
         return snapshot.ids_at(column.positions_of(np.arange(len(column)))), column.codes
+
+    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return, in the order of items, which have a code in a modality, and of which it is learned."""
+        states = self._current().states_of(self._modality(modality))
+        return states != ABSENT, states == LEARNED
 
     def count(self, modality: str, state: str | None = None) -> int:
         """Return how many items have a code in a modality, or are in a state there."""

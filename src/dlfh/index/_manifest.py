@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import zlib
@@ -23,6 +24,7 @@ __all__ = [
     "SegmentRecord",
     "check_manifest",
     "is_current",
+    "manifest_digest",
     "read_manifest",
     "write_manifest",
 ]
@@ -83,6 +85,11 @@ def write_manifest(folder: Path, manifest: Manifest) -> bytes:
     content = _encode(manifest)
     replace_file(folder / MANIFEST, [content])
     return content
+
+
+def manifest_digest(manifest: Manifest) -> str:
+    """Return the SHA-256 of all that a manifest says."""
+    return hashlib.sha256(_encode(manifest)).hexdigest()
 
 
 def is_current(folder: Path, manifest: Manifest, content: bytes | None) -> bool:

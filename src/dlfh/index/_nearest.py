@@ -20,6 +20,7 @@ from dlfh.errors import InputError
 __all__ = [
     "FRACTION_BITS",
     "Found",
+    "distances_to_all",
     "faiss_threads",
     "import_faiss",
     "nearest_by_hamming",
@@ -118,6 +119,34 @@ def nearest_by_weight(
 
     distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs)
     return _scaled(distances, exponents), rows
+
+
+def distances_to_all(queries: npt.NDArray[Any], codes_by_byte: Codes) -> npt.NDArray[np.float64]:
+    """Return the weighted distances of all codes, or for queries that are codes their Hamming distances.
+
+    Codes are given by byte, shape (bytes, n): a byte differs from the query's in one of 256 ways, so that each costs
+    one look into a table, and a million codes of 64 bits less than a tenth of a second, without anything to compile.
+
+    Examples
+    --------
+    >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
+    >>> distances_to_all(np.array([[0.5, 2.0]]), codes.T)
+    array([[0. , 0.5, 2. ]])
+    """
+    if queries.dtype == np.uint8:
+        signs, weights = queries, np.ones((len(queries), 8 * queries.shape[1]), np.int64)
+        exponents = np.zeros(len(queries), np.int64)
+    else:
+        signs = np.packbits(queries > 0, axis=1)
+        weights, exponents = whole_weights(queries)
+        weights = np.pad(weights, ((0, 0), (0, -weights.shape[1] % 8)))
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).astype(np.int64)
+    distances = np.zeros((len(queries), codes_by_byte.shape[1]), np.int64)
+    for own, sign, weight in zip(distances, signs, weights.reshape(len(queries), -1, 8), strict=True):
+        for byte, codes in enumerate(codes_by_byte):
+            table = (bits @ weight[byte])[np.arange(256) ^ sign[byte]]
+            own += table[codes]
+    return _scaled(distances, exponents)
 
 
 def rerank(

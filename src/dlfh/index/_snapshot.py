@@ -71,6 +71,11 @@ class Column:
         """The codes as rows of 64-bit words."""
         return as_words(self.codes)
 
+    @cached_property
+    def by_byte(self) -> Codes:
+        """The codes by byte, shape (bytes, n), each byte's in one piece."""
+        return np.ascontiguousarray(self.codes.T)
+
     def select(self, positions: RowNumbers) -> Column:
         """Return the column of some items alone; those without a code are left out."""
         wanted = np.unique(positions)
@@ -80,6 +85,14 @@ class Column:
         else:
             rows = wanted
         return Column(self.codes[rows], wanted, self.learned[rows])
+
+    def find(self, positions: RowNumbers) -> tuple[RowNumbers, Codes]:
+        """Return which of some items have a code, as places in ``positions``, and their codes by byte."""
+        if self.positions is None:
+            return np.arange(len(positions)), np.ascontiguousarray(self.codes[positions].T)
+        rows = np.minimum(np.searchsorted(self.positions, positions), max(len(self) - 1, 0))
+        here = np.flatnonzero(self.positions[rows] == positions) if len(self) else np.empty(0, np.int64)
+        return here, np.ascontiguousarray(self.codes[rows[here]].T)
 
     def positions_of(self, rows: RowNumbers) -> RowNumbers:
         return rows if self.positions is None else self.positions[rows]

@@ -31,6 +31,7 @@ from dlfh.index._manifest import (
     SegmentRecord,
     check_manifest,
     is_current,
+    manifest_digest,
     read_manifest,
     write_manifest,
 )
@@ -80,6 +81,11 @@ class Store:
         return self._manifest.identity
 
     @property
+    def state(self) -> str:
+        """What tells this state from all others: names of files are drawn, so that no two are alike."""
+        return f"{self.identity}-{manifest_digest(self._manifest)}"
+
+    @property
     def n_bits(self) -> int:
         return self._manifest.n_bits
 
@@ -90,6 +96,11 @@ class Store:
     @property
     def writable(self) -> bool:
         return self._lock is not None
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this process is the writer, and not one that was forked from it."""
+        return self.writable and self._process == os.getpid()
 
     @classmethod
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:

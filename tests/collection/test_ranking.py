@@ -1,0 +1,176 @@
+"""Answers are ranked by how probable they are; equals are told apart by what else is known of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import Built
+from dlfh.datasets import Items
+from dlfh.errors import InputError
+from dlfh.features import BagOfWords, Vectors
+from dlfh.index._items import Item
+
+COLOURS = ["red", "blue", "green", "black"]
+THINGS = ["shoe", "hat", "scarf", "glove", "sock", "belt"]
+
+
+def drawn(n: int, seed: int, first: int = 0) -> Items:
+    """Draw items that say a colour and a thing, and a brand that no label has; vectors stand for their pictures."""
+    rng = np.random.default_rng(seed)
+    colours, things = rng.integers(4, size=n), rng.integers(6, size=n)
+    directions = np.random.default_rng(9).normal(size=(10, 12))
+    pictures = directions[colours] + directions[4 + things] + rng.normal(0, 1.0, (n, 12))
+    said = rng.random((n, 2)) < 0.7  # not every text says all
+    texts = [
+        " ".join(
+            [
+                *([COLOURS[colours[row]]] if said[row, 0] else []),
+                *([THINGS[things[row]]] if said[row, 1] else []),
+                f"by brand{rng.integers(20)} number{first + row}",
+            ]
+        )
+        for row in range(n)
+    ]
+    labels = [[COLOURS[colour], THINGS[thing]] for colour, thing in zip(colours, things, strict=True)]
+    return Items.of({"image": pictures, "text": texts}, labels, [f"i{first + row}" for row in range(n)])
+
+
+def labels_of(item: Item) -> tuple[str, ...]:
+    return tuple((item.metadata or {})["labels"])
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    built = Collection.build(tmp_path_factory.mktemp("ranking") / "shop", drawn(600, 0), encoder)
+    with built.collection:
+        yield built
+
+
+def test_answers_come_by_falling_probability_whatever_codes_they_have(built: Built) -> None:
+    for how in ({}, {"fair": True}, {"match": "codes"}, {"match": "words"}, {"among": "image"}, {"ranking": "hamming"}):
+        found = built.collection.search("text", "red hat brand3", k=600, **how)
+        chances = [item.probability for item in found]
+        assert chances == sorted(chances, reverse=True)
+        assert all(0 < chance < 1 for chance in chances)
+
+
+def test_probabilities_can_be_trusted(built: Built) -> None:
+    assert {(own.query, own.codes) for own in built.trust} == {
+        (query, codes) for query in ("image", "text") for codes in ("learned", "hashed")
+    }
+    evaluated = built.collection.evaluate(drawn(150, 1, first=1000))
+    for own in (*built.trust, *evaluated.trust):
+        assert own.calibration_error < 0.05
+        assert own.brier < own.share * (1 - own.share)
+
+
+def test_the_nearer_code_is_never_less_probable(built: Built) -> None:
+    for modality, value in (("text", "black sock"), ("image", np.ones(12))):
+        found = built.collection.search(modality, value, k=600, among="image", match="codes")
+        assert all(item.learned for item in found)
+        distances = [item.distance for item in found]
+        assert (np.diff(distances) >= -1e-6).all()
+
+
+def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: Built) -> None:
+    everything = built.collection.search("text", "green glove", k=600)
+    least = everything[40].probability
+    found = built.collection.search("text", "green glove", k=600, min_probability=least)
+    assert found.ids == [item.id for item in everything if item.probability >= least]
+    assert len(built.collection.search("text", "green glove", min_probability=1 - 1e-9)) == 0
+
+
+def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Built) -> None:
+    known = built.collection.get("i0")
+    (brand,) = (word for word in (known.metadata or {})["text"].split() if word.startswith("brand"))
+    question = f"{' '.join(labels_of(known))} {brand}"
+    answers = built.collection.search("text", question, k=600)
+    mine = [
+        brand in item.metadata["text"].split() for item in answers if tuple(item.metadata["labels"]) == labels_of(known)
+    ]
+    assert mine[0]
+    assert len(mine) > 5 * sum(mine)
+    codes = built.collection.search("text", question, k=60, among="image", match="codes")
+    assert codes[0].n_equal == sum(item.metadata["labels"] == codes[0].metadata["labels"] for item in codes) > 5
+    index, query = built.collection.index, built.collection.encoder.project("text", [question])
+    positions = index.positions([item.id for item in codes[: codes[0].n_equal]])
+    (hashed,) = index.distances(query, "image:hashed", positions)
+    assert (np.diff(hashed) >= 0).all()
+
+
+def test_a_name_that_no_label_has_is_found(built: Built) -> None:
+    found = built.collection.search("text", "number123", k=1)
+    assert found.ids == ["i123"]
+    for match in ("words", "both"):
+        brand = built.collection.search("text", "brand7", k=10, match=match)
+        assert all("brand7" in item.metadata["text"].split() for item in brand)
+
+
+def test_a_fair_ranking_compares_hashed_codes_of_all(built: Built) -> None:
+    collection = built.collection
+    found = collection.search("text", "blue belt", k=600, among="image", fair=True)
+    assert not any(item.learned for item in found)
+    query = collection.encoder.project("text", ["blue belt"])
+    (distances,) = collection.index.distances(query, "image:hashed")
+    ids = collection.index.ids()
+    expected = sorted(zip(distances, range(len(ids)), strict=True))
+    ranked = [distances[ids.index(item.id)] for item in found]
+    assert ranked == [distance for distance, _ in expected]
+
+
+def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with(tmp_path: Path) -> None:
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    later = drawn(60, 2, first=2000)
+    unheard = Items.of({"text": ["purple hat", "purple"]}, [["purple", "hat"], ["purple"]], ["u0", "u1"])
+    with Collection.build(tmp_path / "shop", drawn(500, 0), encoder).collection:
+        pass
+    with Collection.open(tmp_path / "shop", writable=True) as collection:
+        collection.add(later)
+        collection.add(unheard)
+        trained = {labels_of(item): item for item in collection if item.id in ("i0", "i1", "i2")}
+        for item in collection:
+            twin = trained.get(labels_of(item))
+            if twin is not None and item.id.startswith("i2"):
+                assert item.states == {"image": "learned", "text": "learned"}
+                np.testing.assert_array_equal(item.codes["image"], twin.codes["image"])
+        assert collection.get("u0").states == {"image": "absent", "text": "learned"}  # by the label that is known
+        assert collection.get("u1").states == {"image": "absent", "text": "hashed"}
+        new = {*later.ids}
+        shares = []
+        for query in drawn(40, 3, first=3000).modalities["text"]:
+            shares.append(np.mean([item.id in new for item in collection.search("text", query, k=50)]))
+        assert np.mean(shares) == pytest.approx(60 / 562, abs=0.02)
+
+
+def test_an_item_finds_those_like_it_with_equals_told_apart(built: Built) -> None:
+    found = built.collection.similar("i0", k=30)
+    labels = labels_of(built.collection.get("i0"))
+    n_same = sum(labels_of(item) == labels for item in built.collection) - 1
+    assert found[0].n_equal >= min(n_same, 1)
+    assert all(tuple(item.metadata["labels"]) == labels for item in found[:n_same])
+    assert "i0" not in found.ids
+    fair = built.collection.similar("i0", k=30, fair=True)
+    assert not any(item.learned for item in fair)
+
+
+def test_a_modality_or_several_or_all_may_be_searched(built: Built) -> None:
+    collection = built.collection
+    both = collection.search("text", "red hat", among=["image", "text"])
+    assert both == collection.search("text", "red hat", among="all")
+    assert both.ids != collection.search("text", "red hat", among="image").ids
+    with pytest.raises(InputError, match="unknown modality 'sound'"):
+        collection.search("text", "red hat", among=["image", "sound"])
+
+
+def test_a_model_keeps_its_calibration(built: Built, tmp_path: Path) -> None:
+    encoder = built.collection.encoder
+    with Collection.build(tmp_path / "other", drawn(80, 5), encoder, fit=False).collection as other:
+        assert other.calibration == built.collection.calibration
+        assert other.search("text", "red hat", k=1)[0].probability is not None
+    assert encoder.calibration_ is not None

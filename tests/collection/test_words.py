@@ -1,0 +1,173 @@
+"""Words are found by BM25, from a file that is derived from the index and never trusted further."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection._words import WORDS_FILE, Words
+from dlfh.datasets import Items
+from dlfh.errors import StorageError
+from dlfh.features import BagOfWords
+
+TEXTS = ["red shoe", "blue shoe", "red hat, felt", "green scarf", "Nike cap", "two socks", "", "wool glove", "a belt"]
+
+
+def build(folder: Path, n: int = 18) -> Path:
+    texts = [f"{TEXTS[row % 9]} {row}" for row in range(n)]
+    items = Items.of({"english": texts, "german": texts}, [["worn" if row % 2 else "held"] for row in range(n)])
+    model = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=8, random_state=0))
+    Collection.build(folder, items, model).collection.close()
+    return folder
+
+
+def more(*texts: str) -> Items:
+    return Items.of({"english": list(texts)}, None, [f"new-{text}" for text in texts])
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(["kiwi", "plum", "fig", "nut", "lime"]), max_size=5), min_size=12, max_size=30),
+    st.lists(st.sampled_from(["kiwi", "plum", "fig", "pear"]), min_size=1, max_size=3, unique=True),
+)
+def test_coverage_is_bm25_over_what_the_words_are_worth(texts: list[list[str]], question: list[str]) -> None:
+    n, mean = len(texts), sum(map(len, texts)) / len(texts)
+    n_with = {word: sum(word in text for text in texts) for word in question}
+    worth = {word: math.log((n - count + 0.5) / (count + 0.5)) for word, count in n_with.items()}
+    telling = {word: value for word, value in worth.items() if value > 0} or dict.fromkeys(question, 1e-6)
+    expected = []
+    for text in texts:
+        counts = Counter(text)
+        scores = [
+            value * counts[word] * 2.2 / (counts[word] + 1.2 * (0.25 + 0.75 * len(text) / mean))
+            for word, value in telling.items()
+            if counts[word]
+        ]
+        expected.append(sum(scores) / sum(telling.values()))
+    words = Words.of([[" ".join(text)] for text in texts])
+    assert words.coverage(" ".join(question)) == pytest.approx(expected)
+
+
+def test_words_are_found_by_stem_case_accent_and_column() -> None:
+    english = ["Café shoes", "green", "ω", None, *"xxxxxxxxx"]
+    german = ["Schuhe", "shoe", None, "日本 text", *"yyyyyyyyy"]
+    words = Words.of(zip(english, german, strict=True), 2)
+    assert words.coverage("SHOE").nonzero()[0].tolist() == [0, 1]
+    assert words.coverage("shoe", [0]).nonzero()[0].tolist() == [0]
+    assert words.coverage("cafe").nonzero()[0].tolist() == [0]
+    assert words.coverage("Ω 日本").nonzero()[0].tolist() == [2, 3]
+
+
+@given(st.text())
+def test_any_text_may_ask(text: str) -> None:
+    words = Words.of([[text], ["shoe"], ["hat"]])
+    found = words.coverage(text + ' AND "NEAR( * ^')
+    assert np.isfinite(found).all()
+    assert found[0] > 0 or not re.search(r"[a-zA-Z0-9]", text)
+
+
+def test_the_words_of_a_collection_are_those_of_its_items_after_every_change(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+
+    def found(text: str) -> list[str]:
+        with Collection.open(shop) as collection:
+            return collection.search("english", text, match="words", among="english").ids
+
+    assert found("nike") == ["4", "13"]
+    with Collection.open(shop, writable=True) as collection:
+        collection.add(more("nike again"))
+        assert {*collection.search("english", "nike", match="words").ids} == {"4", "13", "new-nike again"}
+        collection.remove(["4"])
+        assert {*collection.search("english", "nike", match="words").ids} == {"13", "new-nike again"}
+    assert {*found("nike")} == {"13", "new-nike again"}
+    with Collection.open(shop, writable=True) as collection:
+        changed = Items.of({"english": ["a plain cap"]}, None, ["13"])
+        collection.add(changed, update=True)
+    assert found("nike") == ["new-nike again"]
+
+
+def test_the_file_is_read_when_it_is_of_the_index_and_else_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = build(tmp_path / "shop")
+    old = (shop / WORDS_FILE).read_bytes()
+    made: list[int] = []
+    real = Words.of
+
+    def of(*given: Any) -> Words:
+        made.append(1)
+        return real(*given)
+
+    monkeypatch.setattr(Words, "of", of)
+
+    def n_found() -> int:
+        with Collection.open(shop) as collection:
+            return len(collection.search("english", "nike", match="words"))
+
+    assert (n_found(), made) == (2, [])
+    with Collection.open(shop, writable=True) as collection:
+        collection.add(more("nike"))
+    made.clear()
+    assert (n_found(), made) == (3, [])
+    (shop / WORDS_FILE).write_bytes(old)  # of a state before
+    assert (n_found(), made) == (3, [1])
+    made.clear()
+    shutil.copytree(build(tmp_path / "other") / "index", tmp_path / "unused")
+    made.clear()
+    shutil.copy(tmp_path / "other" / WORDS_FILE, shop / WORDS_FILE)  # of another index
+    assert (n_found(), made) == (3, [1])
+    (shop / WORDS_FILE).unlink()
+    assert n_found() == 3
+    Collection.open(shop, writable=True).close()  # a writer heals it
+    made.clear()
+    assert (n_found(), made) == (3, [])
+
+
+def test_every_flipped_byte_of_the_file_is_found_and_harmless(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+    whole = (shop / WORDS_FILE).read_bytes()
+    places = [*range(0, 400, 7), *np.random.default_rng(0).integers(len(whole), size=40).tolist()]
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 0x41
+        (shop / WORDS_FILE).write_bytes(damaged)
+        with Collection.open(shop) as collection:
+            assert collection.search("english", "nike", match="words").ids == ["4", "13"]
+            with pytest.raises(StorageError, match="is damaged: it is not as it was written"):
+                collection.verify()
+    (shop / WORDS_FILE).write_bytes(whole)
+    with Collection.open(shop) as collection:
+        collection.verify()
+
+
+def test_a_crash_while_words_are_written_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop = build(tmp_path / "shop")
+    real = os.replace
+
+    def replace(source: Path, target: Path) -> None:
+        if Path(target).name == WORDS_FILE:
+            raise OSError(28, "No space left on device")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with Collection.open(shop, writable=True) as collection:
+        collection.add(more("nike"))
+    assert sorted(os.listdir(shop)) == ["collection.json", "index", "model", WORDS_FILE]
+    with Collection.open(shop) as collection:
+        assert len(collection.search("english", "nike", match="words")) == 3
+
+
+def test_a_reader_writes_nothing(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+    (shop / WORDS_FILE).unlink()
+    with Collection.open(shop) as collection:
+        assert len(collection.search("english", "nike", match="both")) == 10
+    assert sorted(os.listdir(shop)) == ["collection.json", "index", "model"]
