@@ -10,7 +10,8 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import Built
-from dlfh.datasets import Items
+from dlfh.collection._asking import How
+from dlfh.datasets import Items, load_icons
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
 from dlfh.index._items import Item
@@ -174,3 +175,45 @@ def test_a_model_keeps_its_calibration(built: Built, tmp_path: Path) -> None:
         assert other.calibration == built.collection.calibration
         assert other.search("text", "red hat", k=1)[0].probability is not None
     assert encoder.calibration_ is not None
+
+
+@pytest.fixture(scope="module")
+def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
+    """Icons in folders that are their labels, named by their files, as a folder of clip art is."""
+    folder = tmp_path_factory.mktemp("icons")
+    drawn_icons = load_icons(size=24).labelled()
+    few = drawn_icons.take(np.arange(0, len(drawn_icons), 3))
+    texts = [name.replace("-", " ") for name in few.ids]
+    pictures = few.images.reshape(len(texts), -1)[:, ::7].astype(np.float32)
+    items = Items.of({"image": pictures, "text": texts}, [own[:1] for own in few.labels], list(few.ids))
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    with Collection.build(folder / "shop", items, encoder).collection as collection:
+        yield collection
+
+
+def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection) -> None:
+    asked = 0
+    for item in list(icons)[::9]:
+        word = max((item.metadata or {})["text"].split(), key=len)
+        matching = {*icons.search("text", word, k=len(icons), match="words").ids}
+        assert item.id in matching
+        found = icons.search("text", word, k=len(icons))
+        first = tuple(found[0].metadata["labels"])
+        same = [own.id in matching for own in found if tuple(own.metadata["labels"]) == first]
+        assert same[: sum(same)] == [True] * sum(same)
+        asked += len(same) > sum(same)
+    assert asked > 20
+
+
+def test_few_of_the_first_answers_are_in_an_arbitrary_order(icons: Collection) -> None:
+    asker = icons._asker
+    texts = [(item.metadata or {})["text"] for item in list(icons)[::9]]
+    options = asker._options(10, How(), *asker._defaults("text", None, None), "asymmetric")
+    texts = [text for text in texts if icons.encoder.vectors("text", [text]).nnz]
+    vectors = icons.encoder.vectors("text", texts)
+    ranker = asker._ranker(options)
+    ranked = [ranker.rank(query, options) for query in asker._queries("text", vectors, texts, "asymmetric")]
+    before = np.mean([icons.search("text", text, among="image", match="codes")[9].n_equal > 1 for text in texts])
+    after = np.mean([own.n_alike > 1 for own in ranked])
+    assert before > 0.9
+    assert after < 0.1

@@ -113,6 +113,29 @@ def test_reranking_a_shortlist_of_everything_is_asymmetric_search(seed: int, n_b
     np.testing.assert_array_equal(reranked.distances, exact.distances)
 
 
+@given(seeds, code_lengths, st.integers(1, 30), st.booleans())
+def test_distances_to_all_items_are_those_that_a_search_finds(seed: int, n_bits: int, n: int, real: bool) -> None:
+    rng = np.random.default_rng(seed)
+    present = rng.random(n) < 0.7
+    index = Index(n_bits, ["image", "text"])
+    codes = random_codes(rng, n, n_bits)
+    names = [f"i{row}" for row in range(n)]
+    index.add(names, {"image": codes, "text": codes}, present={"text": present}, learned={"text": present})
+    index.remove(names[::5])
+    queries = rng.normal(size=(2, n_bits)) if real else random_codes(rng, 2, n_bits)
+    distances = index.distances(queries, "text")
+    hits = index.search(queries, "text", n, ranking="asymmetric" if real else "hamming")
+    np.testing.assert_array_equal(np.take_along_axis(distances, hits.positions, axis=1), hits.distances)
+    assert np.isinf(distances).sum() == 2 * (len(index) - hits.positions.shape[1])
+    has_code, learned = index.states("text")
+    np.testing.assert_array_equal(has_code, np.isfinite(distances[0]))
+    np.testing.assert_array_equal(learned, has_code)
+    some = rng.permutation(len(index))[:7]
+    np.testing.assert_array_equal(index.distances(queries, "text", some), distances[:, some])
+    ids = index.ids()
+    assert index.positions([ids[place] for place in some]).tolist() == some.tolist()
+
+
 def test_reranking_keeps_to_the_shortlist() -> None:
     rng = np.random.default_rng(0)
     codes, projections = random_codes(rng, 500, 64), rng.standard_normal((20, 64))

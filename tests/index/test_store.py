@@ -757,3 +757,26 @@ def test_manifests_survive_a_round_trip(folder: Path, model: PlainIndex) -> None
     assert read_manifest(folder) == manifest
     assert manifest.modalities == MODALITIES
     assert [removed is not None for _, removed in manifest.segments] == [True, True, False]
+
+
+def test_no_two_states_of_an_index_have_the_same_name(tmp_path: Path) -> None:
+    code = np.zeros((1, 1), np.uint8)
+    states = []
+    with Index.create(tmp_path / "index", n_bits=8, modalities=["image"]) as index:
+        assert index.writable
+        states.append(index.state)
+        for name in ("a", "b"):
+            index.add([name], {"image": code})
+            states.append(index.state)
+    shutil.copytree(tmp_path / "index", tmp_path / "backup")
+    for place in ("index", "backup"):  # the same change of the same state is another one
+        with Index.open(tmp_path / place, writable=True) as index:
+            assert index.state == states[2]
+            index.remove(["a"])
+        with Index.open(tmp_path / place) as index:
+            assert not index.writable
+            states.append(index.state)
+    assert None not in states
+    assert len({*states[:3]}) == 3
+    assert states[3] not in states[:3]
+    assert Index(8, ["image"]).state is None
