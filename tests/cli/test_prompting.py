@@ -96,7 +96,8 @@ def test_a_terminal_gets_a_prompt_and_ctrl_d_leaves(shop: Path) -> None:
     os.write(ours, b"level\n")
     assert "level stripes" in read_until(" ms")
     os.write(ours, b":help\n")
-    read_until(":quit")
+    if "\n? " not in read_until(":quit").replace("\r", "").partition(":quit")[2]:
+        read_until("? ")  # Ctrl-D before the prompt can be lost between two modes of the terminal
     os.write(ours, b"\x04")
     assert process.wait(timeout=60) == 0
     os.close(ours)
