@@ -8,11 +8,13 @@ from dlfh._lazy import import_on_demand
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner
 
 if TYPE_CHECKING:
+    from dlfh.hashing._auto import Auto
     from dlfh.hashing._deep import Deep, TorchHash
     from dlfh.hashing._kernel import KernelLogistic, KernelRidge
     from dlfh.hashing._linear import LinearRidge
 
 __all__ = [
+    "Auto",
     "Deep",
     "FitContext",
     "HashFunction",
@@ -37,12 +39,19 @@ HashFunction.registry.expect(
 )
 HashLearner.registry.expect(
     __name__,
-    {"deep": "_deep", "kernel-logistic": "_kernel", "kernel-ridge": "_kernel", "linear-ridge": "_linear"},
+    {
+        "auto": "_auto",
+        "deep": "_deep",
+        "kernel-logistic": "_kernel",
+        "kernel-ridge": "_kernel",
+        "linear-ridge": "_linear",
+    },
 )
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
+        "_auto": "Auto",
         "_deep": "Deep TorchHash",
         "_kernel": "KernelLogistic KernelRidge",
         "_linear": "LinearRidge",

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
+from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._parameters import Parameterized
 from dlfh._progress import Bar
@@ -31,11 +32,21 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a learner may use: threads, a progress display, and a seed that all modalities share."""
+    """What a learner may use: threads, a progress display, a seed that all modalities share, and the points' labels.
+
+    Attributes
+    ----------
+    labels : LabelSets or None
+        Of the points that the features are of; None where they are not known.
+    chosen : dict of str to HashLearner
+        By modality: what a learner that chooses among others chose.
+    """
 
     workers: Workers
     seed: int
     bar: Bar = field(default_factory=Bar)
+    labels: LabelSets | None = None
+    chosen: dict[str, HashLearner] = field(default_factory=dict)
 
 
 def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:

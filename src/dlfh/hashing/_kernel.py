@@ -24,6 +24,7 @@ from dlfh._validation import (
     raise_if_not_finite,
 )
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array, expected_bits
+from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._classifiers import solve_logistic
 from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
 from dlfh.mathematics._targets import Targets
@@ -36,7 +37,7 @@ _CHUNK_ROWS = 4096
 
 
 class RBFMap:
-    """Kernel values k(x, z) = exp(-|x - z|^2 / bandwidth) at the bases z.
+    """Kernel values k(x, z) = exp(-|x - z|^2 / bandwidth) at the bases z, for x as ``scaling`` makes it.
 
     Attributes
     ----------
@@ -44,25 +45,41 @@ class RBFMap:
         Relative to ``centre``: distances do not change, and rounding does not grow with the mean.
     centre : ndarray of float64 (n_features,)
     bandwidth : float
-        The mean squared distance between two training points.
+        The mean squared distance between two training points, or a multiple of it.
+    scaling : Scaling
     """
 
-    def __init__(self, bases: npt.NDArray[np.float32], centre: Floats, bandwidth: float) -> None:
+    def __init__(
+        self, bases: npt.NDArray[np.float32], centre: Floats, bandwidth: float, scaling: Scaling = UNSCALED
+    ) -> None:
         self.bases = bases
         self.centre = centre
         self.bandwidth = bandwidth
+        self.scaling = scaling
 
     @classmethod
-    def fit(cls, features: Features, n_bases: int, kind: str, modality: str, context: FitContext) -> RBFMap:
+    def fit(
+        cls,
+        features: Features,
+        n_bases: int,
+        kind: str,
+        modality: str,
+        context: FitContext,
+        *,
+        bandwidth_factor: float = 1.0,
+        scaling_kind: str = "none",
+    ) -> RBFMap:
         """Choose bases, and the bandwidth by mean |x - y|^2 = 2 (mean |x|^2 - |mean x|^2)."""
         raise_if_not_finite(features, modality)
+        scaling = Scaling.fit(scaling_kind, features, modality)
+        features = scaling(features)
         n = features.shape[0]
         centre = column_means(features)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
             for start in range(0, n, _CHUNK_ROWS):
                 total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
-        bandwidth = 2 * total / n
+        bandwidth = 2 * total / n * bandwidth_factor
         n_bases = min(n_bases, n)
         if kind == "random":
             # The same seed for every modality: the bases are the same points in all of them.
@@ -75,12 +92,12 @@ class RBFMap:
             relative = (bases - centre).astype(np.float32)
         if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
             raise_for_overflow(features, modality)
-        return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0)
+        return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0, scaling)
 
     def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
         """Return the kernel values of some rows, shape (n, n_bases)."""
         with np.errstate(over="ignore", invalid="ignore"):  # users of the values look whether they are finite
-            return self._values(rows, dtype)
+            return self._values(self.scaling(rows), dtype)
 
     def _values(self, rows: Features, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         bases = self.bases.astype(np.float64)
@@ -98,7 +115,12 @@ class RBFMap:
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return what `from_arrays` needs to make this map again."""
-        return {"bases": self.bases, "centre": self.centre, "bandwidth": np.array([self.bandwidth])}
+        own: dict[str, npt.NDArray[Any]] = {
+            "bases": self.bases,
+            "centre": self.centre,
+            "bandwidth": np.array([self.bandwidth]),
+        }
+        return own | self.scaling.to_arrays()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RBFMap:
@@ -108,11 +130,12 @@ class RBFMap:
         bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
         if not bandwidth[0] > 0:
             raise ValueError(f"its bandwidth must be a number above 0, got {bandwidth[0]}")
-        return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]))
+        scaling = Scaling.from_arrays(arrays, n_features)
+        return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]), scaling)
 
     def between_bases(self) -> Floats:
         """Return K0, the kernel values of the bases themselves."""
-        return self(self.bases.astype(np.float64) + self.centre)
+        return self._values(self.bases.astype(np.float64) + self.centre, np.float64)
 
 
 def _squared_norms(rows: Features, centre: Floats) -> Floats:
@@ -289,38 +312,62 @@ class KernelRidge(HashLearner):
     ----------
     n_bases, bases
         As for `KernelLogistic`.
+    bandwidth : float, default 1
+        The kernel's bandwidth, in mean squared distances between two training points.
+    scaling : {"none", "root", "standard"}, default "none"
+        As for `LinearRidge`.
     ridge : float or "auto", default "auto"
-        Ridge; "auto" is 1e-4 x the mean eigenvalue of the kernel values' centred Gram matrix. Kernel
-        values need far less than raw features.
+        Ridge; "auto" is ``shrinkage`` x the mean eigenvalue of the kernel values' centred Gram matrix.
+    shrinkage : float, default 1e-4
+        Kernel values need far less than raw features (docs/hash-functions.md).
     """
-
-    #: ``ridge="auto"`` is this times the mean eigenvalue (docs/hash-functions.md says why).
-    auto_ridge = 1e-4
 
     kind = "kernel-ridge"
 
     def __init__(
-        self, n_bases: int = 500, *, bases: Literal["random", "kmeans"] = "random", ridge: float | str = "auto"
+        self,
+        n_bases: int = 500,
+        *,
+        bases: Literal["random", "kmeans"] = "random",
+        bandwidth: float = 1.0,
+        scaling: Literal["none", "root", "standard"] = "none",
+        ridge: float | str = "auto",
+        shrinkage: float = 1e-4,
     ) -> None:
         self.n_bases = n_bases
         self.bases = bases
+        self.bandwidth = bandwidth
+        self.scaling = scaling
         self.ridge = ridge
+        self.shrinkage = shrinkage
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
         _check_bases(self.n_bases, self.bases)
+        check_positive(self.bandwidth, "bandwidth")
+        check_choice(self.scaling, "scaling", SCALINGS)
         check_ridge(self.ridge)
+        check_positive(self.shrinkage, "shrinkage", allow_zero=True)
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
         """Return the kernel hash function that predicts the target codes from the features."""
-        kernel = RBFMap.fit(features, self.n_bases, self.bases, modality, context)
+        kernel = RBFMap.fit(
+            features,
+            self.n_bases,
+            self.bases,
+            modality,
+            context,
+            bandwidth_factor=self.bandwidth,
+            scaling_kind=self.scaling,
+        )
         n, k = features.shape[0], len(kernel.bases)
         # One pass: products of the values less those of a point near their mean, corrected afterwards.
-        near = kernel(features[: min(n, _CHUNK_ROWS)]).mean(axis=0)
+        values = kernel(features[: min(n, _CHUNK_ROWS)])
+        near = values.mean(axis=0)
         gram, cross, total = np.zeros((k, k)), np.zeros((k, targets.n_bits)), np.zeros(k)
         for start in range(0, n, _CHUNK_ROWS):
             stop = min(start + _CHUNK_ROWS, n)
-            values = kernel(features[start:stop]) - near
+            values = (kernel(features[start:stop]) if start else values) - near
             gram += values.T @ values
             cross += values.T @ targets.points(start, stop).astype(np.float64)
             total += values.sum(axis=0)
@@ -329,6 +376,6 @@ class KernelRidge(HashLearner):
         cross -= n * np.outer(mean, target_mean)
         variances = np.diag(gram)
         floor = np.finfo(np.float64).eps * variances.sum()
-        ridge = Ridge(self.ridge, self.auto_ridge).resolve(variances, floor)
+        ridge = Ridge(self.ridge, self.shrinkage).resolve(variances, floor)
         weights = solve_ridge(gram, ridge, cross)
         return KernelHash(kernel, weights, target_mean - (mean + near) @ weights, is_logistic=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,10 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
-from dlfh._validation import Features, check_flag, raise_for_overflow
+from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.codes import Codes, n_bytes
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array
+from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._moments import compute_dtype, row_chunks
 from dlfh.mathematics._ridge import Ridge, check_ridge, ridge_regression
@@ -36,7 +37,7 @@ _ENCODE_BYTES = 64 << 20
 
 
 class LinearHash(HashFunction):
-    """``code(x) = sign((x - mean) @ weights + intercept)``.
+    """``code(x) = sign((x - mean) @ weights + intercept)``, for x as ``scaling`` makes it.
 
     Attributes
     ----------
@@ -47,6 +48,7 @@ class LinearHash(HashFunction):
         The ridge that was used.
     offset : ndarray of float64 (n_bits,)
         ``intercept - mean @ weights``, so that ``code(x) = sign(x @ weights + offset)``.
+    scaling : Scaling
     """
 
     kind = "linear"
@@ -58,7 +60,9 @@ class LinearHash(HashFunction):
         intercept: Floats,
         ridge: float,
         offset: Floats | None = None,
+        scaling: Scaling = UNSCALED,
     ) -> None:
+        self.scaling = scaling
         self.mean = mean
         # By rows, as a file has them: BLAS may round differently for another layout.
         self.weights = weights = np.ascontiguousarray(weights)
@@ -109,17 +113,17 @@ class LinearHash(HashFunction):
         compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
             codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
-            values, kernel, row_cost = compute(features, start, stop, codes)
+            values, kernel, row_cost = compute(self.scaling(features[start:stop]), codes)
             finite = workers.map_blocks(kernel, stop - start, workers.even_block(stop - start, row_cost))
             # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
             if not all(finite):
                 raise_for_overflow(features, modality)
             yield start, stop, values, codes
 
-    def _dense_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> _Kernel:
+    def _dense_kernel(self, features: Features, codes: Codes) -> _Kernel:
         dtype = compute_dtype(features.dtype)
         rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
-        rows = np.ascontiguousarray(features[start:stop], dtype)
+        rows = np.ascontiguousarray(features, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             values = rows @ self.weights.astype(dtype)
         terms = self._bit_terms(rounding, dtype)
@@ -128,12 +132,12 @@ class LinearHash(HashFunction):
         arguments = (rows, np.ascontiguousarray(self.weights.T), self.offset, terms, scalar, values, codes)
         return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
 
-    def _sparse_kernel(self, features: Features, start: int, stop: int, codes: Codes) -> _Kernel:
-        values = np.empty((stop - start, self.n_bits), np.float32)
-        starts = features.indptr[start : stop + 1]
+    def _sparse_kernel(self, features: Features, codes: Codes) -> _Kernel:
+        n_rows, starts = features.shape[0], features.indptr
+        values = np.empty((n_rows, self.n_bits), np.float32)
         terms = self._bit_terms(8 * float(np.finfo(np.float32).eps), np.float32)
         arguments = (starts, features.indices, features.data, self.weights, self.offset, terms, values, codes)
-        row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(stop - start, 1))
+        row_cost = self.n_bits * (2 + (starts[-1] - starts[0]) / max(n_rows, 1))
         return values, functools.partial(_kernels.sparse_products, *arguments), row_cost
 
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -150,6 +154,7 @@ class LinearHash(HashFunction):
             "intercept": self.intercept,
             "offset": self.offset,
             "ridge": np.array([self.ridge]),
+            **self.scaling.to_arrays(),
         }
 
     @classmethod
@@ -160,7 +165,9 @@ class LinearHash(HashFunction):
         check_array(arrays, "intercept", np.float64, (n_bits,))
         check_array(arrays, "offset", np.float64, (n_bits,))
         check_array(arrays, "ridge", np.float64, (1,))
-        return cls(arrays["mean"], arrays["weights"], arrays["intercept"], float(arrays["ridge"][0]), arrays["offset"])
+        scaling = Scaling.from_arrays(arrays, n_features)
+        ridge = float(arrays["ridge"][0])
+        return cls(arrays["mean"], arrays["weights"], arrays["intercept"], ridge, arrays["offset"], scaling)
 
 
 class LinearRidge(HashLearner):
@@ -169,35 +176,48 @@ class LinearRidge(HashLearner):
     Parameters
     ----------
     ridge : float or "auto", default "auto"
-        The ridge, the paper's gamma; "auto" is 0.01 x the mean of the features' variances (times the number
-        of points), none counted for more than 100 x their median. Never less than the rounding error of the
-        Gram matrix, which for float32 data is 1e-7 x its trace.
+        The ridge, the paper's gamma; "auto" is ``shrinkage`` x the mean of the features' variances (times the
+        number of points), none counted for more than 100 x their median. Never less than the rounding error of
+        the Gram matrix, which for float32 data is 1e-7 x its trace.
+    shrinkage : float, default 0.01
     fit_intercept : bool, default True
+    scaling : {"none", "root", "standard"}, default "none"
+        What is done to features first: nothing; square roots (of their sizes, with their signs) and points of
+        length 1, as suits histograms and counts; or division by their standard deviations.
     """
-
-    #: ``ridge="auto"`` is this times the mean eigenvalue of X'X (docs/defaults.md says why).
-    auto_ridge = 0.01
 
     kind = "linear-ridge"
 
-    def __init__(self, ridge: float | str = "auto", *, fit_intercept: bool = True) -> None:
+    def __init__(
+        self,
+        ridge: float | str = "auto",
+        *,
+        shrinkage: float = 0.01,
+        fit_intercept: bool = True,
+        scaling: Literal["none", "root", "standard"] = "none",
+    ) -> None:
         self.ridge = ridge
+        self.shrinkage = shrinkage
         self.fit_intercept = fit_intercept
+        self.scaling = scaling
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
         check_ridge(self.ridge)
+        check_positive(self.shrinkage, "shrinkage", allow_zero=True)
         check_flag(self.fit_intercept, "fit_intercept")
+        check_choice(self.scaling, "scaling", SCALINGS)
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> LinearHash:
         """Return the linear hash function that predicts the target codes from the features."""
+        scaling = Scaling.fit(self.scaling, features, modality)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, weights, ridge = ridge_regression(
-                features, targets, Ridge(self.ridge, self.auto_ridge), modality, context.workers
+                scaling(features), targets, Ridge(self.ridge, self.shrinkage), modality, context.workers
             )
             single = weights.astype(np.float32)
         if not (np.isfinite(single).all() and np.isfinite(mean).all() and np.isfinite(ridge)):
             raise_for_overflow(features, modality)
         target_mean = targets.mean()
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
-        return LinearHash(mean, single, intercept, ridge)
+        return LinearHash(mean, single, intercept, ridge, scaling=scaling)

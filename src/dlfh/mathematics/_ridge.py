@@ -38,19 +38,19 @@ def check_ridge(ridge: Any) -> float | str:
 class Ridge:
     """How large the ridge is to be: a number, or "auto", which follows the data.
 
-    "auto" takes ``auto_factor`` times the mean of the features' variances, but none for more than 100 x their median: a
+    "auto" takes ``shrinkage`` times the mean of the features' variances, but none for more than 100 x their median: a
     few features of another order of magnitude must not decide how much the others are shrunk.
     """
 
     ridge: float | str
-    auto_factor: float
+    shrinkage: float
 
     def resolve(self, variances: Floats, floor: float) -> float:
         """Return the ridge, at least ``floor`` and positive."""
         wanted = self.ridge
         if isinstance(wanted, str):
             varying = variances[variances > 0]
-            wanted = self.auto_factor * np.minimum(varying, 100 * np.median(varying)).mean() if len(varying) else 0.0
+            wanted = self.shrinkage * np.minimum(varying, 100 * np.median(varying)).mean() if len(varying) else 0.0
         return float(max(wanted, floor, np.finfo(np.float64).tiny))
 
     def for_features(self, variances: Floats, features: Features, mean: Floats) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dlfh._validation import check_flag
 from dlfh.errors import InputError
-from dlfh.hashing import Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.mathematics._ridge import check_ridge
 from dlfh.methods._info import MethodInfo
 from dlfh.methods._latent_factor import LatentFactorHasher
@@ -30,19 +30,20 @@ class DLFH(LatentFactorHasher):
         Code length c, 1 to 512.
     scale : float, default 8
         The paper's lambda: how sharply the probability of similarity depends on Hamming distance.
-    max_iter : int, default 100
-        Number of iterations T. (The paper: 30.)
+    max_iter : int, optional
+        Number of iterations T, at most. (The paper: 30.) By default 10 for exact steps with sampled columns, which
+        gain nothing by more, and 100 otherwise.
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By
-        default as many as there are distinct label sets, but at least ``n_bits / 2`` and at most
-        ``4 * n_bits``: `docs/defaults.md` has the evidence. With exact steps, ``16 * n_bits``.
-    solver : {"stochastic", "full", "auto"}, default "stochastic"
+        default ``16 * n_bits``; with ``step="bound"`` as many as there are distinct label sets, but at least
+        ``n_bits / 2`` and at most ``4 * n_bits``: `docs/defaults.md` has the evidence.
+    solver : {"auto", "full", "stochastic"}, default "auto"
         "full" uses every point in each update: its objective never decreases, and it stops when nothing
         changes. With few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto"
-        is full for up to 2,048 label sets (or points), and stochastic for more.
-    step : {"bound", "exact"}, default "bound"
-        Flip a bit when a lower bound of the objective rises, as the paper does, or when the objective itself does.
-    balance : bool, default False
+        is full for up to 2,048 label sets (or points), and stochastic for more. (The paper: "stochastic".)
+    step : {"exact", "bound"}, default "exact"
+        Flip a bit when the objective rises, or when a lower bound of it does, as in the paper.
+    balance : bool, default True
         Weigh similar pairs by (1 - p) / p, p their share among all pairs, and let Theta have the bias log(p / (1 - p)),
         so that dissimilar pairs, which are most of all, do not outweigh them. (The paper does not.)
     init : {"labels", "random"}, default "labels"
@@ -53,9 +54,10 @@ class DLFH(LatentFactorHasher):
         their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
     fit_intercept : bool, default True
         Whether linear hash functions have an intercept. (The paper's have none.)
-    hash_function : {"linear", "kernel", "kernel-ridge", "deep"}, HashLearner, or dict of these by modality
-        What predicts codes from features: linear functions (``ridge`` and ``fit_intercept`` are for them);
-        kernel logistic or kernel ridge regression; a network; or a learner of `dlfh.hashing` with
+    hash_function : {"auto", "linear", "kernel", "kernel-ridge", "deep"}, HashLearner, or dict of these by modality
+        What predicts codes from features: what serves best on held-out training points, a linear function or a
+        kernel one (`dlfh.hashing.Auto`); linear functions (``ridge`` and ``fit_intercept`` are for them), as in
+        the paper; kernel logistic or kernel ridge regression; a network; or a learner of `dlfh.hashing` with
         parameters of its own.
     shared_code : bool, default False
         Learn one code for all modalities of a point instead of one for each.
@@ -86,6 +88,8 @@ class DLFH(LatentFactorHasher):
     flips_ : ndarray of int64 (n_iter_,)
         How many bits each iteration changed.
     n_iter_ : int
+    chosen_ : dict of str to HashLearner
+        What ``hash_function="auto"`` chose, by modality; empty otherwise.
     modalities_, n_features_, fit_seconds_
         See `CrossModalHasher`.
 
@@ -105,7 +109,7 @@ class DLFH(LatentFactorHasher):
         supervised=True,
         discrete=True,
         protocols=("learned", "hashed"),
-        complexity="T g m c for codes, g label sets and m samples; n d² for hash functions",
+        complexity="T g m c for codes, g label sets and m samples; n d² or n k (d + k) for hash functions, k bases",
         n_modalities=(2, None),
         takes_incomplete=True,
     )
@@ -115,15 +119,15 @@ class DLFH(LatentFactorHasher):
         n_bits: int = 64,
         *,
         scale: float = 8.0,
-        max_iter: int = 100,
+        max_iter: int | None = None,
         sample_size: int | None = None,
-        solver: Literal["stochastic", "full", "auto"] = "stochastic",
-        step: Literal["exact", "bound"] = "bound",
-        balance: bool = False,
+        solver: Literal["stochastic", "full", "auto"] = "auto",
+        step: Literal["exact", "bound"] = "exact",
+        balance: bool = True,
         init: Literal["labels", "random"] = "labels",
         ridge: float | Literal["auto"] = "auto",
         fit_intercept: bool = True,
-        hash_function: Any = "linear",
+        hash_function: Any = "auto",
         shared_code: bool = False,
         pair_weights: Mapping[tuple[str, str], int] | None = None,
         self_training: int = 0,
@@ -209,6 +213,7 @@ class DLFH(LatentFactorHasher):
 
     def _learner(self, choice: Any) -> HashLearner:
         named: dict[str, Callable[[], HashLearner]] = {
+            "auto": Auto,
             "linear": lambda: LinearRidge(self.ridge, fit_intercept=self.fit_intercept),
             "kernel": KernelLogistic,
             "kernel-ridge": KernelRidge,

@@ -6,6 +6,7 @@ is known, and each modality's hash function is fitted to the points that have it
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -202,7 +203,9 @@ class IncompleteData:
             # All points in their order are passed as they are, not copied.
             everyone = np.array_equal(points, np.arange(self.n_points))
             own_features = matrix if everyone else self._take(name, points)
-            functions[name] = learners[name].fit(own_features, Targets(codes, rows, learned.n_bits), name, context)
+            labels = self.label_sets.take(own) if self.label_sets is not None and guessed is None else None
+            with_labels = dataclasses.replace(context, labels=labels)
+            functions[name] = learners[name].fit(own_features, Targets(codes, rows, learned.n_bits), name, with_labels)
         return functions
 
     def _guess(self, functions: dict[str, HashFunction], n_bits: int, context: FitContext) -> Codes:

@@ -30,6 +30,7 @@ from dlfh.factorization.supervision import Supervision
 from dlfh.hashing import FitContext, HashLearner
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._incomplete import IncompleteData, Missing
+from dlfh.persistence._plain import parameters_from_plain, plain_values
 
 __all__ = ["LatentFactorHasher"]
 
@@ -46,7 +47,7 @@ class LatentFactorHasher(CrossModalHasher):
     """Codes by the discrete latent factor model; subclasses say who learns the hash functions."""
 
     scale: float
-    max_iter: int
+    max_iter: int | None
     sample_size: int | None
     solver: Literal["stochastic", "full", "auto"]
     step: Literal["exact", "bound"]
@@ -64,6 +65,7 @@ class LatentFactorHasher(CrossModalHasher):
     flips_: Integers
     #: The codes of label sets; None where the model learned from single pairs.
     label_codes_: LabelCodes | None
+    chosen_: dict[str, HashLearner]
 
     @property
     def n_iter_(self) -> int:
@@ -106,11 +108,12 @@ class LatentFactorHasher(CrossModalHasher):
         rows = self._rows(self._read_labels(labels, features), names)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned = self._learn_codes(rows, len(names), rng, workers, bar)  # section 3.2
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar, rows.labels)
             self.hash_functions_ = {  # section 3.3
                 name: learners[name].fit(features[name], learned.targets(index), name, context)
                 for index, name in enumerate(bar.track(names, "hash functions"))
             }
+        self.chosen_ = context.chosen
         self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
 
     def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
@@ -136,6 +139,21 @@ class LatentFactorHasher(CrossModalHasher):
             self.hash_functions_, self.codes_ = data.learn_functions(
                 learned, learners, context, int(self.self_training)
             )
+        self.chosen_ = context.chosen
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        config, arrays = super().to_parts()
+        return config | {"chosen": plain_values(self.chosen_, HashLearner.registry)}, arrays
+
+    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        super()._restore(config, arrays)
+        self.chosen_ = parameters_from_plain(config["chosen"], HashLearner.registry)
+        if not set(self.chosen_) <= set(self.modalities_):
+            raise ValueError("its chosen learners are not of its modalities")
+        for learner in self.chosen_.values():
+            if not isinstance(learner, HashLearner):
+                raise ValueError("its chosen learners are not all learners")
+            learner.check_parameters()
 
     @abstractmethod
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
@@ -150,19 +168,21 @@ class LatentFactorHasher(CrossModalHasher):
     def _learn_codes(
         self, supervision: Supervision, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> Factorization:
-        n_bits = int(self.n_bits)
+        n_bits, sample_size = int(self.n_bits), self._resolve_sample_size(supervision)
+        # Exact steps with sampled columns arrive in a few iterations; full solvers stop by themselves.
+        max_iter = self.max_iter if self.max_iter is not None else _iterations(self.step, sample_size)
         model = self._model(supervision, n_modalities)
         learned = factorize(
             model,
             supervision,
             random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
-            max_iter=int(self.max_iter),
-            sample_size=self._resolve_sample_size(supervision),
+            max_iter=int(max_iter),
+            sample_size=sample_size,
             rng=rng,
             workers=workers,
             early_stopping=self.early_stopping,
             track_objective=self.track_objective,
-            on_iteration=bar.counter("codes", int(self.max_iter)),
+            on_iteration=bar.counter("codes", int(max_iter)),
         )
         self.objective_ = np.array(learned.objective)
         self.flips_ = np.array(learned.flips, dtype=np.int64)
@@ -250,7 +270,8 @@ class LatentFactorHasher(CrossModalHasher):
     def check_parameters(self) -> None:
         super().check_parameters()
         check_positive(self.scale, "scale")
-        check_integer(self.max_iter, "max_iter", 0)
+        if self.max_iter is not None:
+            check_integer(self.max_iter, "max_iter", 0)
         if self.sample_size is not None:
             check_integer(self.sample_size, "sample_size", 1)
         check_choice(self.solver, "solver", ("stochastic", "full", "auto"))
@@ -287,3 +308,8 @@ class LatentFactorHasher(CrossModalHasher):
             alone = modalities[int(np.flatnonzero(~weights.any(axis=1))[0])]
             raise InputError(f"pair_weights leaves modality {alone!r} without any pair that counts")
         return weights
+
+
+def _iterations(step: str, sample_size: int | None) -> int:
+    """Return how many iterations there are at most, where nobody says."""
+    return 10 if step == "exact" and sample_size is not None else 100

@@ -351,7 +351,7 @@ class OnlineHasher(CrossModalHasher):
         """Return the codes of a chunk's rows, -1.0 and +1.0, and its share of the sums."""
 
     def _keep(self, stream: Stream, codes: list[Codes]) -> None:
-        ridge = Ridge(self.ridge, LinearRidge.auto_ridge)
+        ridge = Ridge(self.ridge, LinearRidge().shrinkage)
         functions = {
             name: sums.hash_function(stream.n_points, stream.code_total, ridge, bool(self.fit_intercept), name)
             for name, sums in stream.features.items()

@@ -52,6 +52,11 @@ def plain_parameters(owner: Parameterized, objects: Registry[Any] | None = None)
     return plain
 
 
+def plain_values(values: dict[str, Any], objects: Registry[Any]) -> dict[str, Any]:
+    """Return values by name, objects with parameters among them, as plain ones; `parameters_from_plain` undoes it."""
+    return {name: _to_plain(value, objects) for name, value in values.items()}
+
+
 def parameters_from_plain(
     plain: dict[str, Any], objects: Registry[Any] | None = None, depth: int = 0
 ) -> dict[str, Any]:

@@ -1,0 +1,184 @@
+"""The hash function that serves best, found by trying: linear or kernel regression, how scaled, how much shrunk.
+
+What is best differs between modalities of one data set: square roots and kernels for histograms, linear functions with
+much shrinkage for sparse words. So learners are tried on points that they were not fitted to, and the one whose codes
+rank best is fitted to all points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._labels import LabelSets
+from dlfh._validation import Features, check_integer
+from dlfh.codes import Codes
+from dlfh.hashing._base import FitContext, HashFunction, HashLearner
+from dlfh.hashing._kernel import KernelRidge
+from dlfh.hashing._linear import LinearRidge
+from dlfh.hashing._scaling import SCALINGS
+from dlfh.mathematics._targets import Targets
+from dlfh.metrics import average_precisions
+
+__all__ = ["Auto"]
+
+Floats = npt.NDArray[np.float64]
+
+_Ridge: TypeAlias = LinearRidge | KernelRidge
+
+#: Fewer points than these tell nothing.
+_FEWEST_POINTS = 50
+
+#: How many points ask.
+_QUERIES = 1000
+
+#: Up to so many points each takes its turn at being held out; of more, a part is held out once.
+_POINTS_IN_TURN = 2500
+_TURNS = 3
+
+
+class Auto(HashLearner):
+    """The best of linear and kernel ridge regressions for a modality, by what they do on held-out points.
+
+    Learners are compared by mean average precision: held-out points, hashed, ask for each other's hashed codes and for
+    their learned ones (the mean of both), where points that share a label are right answers. First the kind of function
+    and the scaling of features are chosen, then the ridge, then the bandwidth: a dozen regressions of a part of the
+    points, some seconds for each modality whatever their number. Of those that are level with the best, within a
+    standard error, the one that shrinks least is taken. It is then fitted to all points.
+
+    Without labels (similarities of single pairs), or with fewer than 50 points, it is `KernelRidge` as it comes.
+
+    Parameters
+    ----------
+    n_bases : int, default 500
+        Bases of kernel functions.
+    n_points : int, default 5000
+        How many points learners are tried on, at most.
+    """
+
+    kind = "auto"
+
+    def __init__(self, n_bases: int = 500, *, n_points: int = 5000) -> None:
+        self.n_bases = n_bases
+        self.n_points = n_points
+
+    def check_parameters(self) -> None:
+        """Raise InputError for a parameter that is out of range."""
+        check_integer(self.n_bases, "n_bases", 1)
+        check_integer(self.n_points, "n_points", _FEWEST_POINTS)
+
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
+        """Return the hash function of the learner that served best, which is also told to the context."""
+        if modality not in context.chosen:
+            context.chosen[modality] = self._choose(features, targets, modality, context)
+        return context.chosen[modality].fit(features, targets, modality, context)
+
+    def _choose(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashLearner:
+        labels = context.labels
+        if labels is None or labels.n_points != features.shape[0] or features.shape[0] < _FEWEST_POINTS:
+            return KernelRidge(self.n_bases)
+        trial = _Trial.draw(features, targets, labels, modality, context, self.n_points)
+        on_trial = context.bar.counter(f"choosing: {modality}", 2 * len(SCALINGS) + 6)
+        tried: list[tuple[_Ridge, Floats]] = []
+        for stage in (self._kinds, _ridges, _bandwidths):
+            for learner in stage(_best(tried)):
+                tried.append((learner, trial.scores(learner)))
+                on_trial()
+        return _best(tried)
+
+    def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
+        for scaling in SCALINGS:
+            yield LinearRidge(shrinkage=0.1, scaling=scaling)
+            yield KernelRidge(self.n_bases, shrinkage=1e-3, scaling=scaling)
+
+
+def _ridges(best: _Ridge) -> Iterator[_Ridge]:
+    for shrinkage in (1e-2, 1.0) if isinstance(best, LinearRidge) else (1e-4, 1e-2, 1e-1):
+        yield _changed(best, shrinkage=shrinkage)
+
+
+def _bandwidths(best: _Ridge) -> Iterator[_Ridge]:
+    for bandwidth in () if isinstance(best, LinearRidge) else (0.5, 2.0, 4.0):
+        yield _changed(best, bandwidth=bandwidth)
+
+
+def _changed(learner: _Ridge, **changes: Any) -> _Ridge:
+    return type(learner)(**{**learner.get_params(deep=False), **changes})
+
+
+def _best(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
+    """Return who scored best or, of those within a standard error of it, who shrinks least: it knows most by heart.
+
+    What is known by heart helps nobody who asks with new points for new points, but much where the database is what
+    was trained on.
+    """
+    if not tried:
+        return KernelRidge()
+    best, best_scores = max(tried, key=lambda each: float(each[1].mean()))
+    level = [each for each in tried if type(each[0]) is type(best) and _is_level(best_scores - each[1])]
+    return min(level, key=lambda each: (each[0].shrinkage, -float(each[1].mean())))[0]
+
+
+def _is_level(differences: Floats) -> bool:
+    """Tell whether a mean difference of paired scores is within one standard error."""
+    return float(differences.mean()) <= float(differences.std()) / np.sqrt(len(differences))
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """Points of one modality on which learners are compared, in one turn or several.
+
+    Attributes
+    ----------
+    held_out : list of ndarray of bool (n,)
+        By turn: which points are held out.
+    """
+
+    features: Features
+    targets: Targets
+    labels: LabelSets
+    modality: str
+    context: FitContext
+    held_out: list[npt.NDArray[np.bool_]]
+
+    @classmethod
+    def draw(
+        cls,
+        features: Features,
+        targets: Targets,
+        labels: LabelSets,
+        modality: str,
+        context: FitContext,
+        n_points: int,
+    ) -> _Trial:
+        """Draw some of the points, the same in every modality that has as many, and say which are held out when."""
+        rng = np.random.default_rng(context.seed)
+        points = np.sort(rng.choice(features.shape[0], min(n_points, features.shape[0]), replace=False))
+        turn = rng.permutation(len(points)) % _TURNS
+        held_out = [turn == number for number in range(_TURNS if len(points) <= _POINTS_IN_TURN else 1)]
+        rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
+        return cls(features[points], rows, labels.take(points), modality, context, held_out)
+
+    def scores(self, learner: HashLearner) -> Floats:
+        """Return, by asking point, how well held-out points find each other, and each other's learned codes."""
+        everyone = np.flatnonzero(np.any(self.held_out, axis=0))
+        learned: Codes = self.targets.codes[self.targets.row_of_point[everyone]]
+        hashed = np.empty_like(learned)
+        quiet = FitContext(self.context.workers, self.context.seed)
+        for held_out in self.held_out:
+            seen, rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+            targets = Targets(self.targets.codes, self.targets.row_of_point[seen], self.targets.n_bits)
+            function = learner.fit(self.features[seen], targets, self.modality, quiet)
+            codes = function.encode(self.features[rows], self.modality, self.context.workers)
+            hashed[np.searchsorted(everyone, rows)] = codes
+        own = self.labels.take(everyone)
+        labels = own.rows()[own.set_of_point]
+        asking = slice(None, _QUERIES)
+        by_database = [
+            average_precisions(hashed[asking], database, labels[asking], labels) for database in (hashed, learned)
+        ]
+        return np.nan_to_num(np.mean(by_database, axis=0))  # nothing is like a point without labels
