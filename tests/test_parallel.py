@@ -25,7 +25,9 @@ from dlfh.metrics import mean_average_precision
 def whole_job(seed: int, n_jobs: int | None = 2) -> tuple[bytes, bytes, float]:
     """Fit, encode and evaluate; return everything that must not depend on what else is running."""
     train, test = make_paired(n_points=500, random_state=seed).split(100)
-    model = DLFH(24, random_state=seed, max_iter=10, n_jobs=n_jobs).fit(train.modalities, train.labels)
+    model = DLFH(24, random_state=seed, max_iter=10, n_jobs=n_jobs, hash_function="linear").fit(
+        train.modalities, train.labels
+    )
     codes = model.encode("text", test.modalities["text"])
     value = mean_average_precision(codes, model.codes_["image"], test.labels, train.labels, n_jobs=n_jobs)
     return model.codes_["image"].tobytes(), codes.tobytes(), value
@@ -46,7 +48,7 @@ def test_python_threads_may_do_everything_at_once() -> None:
 
 def test_one_model_may_be_used_by_many_threads() -> None:
     train, test = make_paired(n_points=500, random_state=0).split(100)
-    model = DLFH(24, random_state=0, n_jobs=1).fit(train.modalities, train.labels)
+    model = DLFH(24, random_state=0, n_jobs=1, hash_function="linear").fit(train.modalities, train.labels)
     expected = model.encode("image", test.modalities["image"])
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: model.encode("image", test.modalities["image"]), range(64)))
@@ -203,7 +205,7 @@ def test_compilation_is_announced_once_and_cached_on_disk(tmp_path: Any) -> None
 @pytest.mark.parametrize("n_jobs", [10**30, 10**5000, 1025], ids=["large", "long", "many"])
 def test_absurd_numbers_of_threads_are_refused_and_break_nothing(n_jobs: int) -> None:
     with pytest.raises(InputError, match=r"n_jobs must be a whole number from 1 to 1024, -1 or None"):
-        DLFH(8, n_jobs=n_jobs).fit({"image": np.eye(6), "text": np.eye(6)}, np.arange(6) % 2)
+        DLFH(8, n_jobs=n_jobs, hash_function="linear").fit({"image": np.eye(6), "text": np.eye(6)}, np.arange(6) % 2)
     with blas_threads(2):
         pass
 

@@ -108,14 +108,16 @@ def out_of_range(n_rows: int, n_columns: int) -> sp.csr_array:
 def damaged_users() -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     X, Y, labels = rng.random((20, 6)), rng.random((20, 5)), rng.integers(0, 3, 20)
-    model = DLFH(8, random_state=0, max_iter=2).fit({"image": X, "text": Y}, labels)
+    model = DLFH(8, random_state=0, max_iter=2, hash_function="linear").fit({"image": X, "text": Y}, labels)
     codes = model.codes_["image"]
     return {
-        "fit": lambda: DLFH(8).fit({"image": out_of_range(20, 20), "text": Y}, labels),
+        "fit": lambda: DLFH(8, hash_function="linear").fit({"image": out_of_range(20, 20), "text": Y}, labels),
         "encode": lambda: model.encode("image", out_of_range(6, 6)),
         "project": lambda: model.project("image", out_of_range(6, 6)),
-        "labels": lambda: DLFH(8).fit({"image": X, "text": Y}, out_of_range(20, 20)),
-        "similarity": lambda: DLFH(8).fit({"image": X, "text": Y}, similarity=out_of_range(20, 20)),
+        "labels": lambda: DLFH(8, hash_function="linear").fit({"image": X, "text": Y}, out_of_range(20, 20)),
+        "similarity": lambda: DLFH(8, hash_function="linear").fit(
+            {"image": X, "text": Y}, similarity=out_of_range(20, 20)
+        ),
         "relevance": lambda: mean_average_precision(codes, codes, relevance=out_of_range(20, 20)),
         "split": lambda: Paired({"image": out_of_range(20, 20), "text": Y}, labels).split(5),
         "split of labels": lambda: Paired({"image": X, "text": Y}, out_of_range(20, 20)).split(5),

@@ -25,7 +25,9 @@ def test_ids_are_never_cut_however_narrow_the_terminal(
     from dlfh.features import BagOfWords
 
     items = Items.of({"text": texts, "title": texts}, [["x"], ["y"]] * 4, ids)
-    encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    encoder = Encoder(
+        {"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=16, random_state=0, hash_function="linear")
+    )
     Collection.build(tmp_path / "shop", items, encoder).collection.close()
     for width in ("30", "80", "200"):
         monkeypatch.setenv("COLUMNS", width)

@@ -63,7 +63,9 @@ def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp
     from dlfh import DLFH, Encoder
     from dlfh.features import BagOfWords, Thumbnail
 
-    encoder = Encoder({"image": Thumbnail(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    encoder = Encoder(
+        {"image": Thumbnail(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0, hash_function="linear")
+    )
     with Collection.build(tmp_path / "<shop>", items, encoder).collection as collection:  # type: ignore[arg-type]
         shown = collection._repr_html_()
         assert "&lt;shop&gt;: 40 items, 16 bits, DLFH" in shown

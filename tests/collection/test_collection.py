@@ -24,7 +24,9 @@ from dlfh.persistence._files import try_lock
 
 
 def encoder(n_bits: int = 16) -> Encoder:
-    return Encoder({"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0))
+    return Encoder(
+        {"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0, hash_function="linear")
+    )
 
 
 @pytest.fixture
@@ -125,7 +127,7 @@ def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path
 def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = paired
     items = Items.of(train.modalities, [[str(label) for label in row.nonzero()[0]] for row in train.labels.toarray()])
-    vectors = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0))
+    vectors = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0, hash_function="linear"))
     with Collection.build(tmp_path / "shop", items, vectors).collection as collection:
         images, texts = test.modalities["image"][:3], test.modalities["text"][:3]
         together = collection.search("image", images)
@@ -150,7 +152,7 @@ def test_a_collection_is_a_container_of_items(items: Items, shop: Path) -> None:
 def test_modalities_may_have_the_names_of_parameters(tmp_path: Path, names: tuple[str, str]) -> None:
     words = [["red car", "blue sea"][row % 2] for row in range(12)]
     items = Items.of(dict.fromkeys(names, words), [[word] for word in words])
-    both = Encoder({name: BagOfWords() for name in names}, DLFH(n_bits=8, random_state=0))
+    both = Encoder({name: BagOfWords() for name in names}, DLFH(n_bits=8, random_state=0, hash_function="linear"))
     with Collection.build(tmp_path / "shop", items, both).collection as collection:
         assert collection.search(names[0], "car", k=6).ids == [str(row) for row in range(0, 12, 2)]
         assert collection.search(names[1], "sea", k=1, among=names[1]).ids == ["1"]

@@ -24,7 +24,9 @@ from dlfh.persistence._model_folder import read_model, write_model
 
 
 def encoder(n_bits: int = 16) -> Encoder:
-    return Encoder({"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0))
+    return Encoder(
+        {"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0, hash_function="linear")
+    )
 
 
 def test_items_are_learned_from_with_what_they_have(items: Items) -> None:
@@ -60,7 +62,7 @@ def test_learning_from_incomplete_items_is_fitting_the_method_with_masks(items: 
         every[vectors.positions[name]] = dense
         matrices[name], present[name] = every[rows], vectors.present(name)[rows]
     labels = [(items.labels or [])[row] for row in rows]
-    plain = DLFH(n_bits=16, random_state=0).fit(matrices, labels, present=present)
+    plain = DLFH(n_bits=16, random_state=0, hash_function="linear").fit(matrices, labels, present=present)
     for name in ("image", "text"):
         np.testing.assert_array_equal(model.codes_[name], plain.codes_[name])
     texts = ["upright", "level stripes"]
@@ -94,7 +96,9 @@ def test_complete_items_give_the_bits_of_complete_data(items: Items) -> None:
 
 
 @pytest.mark.parametrize(
-    "model", [SCM(n_bits=4), DLFH(n_bits=16, shared_code=True, random_state=0)], ids=["SCM", "shared"]
+    "model",
+    [SCM(n_bits=4), DLFH(n_bits=16, shared_code=True, random_state=0, hash_function="linear")],
+    ids=["SCM", "shared"],
 )
 def test_methods_that_need_complete_data_learn_from_complete_items(items: Items, model: Any) -> None:
     complete = Encoder({"image": Gist(size=64), "text": BagOfWords()}, model)
@@ -110,7 +114,7 @@ def test_items_without_labels_are_learned_from_by_self_training(items: Items) ->
     plain = encoder()
     training = plain.fit_items(some)
     assert training.items.tolist() == known.tolist()
-    taught = Encoder(plain.featurizers, DLFH(n_bits=16, random_state=0, self_training=1))
+    taught = Encoder(plain.featurizers, DLFH(n_bits=16, random_state=0, self_training=1, hash_function="linear"))
     more = taught.fit_items(some)
     assert len(more) == 40
     assert more.n_incomplete == 40 - len(known) + 2  # two that lack an image or a text have labels
@@ -127,7 +131,7 @@ def test_three_modalities_may_each_be_missing() -> None:
         for row in range(place, 60, 7):
             texts[name][row] = None  # type: ignore[call-overload]
     items = Items.of(texts, [[kind] for kind in kinds])
-    model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=16, random_state=0))
+    model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=16, random_state=0, hash_function="linear"))
     training = model.fit_items(items)
     assert (len(training), training.n_incomplete) == (60, 27)
     queries = ["red car", "blue sea", "green tree"]
@@ -137,7 +141,7 @@ def test_three_modalities_may_each_be_missing() -> None:
 
 def test_modalities_that_no_item_has_together_are_refused() -> None:
     texts = {"a": ["x y", "y z", None, None], "b": [None, None, "u v", "v w"]}
-    model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=8, random_state=0))
+    model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=8, random_state=0, hash_function="linear"))
     with pytest.raises(InputError, match="modalities 'a' and 'b' never overlap"):
         model.fit_items(Items.of(texts, [["p"], ["q"], ["p"], ["q"]]))
     only_a = Items.of({"a": ["x y", "y z", "x"], "b": [None, None, "u v"]}, [["p"], ["q"], []])
@@ -147,7 +151,7 @@ def test_modalities_that_no_item_has_together_are_refused() -> None:
 
 def test_fitting_leaves_what_it_was_given_as_it_was(items: Items) -> None:
     whole = items.take(range(8, 40))
-    featurizer, learner = BagOfWords(), DLFH(n_bits=16, random_state=np.random.default_rng(0))
+    featurizer, learner = BagOfWords(), DLFH(n_bits=16, random_state=np.random.default_rng(0), hash_function="linear")
     model = Encoder({"image": Gist(size=64), "text": featurizer}, learner)
     for fit in (lambda: model.fit(whole.modalities, whole.labels), lambda: model.fit_items(whole)):
         copy = clone(model)
@@ -180,7 +184,7 @@ def test_fitting_whole_items_is_fitting_vectors_to_the_method(items: Items) -> N
     model.fit(whole.modalities, whole.labels)
     vectors = {"image": Gist(size=64).fit_transform(whole.modalities["image"])}
     vectors["text"] = BagOfWords().fit_transform(whole.modalities["text"])
-    plain = DLFH(n_bits=16, random_state=0).fit(vectors, whole.labels)
+    plain = DLFH(n_bits=16, random_state=0, hash_function="linear").fit(vectors, whole.labels)
     for name in ("image", "text"):
         np.testing.assert_array_equal(model.codes_[name], plain.codes_[name])
         np.testing.assert_array_equal(model.encode(name, whole.modalities[name]), plain.encode(name, vectors[name]))
@@ -201,9 +205,9 @@ def test_a_loaded_encoder_encodes_raw_values_bit_for_bit_the_same(items: Items, 
 
 def test_vectors_pass_through_an_encoder(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = paired
-    model = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0))
+    model = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0, hash_function="linear"))
     model.fit(train.modalities, train.labels)
-    plain = DLFH(n_bits=16, random_state=0).fit(train.modalities, train.labels)
+    plain = DLFH(n_bits=16, random_state=0, hash_function="linear").fit(train.modalities, train.labels)
     model.save(tmp_path / "model")
     for name, matrix in test.modalities.items():
         np.testing.assert_array_equal(load(tmp_path / "model").encode(name, matrix), plain.encode(name, matrix))

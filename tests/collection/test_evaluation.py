@@ -15,7 +15,9 @@ from dlfh.metrics import mean_average_precision
 
 
 def encoder(n_bits: int = 16) -> Encoder:
-    return Encoder({"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0))
+    return Encoder(
+        {"image": Gist(size=64), "text": BagOfWords()}, DLFH(n_bits=n_bits, random_state=0, hash_function="linear")
+    )
 
 
 def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:

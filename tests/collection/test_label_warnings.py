@@ -18,7 +18,9 @@ TEXTS = ["a red car", "a blue car", "a small dog", "a big dog"]
 
 
 def encoder() -> Encoder:
-    return Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=8, random_state=0))
+    return Encoder(
+        {"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=8, random_state=0, hash_function="linear")
+    )
 
 
 def items(labels: list[list[str]]) -> Items:

@@ -19,7 +19,7 @@ from dlfh.persistence._model_folder import config_checksum
 
 Split = tuple[Paired, Paired]
 MODELS: dict[str, Any] = {
-    "linear": DLFH(20, random_state=0, max_iter=20),
+    "linear": DLFH(20, random_state=0, max_iter=20, hash_function="linear"),
     "kernel logistic": KDLFH(20, n_bases=60, random_state=0, max_iter=20),
     "kernel logistic, k-means": KDLFH(20, n_bases=60, bases="kmeans", random_state=0, max_iter=20),
     "kernel ridge": DLFH(20, hash_function=KernelRidge(60), random_state=0, max_iter=20),

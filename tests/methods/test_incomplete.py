@@ -128,9 +128,9 @@ def test_a_model_learns_the_same_codes_from_labels_and_from_the_similarities_the
 
 def test_complete_data_with_masks_and_weights_of_one_is_complete_data(paired: Split) -> None:
     train, _ = paired
-    plain = DLFH(32, random_state=0, max_iter=10).fit(train.modalities, train.labels)
+    plain = DLFH(32, random_state=0, max_iter=10, hash_function="linear").fit(train.modalities, train.labels)
     everything = np.ones(len(train), bool)
-    told = DLFH(32, random_state=0, max_iter=10, pair_weights={("image", "text"): 1}).fit(
+    told = DLFH(32, random_state=0, max_iter=10, pair_weights={("image", "text"): 1}, hash_function="linear").fit(
         train.modalities, train.labels, present={"image": everything, "text": everything}, labelled=everything
     )
     for name in ("image", "text"):
@@ -201,7 +201,7 @@ def test_the_order_of_points_only_permutes_the_codes_with_holes(seed: int) -> No
     for rows in (np.arange(120), order):
         present = {name: mask[rows] for name, mask in zip(("image", "text"), masks, strict=True)}
         shuffled = data.take(rows)
-        model = DLFH(24, random_state=0, max_iter=5)
+        model = DLFH(24, random_state=0, max_iter=5, hash_function="linear")
         fits.append(model.fit(shuffled.modalities, shuffled.labels, present=present, labelled=labelled[rows]))
     for name in ("image", "text"):
         learned = labelled[order]
@@ -214,7 +214,7 @@ def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
     broken = train.modalities["image"].copy()
     broken[~has_image] = np.nan
     fits = [
-        DLFH(24, random_state=0, max_iter=10).fit(
+        DLFH(24, random_state=0, max_iter=10, hash_function="linear").fit(
             {"image": image, "text": train.modalities["text"]}, train.labels, present={"image": has_image}
         )
         for image in (train.modalities["image"], broken)
@@ -234,7 +234,7 @@ def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: 
         broken = image.copy()
         broken[row, 1] = np.nan
         with pytest.raises(InputError, match=f"modality 'image' has NaN or infinity in row {row}$"):
-            DLFH(8, random_state=0, max_iter=2).fit(
+            DLFH(8, random_state=0, max_iter=2, hash_function="linear").fit(
                 {"image": broken, "text": train.modalities["text"]}, train.labels, **holes
             )
 
@@ -242,7 +242,9 @@ def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: 
 def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) -> None:
     train, test = paired
     has_image = np.arange(len(train)) % 2 > 0
-    model = DLFH(32, random_state=0).fit(train.modalities, train.labels, present={"image": has_image})
+    model = DLFH(32, random_state=0, hash_function="linear").fit(
+        train.modalities, train.labels, present={"image": has_image}
+    )
     hidden = np.flatnonzero(~has_image)
     queries = model.encode("text", test.modalities["text"])
     found = mean_average_precision(queries, model.codes_["image"][hidden], test.labels, train.labels[hidden])
@@ -253,7 +255,7 @@ def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) ->
 def test_unlabelled_points_without_a_modality_are_coded_by_the_ones_they_have(paired: Split) -> None:
     train, _ = paired
     has_image, labelled = np.arange(len(train)) % 2 > 0, np.arange(len(train)) % 3 > 0
-    model = DLFH(24, random_state=0, max_iter=10).fit(
+    model = DLFH(24, random_state=0, max_iter=10, hash_function="linear").fit(
         train.modalities, train.labels, present={"image": has_image}, labelled=labelled
     )
     lost = ~has_image & ~labelled
@@ -286,7 +288,7 @@ def test_similarities_alone_are_learned_from_stochastically(paired: Split) -> No
     similar = (train.labels @ train.labels.T).toarray() > 0
     rows, columns = np.nonzero(observed)
     S = sp.csr_array((similar[rows, columns].astype(np.int8), (rows, columns)), shape=observed.shape)
-    model = DLFH(32, random_state=0).fit(train.modalities, similarity=S)
+    model = DLFH(32, random_state=0, hash_function="linear").fit(train.modalities, similarity=S)
     chance = float(similar.mean())
     queries = model.encode("image", test.modalities["image"])
     assert mean_average_precision(queries, model.codes_["text"], test.labels, train.labels) > chance + 0.25
@@ -301,7 +303,9 @@ def test_threads_change_nothing_with_holes(seed: int) -> None:
     S = random_similarity(rng, 80)
     for options in ({"labels": data.labels, "labelled": rng.random(80) < 0.9}, {"similarity": S}):
         models = [
-            DLFH(16, random_state=0, max_iter=4, n_jobs=n_jobs).fit(data.modalities, present=present, **options)
+            DLFH(16, random_state=0, max_iter=4, n_jobs=n_jobs, hash_function="linear").fit(
+                data.modalities, present=present, **options
+            )
             for n_jobs in (1, 3)
         ]
         for name in ("image", "text"):
@@ -348,7 +352,7 @@ BAD = [
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[message[:40] for _, message in BAD])
 def test_bad_holes_get_one_sentence(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
-        DLFH(8, random_state=0).fit(**arguments)
+        DLFH(8, random_state=0, hash_function="linear").fit(**arguments)
     assert "\n" not in str(caught.value)
 
 
@@ -357,7 +361,7 @@ def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> No
     S[0, 1] = 1
     present = {"image": np.arange(N) > 0}
     with pytest.raises(InputError, match="no observed entry for modalities 'image' and 'text'"):
-        DLFH(8).fit(holes()["modalities"], similarity=S, present=present)
+        DLFH(8, hash_function="linear").fit(holes()["modalities"], similarity=S, present=present)
 
 
 @pytest.mark.parametrize(
@@ -372,14 +376,14 @@ def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> No
 )
 def test_bad_weights_of_pairs_get_one_sentence(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        DLFH(8, pair_weights=weights).fit(**holes())
+        DLFH(8, pair_weights=weights, hash_function="linear").fit(**holes())
 
 
 def test_a_shared_code_needs_complete_data_and_labels() -> None:
     with pytest.raises(InputError, match="shared_code needs points that have every modality"):
-        DLFH(8, shared_code=True).fit(**holes(present={"image": half}))
+        DLFH(8, shared_code=True, hash_function="linear").fit(**holes(present={"image": half}))
     with pytest.raises(InputError, match="shared_code learns from labels"):
-        DLFH(8, shared_code=True).fit(**holes(labels=None, similarity=np.ones((N, N))))
+        DLFH(8, shared_code=True, hash_function="linear").fit(**holes(labels=None, similarity=np.ones((N, N))))
 
 
 @pytest.mark.parametrize("name", sorted(name for name, info in available().items() if not info.takes_incomplete))

@@ -25,7 +25,9 @@ Split = tuple[Paired, Paired]
 @pytest.fixture
 def model(paired: Split) -> DLFH:
     train, _ = paired
-    return DLFH(20, random_state=3, max_iter=10, track_objective=True).fit(train.modalities, train.labels)
+    return DLFH(20, random_state=3, max_iter=10, track_objective=True, hash_function="linear").fit(
+        train.modalities, train.labels
+    )
 
 
 @pytest.fixture
@@ -74,7 +76,7 @@ def test_a_model_loads_in_another_process(folder: Path, model: DLFH, paired: Spl
 
 def test_saving_replaces_an_older_model_and_leaves_nothing_else(folder: Path, paired: Split) -> None:
     train, _ = paired
-    other = DLFH(8, random_state=0, max_iter=2).fit(train.modalities, train.labels)
+    other = DLFH(8, random_state=0, max_iter=2, hash_function="linear").fit(train.modalities, train.labels)
     other.save(folder)
     assert load(folder).n_bits == 8
     assert len(visible(folder)) == 2
@@ -98,7 +100,7 @@ def test_a_crash_while_saving_leaves_the_old_model_or_the_new_one(
     folder: Path, model: DLFH, paired: Split, crash_at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     train, _ = paired
-    new = DLFH(8, random_state=0, max_iter=2).fit(train.modalities, train.labels)
+    new = DLFH(8, random_state=0, max_iter=2, hash_function="linear").fit(train.modalities, train.labels)
     calls = 0
 
     def crashing(real: Any) -> Any:

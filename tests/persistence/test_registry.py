@@ -245,7 +245,7 @@ def test_a_file_that_names_an_unknown_learner_says_so() -> None:
 
 
 KINDS: dict[str, tuple[Any, type[HashFunction]]] = {
-    "linear": (DLFH(8, max_iter=2, random_state=0), LinearHash),
+    "linear": (DLFH(8, max_iter=2, random_state=0, hash_function="linear"), LinearHash),
     "kernel": (KDLFH(8, max_iter=2, n_bases=20, random_state=0), KernelHash),
     "kernel-ridge": (DLFH(8, max_iter=2, hash_function=KernelRidge(20), random_state=0), KernelHash),
     "learners": (DLFH(8, max_iter=2, hash_function={"image": KernelLogistic(20), "text": "linear"}), KernelHash),
@@ -269,7 +269,7 @@ def test_an_encoder_writes_the_same_bytes_and_no_seconds(tmp_path: Path) -> None
     texts = ["a red car", "a blue car", "a small dog", "a big dog"] * 5
     for folder in ("one", "two"):
         features = {"left": BagOfWords(stop_words={"a", "the", "of"}), "right": BagOfWords("count")}
-        encoder = Encoder(features, DLFH(8, max_iter=2, random_state=0))
+        encoder = Encoder(features, DLFH(8, max_iter=2, random_state=0, hash_function="linear"))
         encoder.fit({"left": texts, "right": texts}, ["car", "car", "dog", "dog"] * 5).save(tmp_path / folder)
     assert files(tmp_path / "one") == files(tmp_path / "two")
     assert "seconds" not in (tmp_path / "one" / "config.json").read_text()

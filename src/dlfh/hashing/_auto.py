@@ -31,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
 #: Fewer points than these tell nothing.
-_FEWEST_POINTS = 50
+_FEWEST_POINTS = 200
 
 #: How many points ask.
 _QUERIES = 1000
@@ -50,7 +50,7 @@ class Auto(HashLearner):
     points, some seconds for each modality whatever their number. Of those that are level with the best, within a
     standard error, the one that shrinks least is taken. It is then fitted to all points.
 
-    Without labels (similarities of single pairs), or with fewer than 50 points, it is `KernelRidge` as it comes.
+    Without labels (similarities of single pairs), or with fewer than 200 points, it is `KernelRidge` as it comes.
 
     Parameters
     ----------

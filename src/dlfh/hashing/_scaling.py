@@ -55,19 +55,20 @@ class Scaling:
             return features
         if sp.issparse(features):
             return self._scale_sparse(features)
-        dtype = np.float64 if features.dtype == np.float64 or features.dtype.kind in "iu" else np.float32
+        dtype = np.float32 if features.dtype in (np.float16, np.float32) else np.float64
+        values = features.astype(np.float64)
         if self.kind == "standard":
-            return np.divide(features, self.divisors, dtype=np.float64).astype(dtype)
-        roots = np.sign(features) * np.sqrt(np.abs(features.astype(np.float64)))
-        lengths = np.sqrt(np.abs(features.astype(np.float64)).sum(axis=1, keepdims=True))
-        return np.divide(roots, np.where(lengths > 0, lengths, 1.0)).astype(dtype)
+            return (values / self.divisors).astype(dtype)
+        sizes = np.abs(values)
+        # The squares of the roots add up to the sum of the values' sizes.
+        lengths = np.sqrt(sizes.sum(axis=1, keepdims=True))
+        return (np.sign(values) * np.sqrt(sizes) / np.where(lengths > 0, lengths, 1.0)).astype(dtype)
 
     def _scale_sparse(self, features: Features) -> Features:
         values = features.data.astype(np.float64)
         if self.kind == "standard":
             values /= self.divisors[features.indices]
         else:
-            # The squares of the roots add up to the sum of the values' sizes.
             lengths = np.asarray(abs(features.astype(np.float64)).sum(axis=1)).ravel()
             rows = np.repeat(np.sqrt(np.where(lengths > 0, lengths, 1.0)), np.diff(features.indptr))
             values = np.sign(values) * np.sqrt(np.abs(values)) / rows

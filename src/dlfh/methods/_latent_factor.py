@@ -264,7 +264,7 @@ class LatentFactorHasher(CrossModalHasher):
         return not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
 
     def _check_sample_size(self, n_points: int) -> None:
-        if self.sample_size is not None and self.sample_size > n_points and self.solver == "stochastic":
+        if self.sample_size is not None and self.sample_size > n_points and self.solver != "full":
             raise InputError(f"sample_size is {self.sample_size} but there are only {n_points} points")
 
     def check_parameters(self) -> None:

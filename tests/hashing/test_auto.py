@@ -1,0 +1,93 @@
+"""Hash functions that are chosen by what they do on held-out points."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, load
+from dlfh.datasets import Paired, make_paired
+from dlfh.errors import InputError
+from dlfh.hashing import Auto, KernelRidge, LinearRidge
+from dlfh.metrics import mean_average_precision
+
+
+@pytest.fixture(scope="module")
+def split() -> tuple[Paired, Paired]:
+    return make_paired(n_points=700, n_labels=6, text_features=120, random_state=3).split(test_size=300)
+
+
+@pytest.fixture(scope="module")
+def model(split: tuple[Paired, Paired]) -> DLFH:
+    train, _ = split
+    return DLFH(16, random_state=0, hash_function=Auto(60)).fit(train.modalities, train.labels)
+
+
+def test_what_was_chosen_is_said_and_is_what_was_fitted(split: tuple[Paired, Paired], model: DLFH) -> None:
+    train, test = split
+    assert set(model.chosen_) == {"image", "text"}
+    assert all(isinstance(learner, (LinearRidge, KernelRidge)) for learner in model.chosen_.values())
+    named = DLFH(16, random_state=0, hash_function=model.chosen_).fit(train.modalities, train.labels)
+    assert named.chosen_ == {}
+    for name in ("image", "text"):
+        np.testing.assert_array_equal(
+            named.encode(name, test.modalities[name]), model.encode(name, test.modalities[name])
+        )
+
+
+def test_the_choice_is_saved(model: DLFH, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    assert repr(load(tmp_path / "model").chosen_) == repr(model.chosen_)
+
+
+def test_codes_do_not_depend_on_the_choice(split: tuple[Paired, Paired], model: DLFH) -> None:
+    train, _ = split
+    linear = DLFH(16, random_state=0, hash_function="linear").fit(train.modalities, train.labels)
+    for name in ("image", "text"):
+        np.testing.assert_array_equal(model.codes_[name], linear.codes_[name])
+
+
+def test_the_choice_is_as_good_as_linear_functions_where_these_fail() -> None:
+    """Labels are rings around the origin: no linear function of the features tells them apart."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 500)
+    angles, radii = rng.uniform(0, 2 * np.pi, (2, 500)), 1 + 2 * labels + rng.normal(0, 0.1, 500)
+    views = {
+        name: np.stack([radii * np.cos(angle), radii * np.sin(angle)], axis=1)
+        for name, angle in zip(("image", "text"), angles, strict=True)
+    }
+    scores: dict[Any, float] = {}
+    for choice in ("linear", "auto"):
+        fitted = DLFH(16, random_state=0, hash_function=choice).fit(
+            {name: view[:300] for name, view in views.items()}, labels[:300]
+        )
+        codes = {name: fitted.encode(name, view[300:]) for name, view in views.items()}
+        scores[choice] = mean_average_precision(codes["image"], codes["text"], labels[300:], labels[300:])
+    assert isinstance(fitted.chosen_["image"], KernelRidge)
+    assert scores["auto"] > 0.9 > scores["linear"]
+
+
+def test_few_points_or_similarities_alone_take_the_kernel_as_it_comes() -> None:
+    few = make_paired(n_points=60, random_state=0)
+    fitted = DLFH(8, random_state=0).fit(few.modalities, few.labels)
+    assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
+    similarity = (np.asarray((few.labels @ few.labels.T).todense()) > 0).astype(np.int8)
+    fitted = DLFH(8, random_state=0).fit(few.modalities, similarity=similarity)
+    assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
+
+
+def test_points_that_lack_something_are_no_hindrance(split: tuple[Paired, Paired]) -> None:
+    train, _ = split
+    present = {"text": np.arange(len(train)) % 10 > 0}
+    fitted = DLFH(8, random_state=0, hash_function=Auto(30, n_points=250)).fit(
+        train.modalities, train.labels, present=present
+    )
+    assert set(fitted.chosen_) == {"image", "text"}
+
+
+def test_parameters_are_checked() -> None:
+    with pytest.raises(InputError, match="n_points must be a whole number of at least 200, got 3"):
+        Auto(n_points=3).check_parameters()
