@@ -89,5 +89,5 @@ def test_points_that_lack_something_are_no_hindrance(split: tuple[Paired, Paired
 
 
 def test_parameters_are_checked() -> None:
-    with pytest.raises(InputError, match="n_points must be a whole number of at least 200, got 3"):
+    with pytest.raises(InputError, match="n_points must be a whole number at least 200, got 3"):
         Auto(n_points=3).check_parameters()

@@ -27,9 +27,8 @@ Split = tuple[Paired, Paired]
 
 
 def fit(data: Paired, n_bits: int = 32, **parameters: Any) -> DLFH:
-    return DLFH(n_bits, **{"random_state": 0, "max_iter": 20, "hash_function": "linear"} | parameters).fit(
-        data.modalities, data.labels
-    )
+    setting = {"random_state": 0, "max_iter": 20, "hash_function": "linear"} | parameters
+    return DLFH(n_bits, **setting).fit(data.modalities, data.labels)
 
 
 def assert_same_codes(a: DLFH, b: DLFH) -> None:

@@ -141,20 +141,6 @@ class LatentFactorHasher(CrossModalHasher):
             )
         self.chosen_ = context.chosen
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        config, arrays = super().to_parts()
-        return config | {"chosen": plain_values(self.chosen_, HashLearner.registry)}, arrays
-
-    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
-        super()._restore(config, arrays)
-        self.chosen_ = parameters_from_plain(config["chosen"], HashLearner.registry)
-        if not set(self.chosen_) <= set(self.modalities_):
-            raise ValueError("its chosen learners are not of its modalities")
-        for learner in self.chosen_.values():
-            if not isinstance(learner, HashLearner):
-                raise ValueError("its chosen learners are not all learners")
-            learner.check_parameters()
-
     @abstractmethod
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
         """Return who learns each modality's hash function, their parameters checked."""
@@ -226,6 +212,7 @@ class LatentFactorHasher(CrossModalHasher):
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super().to_parts()
+        config["chosen"] = plain_values(self.chosen_, HashLearner.registry)
         config["label_codes"] = None
         if self.label_codes_ is not None:
             config["label_codes"], own = self.label_codes_.to_parts()
@@ -234,6 +221,13 @@ class LatentFactorHasher(CrossModalHasher):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         super()._restore(config, arrays)
+        self.chosen_ = parameters_from_plain(config["chosen"], HashLearner.registry)
+        if not set(self.chosen_) <= set(self.modalities_):
+            raise ValueError("its chosen learners are not of its modalities")
+        for learner in self.chosen_.values():
+            if not isinstance(learner, HashLearner):
+                raise ValueError("its chosen learners are not all learners")
+            learner.check_parameters()
         own = {key.removeprefix("labels/"): array for key, array in arrays.items() if key.startswith("labels/")}
         about, n_modalities = config["label_codes"], len(self.modalities_)
         self.label_codes_ = None if about is None else LabelCodes.from_parts(about, own, int(self.n_bits), n_modalities)
