@@ -170,11 +170,10 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
         for n_bits in (16, 64):
             values: dict[Any, list[list[float]]] = {cell: [] for cell in grid}
             for seed in range(seeds):
-                model = DLFH(n_bits, random_state=seed).fit(train.modalities, train.labels)
+                model = DLFH(n_bits, random_state=seed, hash_function="linear").fit(train.modalities, train.labels)
                 for intercept, factor in grid:
-                    learner = LinearRidge(1e-6 if factor is None else "auto", fit_intercept=intercept)
-                    if factor is not None:
-                        learner.auto_ridge = factor
+                    own: dict[str, Any] = {"ridge": 1e-6} if factor is None else {"shrinkage": factor}
+                    learner = LinearRidge(**own, fit_intercept=intercept)
                     refit(model, learner, train)
                     values[intercept, factor].append(evaluate(model, (train, test)))
             for (intercept, factor), measured in values.items():

@@ -13,7 +13,7 @@ def test_what_is_as_by_default_makes_no_other_cell(source: Source) -> None:
     plan = Plan(source, Settings())
     row = plan.settings.row("DLFH")
     usual = plan.cell(row, 16, 0)
-    assert plan.cell(row, 16, 0, changed={"scale": 8.0, "solver": "stochastic"}) == usual
+    assert plan.cell(row, 16, 0, changed={"scale": 8.0, "solver": "auto"}) == usual
     assert plan.cell(row, 16, 0, changed={"scale": 4.0}) != usual
     assert plan.cell(row, 16, 0, changed={"early_stopping": 1}) != usual  # which the method will refuse
 

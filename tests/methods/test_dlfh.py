@@ -27,7 +27,7 @@ Split = tuple[Paired, Paired]
 
 
 def fit(data: Paired, n_bits: int = 32, **parameters: Any) -> DLFH:
-    setting = {"random_state": 0, "max_iter": 20, "hash_function": "linear"} | parameters
+    setting: dict[str, Any] = {"random_state": 0, "max_iter": 20, "hash_function": "linear"} | parameters
     return DLFH(n_bits, **setting).fit(data.modalities, data.labels)
 
 

@@ -115,6 +115,7 @@ def test_a_model_learns_the_same_codes_from_labels_and_from_the_similarities_the
     train, _ = paired
     S = (train.labels @ train.labels.T).toarray() > 0
     setting: Any = {"init": "random", "solver": "full", "scale": 4.0, "max_iter": 5, "random_state": 0}
+    setting["hash_function"] = "linear"
     by_labels = DLFH(24, **setting).fit(train.modalities, train.labels)
     stored = sp.coo_array((S.ravel().astype(int), tuple(np.indices(S.shape).reshape(2, -1))), shape=S.shape)
     for similarity in (S, S.astype(float), stored):

@@ -62,7 +62,9 @@ class NamelessHash(LinearHash):
 
 def fitted(paired: Split, **parameters: Any) -> DLFH:
     train, _ = paired
-    return DLFH(8, max_iter=2, random_state=0, **parameters).fit(train.modalities, train.labels)
+    return DLFH(8, max_iter=2, random_state=0, **{"hash_function": "linear"} | parameters).fit(
+        train.modalities, train.labels
+    )
 
 
 def files(folder: Path) -> dict[str, bytes]:

@@ -13,9 +13,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
-from dlfh._validation import Features, check_integer
+from dlfh._validation import Features, check_integer, raise_if_not_finite
 from dlfh.codes import Codes
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner
 from dlfh.hashing._kernel import KernelRidge
@@ -47,8 +48,9 @@ class Auto(HashLearner):
     Learners are compared by mean average precision: held-out points, hashed, ask for each other's hashed codes and for
     their learned ones (the mean of both), where points that share a label are right answers. First the kind of function
     and the scaling of features are chosen, then the ridge, then the bandwidth: a dozen regressions of a part of the
-    points, some seconds for each modality whatever their number. Of those that are level with the best, within a
-    standard error, the one that shrinks least is taken. It is then fitted to all points.
+    points, some seconds for each modality whatever their number. Sparse features, words and tags, get linear functions
+    alone. Of learners that are level with the best, within a standard error, the one that shrinks least is taken. It
+    is then fitted to all points.
 
     Without labels (similarities of single pairs), or with fewer than 200 points, it is `KernelRidge` as it comes.
 
@@ -73,6 +75,7 @@ class Auto(HashLearner):
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return the hash function of the learner that served best, which is also told to the context."""
+        raise_if_not_finite(features, modality)
         if modality not in context.chosen:
             context.chosen[modality] = self._choose(features, targets, modality, context)
         return context.chosen[modality].fit(features, targets, modality, context)
@@ -82,9 +85,9 @@ class Auto(HashLearner):
         if labels is None or labels.n_points != features.shape[0] or features.shape[0] < _FEWEST_POINTS:
             return KernelRidge(self.n_bases)
         trial = _Trial.draw(features, targets, labels, modality, context, self.n_points)
-        on_trial = context.bar.counter(f"choosing: {modality}", 2 * len(SCALINGS) + 6)
+        on_trial = context.bar.counter(f"choosing: {modality}", 4 if sp.issparse(features) else 12)
         tried: list[tuple[_Ridge, Floats]] = []
-        for stage in (self._kinds, _ridges, _bandwidths):
+        for stage in (_words, _ridges) if sp.issparse(features) else (self._kinds, _ridges, _bandwidths):
             for learner in stage(_best(tried)):
                 tried.append((learner, trial.scores(learner)))
                 on_trial()
@@ -94,6 +97,15 @@ class Auto(HashLearner):
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
             yield KernelRidge(self.n_bases, shrinkage=1e-3, scaling=scaling)
+
+
+def _words(_: _Ridge) -> Iterator[_Ridge]:
+    """Sparse features are words or tags: kernels gain nothing there, and rare words lose their say.
+
+    Divided by its deviation, a word that is in one text of a thousand would outweigh all others.
+    """
+    yield LinearRidge(shrinkage=0.1)
+    yield LinearRidge(shrinkage=0.1, scaling="root")
 
 
 def _ridges(best: _Ridge) -> Iterator[_Ridge]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ __all__ = ["SCALINGS", "UNSCALED", "Scaling"]
 
 #: "root" takes (signed) square roots and gives every point the length 1, as suits histograms and counts; "standard"
 #: divides every feature by its standard deviation.
-SCALINGS: Final = ("none", "root", "standard")
+SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "root", "standard")
 
 
 @dataclass(frozen=True)
