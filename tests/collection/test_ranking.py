@@ -186,7 +186,9 @@ def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
     texts = [name.replace("-", " ") for name in few.ids]
     pictures = few.images.reshape(len(texts), -1)[:, ::7].astype(np.float32)
     items = Items.of({"image": pictures, "text": texts}, [own[:1] for own in few.labels], list(few.ids))
-    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    # Linear functions: kernel ones with as many bases as there are items know these by heart, and repeat their codes.
+    model = DLFH(n_bits=32, random_state=0, hash_function="linear")
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, model)
     with Collection.build(folder / "shop", items, encoder).collection as collection:
         yield collection
 

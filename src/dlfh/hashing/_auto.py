@@ -49,7 +49,7 @@ class Auto(HashLearner):
     their learned ones (the mean of both), where points that share a label are right answers. First the kind of function
     and the scaling of features are chosen, then the ridge, then the bandwidth: a dozen regressions of a part of the
     points, some seconds for each modality whatever their number. Sparse features, words and tags, get linear functions
-    alone. Of learners that are level with the best, within a standard error, the one that shrinks least is taken. It
+    alone. Of learners that are level with the best, within a standard error, the one that shrinks most is taken. It
     is then fitted to all points.
 
     Without labels (similarities of single pairs), or with fewer than 200 points, it is `KernelRidge` as it comes.
@@ -123,16 +123,16 @@ def _changed(learner: _Ridge, **changes: Any) -> _Ridge:
 
 
 def _best(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
-    """Return who scored best or, of those within a standard error of it, who shrinks least: it knows most by heart.
+    """Return who shrinks most of those that are level with the best: what it says of training points is no memory.
 
-    What is known by heart helps nobody who asks with new points for new points, but much where the database is what
-    was trained on.
+    Functions that know training points by heart give them their learned codes again, and of a database of such points
+    nothing is learned by comparing both.
     """
     if not tried:
         return KernelRidge()
     best, best_scores = max(tried, key=lambda each: float(each[1].mean()))
     level = [each for each in tried if type(each[0]) is type(best) and _is_level(best_scores - each[1])]
-    return min(level, key=lambda each: (each[0].shrinkage, -float(each[1].mean())))[0]
+    return max(level, key=lambda each: (each[0].shrinkage, float(each[1].mean())))[0]
 
 
 def _is_level(differences: Floats) -> bool:
