@@ -105,9 +105,34 @@ def codes() -> str:
     return "\n".join(lines)
 
 
+def headline() -> str:
+    """Return the paper's setting, linear functions and the defaults from the table of all steps."""
+    table = codes().split("\n")
+    rows = [line for name in ("DLFH paper", "DLFH linear", "DLFH") for line in table if line.startswith(f"| {name} |")]
+    return "\n".join([*table[:2], *rows])
+
+
+def scales() -> str:
+    """Return MAP on unseen databases by the scale, mean over directions: as it was before / now."""
+    data = {name: title for name, title in DATA.items() if (RESULTS / f"{name}-scale").exists()}
+    means: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    for name, title in data.items():
+        for row in _rows(RESULTS / f"{name}-scale" / "tables" / "map-unseen.csv"):
+            setting, scale = row["row"].removeprefix("DLFH ").split(", scale ")
+            means[setting, scale, f"{title}, {row['column']}"].append(float(row["mean"]))
+    columns = dict.fromkeys(column for _, _, column in means)
+    lines = ["| λ | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    for scale in dict.fromkeys(scale for _, scale, _ in means):
+        cells = [[means[setting, scale, column] for setting in ("before", "linear")] for column in columns]
+        shown = [" / ".join(f"{sum(each) / len(each):.3f}".lstrip("0") for each in pair) for pair in cells]
+        lines.append(f"| {scale} | {' | '.join(shown)} |")
+    return "\n".join(lines)
+
+
 #: The tables of each document, by the name of their place in it.
 DOCUMENTS = {
-    "defaults.md": {"codes": codes},
+    "../README.md": {"readme": headline},
+    "defaults.md": {"codes": codes, "scales": scales},
     "experiments.md": {"accuracy": accuracy, "seconds": seconds},
     "methods.md": {"unified": unified},
 }

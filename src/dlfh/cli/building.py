@@ -77,7 +77,7 @@ def build(
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(built.qualities, built.trust)
+        _print_held_out(encoder, built.qualities, built.trust)
         texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(plain(f"Search it: dlfh search {output} {query}"))
@@ -123,7 +123,7 @@ def fit(
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(fitted.qualities, fitted.trust)
+        _print_held_out(encoder, fitted.qualities, fitted.trust)
 
 
 def _make_encoder(
@@ -159,12 +159,20 @@ def _summary(
         "bits": encoder.n_bits,
         "seconds": round(elapsed(), 3),
         "learning_seconds": round(encoder.model_.fit_seconds_, 3),
+        "chosen": _chosen(encoder),
         "quality": [asdict(quality) for quality in qualities],
         "trust": [asdict(own) for own in trust],
     }
 
 
-def _print_held_out(qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
+def _chosen(encoder: Encoder) -> dict[str, str]:
+    """Return the hash functions that were chosen, by modality."""
+    return {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()}
+
+
+def _print_held_out(encoder: Encoder, qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
+    for name, learner in _chosen(encoder).items():
+        typer.echo(plain(f"Chosen for {name}, by points held out: {learner}"))
     if qualities:
         print_qualities(qualities, "MAP of items held out of training, asking for the others")
     print_trust(trust)

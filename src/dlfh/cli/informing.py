@@ -92,7 +92,9 @@ def _model_info(path: Path, as_json: bool) -> None:
             name: {
                 "features": repr(encoder.featurizers_[name]),
                 "n_features": model.n_features_[name],
-                "hash_function": model.hash_functions_[name].kind,
+                "hash_function": repr(getattr(model, "chosen_", {}).get(name, model.hash_functions_[name].kind)).strip(
+                    "'"
+                ),
             }
             for name in model.modalities_
         },

@@ -91,7 +91,10 @@ class Auto(HashLearner):
             for learner in stage(_best(tried)):
                 tried.append((learner, trial.scores(learner)))
                 on_trial()
-        return _best(tried)
+        best = _best(tried)
+        # The ridge is what noise is to signal, whatever the number of points; shrinkage is relative to their number.
+        shrinkage = best.shrinkage * trial.n_seen / features.shape[0]
+        return _changed(best, shrinkage=float(f"{shrinkage:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
         for scaling in SCALINGS:
@@ -174,6 +177,11 @@ class _Trial:
         held_out = [turn == number for number in range(_TURNS if len(points) <= _POINTS_IN_TURN else 1)]
         rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
         return cls(features[points], rows, labels.take(points), modality, context, held_out)
+
+    @property
+    def n_seen(self) -> int:
+        """How many points a learner is fitted to in a turn."""
+        return int(np.count_nonzero(~self.held_out[0]))
 
     def scores(self, learner: HashLearner) -> Floats:
         """Return, by asking point, how well held-out points find each other, and each other's learned codes."""
