@@ -83,6 +83,7 @@ def _model_info(path: Path, as_json: bool) -> None:
 
     encoder = load_encoder(path)
     model = encoder.model_
+    chosen: dict[str, Any] = getattr(model, "chosen_", {})
     summary: dict[str, Any] = {
         "model": str(path),
         "method": type(model).__name__,
@@ -92,9 +93,7 @@ def _model_info(path: Path, as_json: bool) -> None:
             name: {
                 "features": repr(encoder.featurizers_[name]),
                 "n_features": model.n_features_[name],
-                "hash_function": repr(getattr(model, "chosen_", {}).get(name, model.hash_functions_[name].kind)).strip(
-                    "'"
-                ),
+                "hash_function": repr(chosen[name]) if name in chosen else model.hash_functions_[name].kind,
             }
             for name in model.modalities_
         },
