@@ -34,6 +34,8 @@ _MOST_SUBSETS = 4
 _MOST_PAIRS = 20_000
 #: What an item is ranked by if nothing is calibrated: the mean similarity of its codes, and its words a little.
 _PLAIN_CODES, _PLAIN_WORDS, _PLAIN_BIAS = 8.0, 4.0, -4.0
+#: Words always say a little: enough to order what codes cannot tell apart.
+_LEAST_WORDS = 0.05
 
 
 class Pattern(NamedTuple):
@@ -103,7 +105,10 @@ class Pairs:
             again = self.found_again.features(pattern)
             features = [np.concatenate([own, more.ravel()]) for own, more in zip(features, again, strict=True)]
             right = np.concatenate([right, self.found_again.right.ravel()])
-        return fit_logistic(features, right)
+        fit = fit_logistic(features, right)
+        if not pattern.words:
+            return fit
+        return Fit((*fit.weights[:-1], max(fit.weights[-1], _LEAST_WORDS)), fit.bias)
 
     def features(self, pattern: Pattern) -> list[Floats]:
         """Return the evidence of a pattern."""
