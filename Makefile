@@ -119,6 +119,11 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --out runs/nus-wide-20k --report docs/results/nus-wide-sensitivity
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --out runs/wiki --report docs/results/wiki-unified
 	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
+	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --bits 64 --cell-minutes 2 --out runs/wiki-methods --report docs/results/wiki-methods
+	$(DLFH) bench map icons --seeds 5 --bits 64 --cell-minutes 2 --out runs/icons-methods --report docs/results/icons-methods
+	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --seeds 3 --settings benchmarks/scale.toml --out runs/wiki-scale --report docs/results/wiki-scale
+	$(DLFH) bench map icons --seeds 3 --settings benchmarks/scale.toml --out runs/icons-scale --report docs/results/icons-scale
+	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --seeds 2 --bits 16,64 --settings benchmarks/codes.toml --out runs/iapr-tc12-codes --report docs/results/iapr-tc12-codes
 	$(DLFH) bench map icons --seeds 5 --settings benchmarks/codes.toml --out runs/icons-codes --report docs/results/icons-codes
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --out runs/wiki-codes --report docs/results/wiki-codes
 	$(RUN) -m benchmarks.results_summary --write
