@@ -62,8 +62,11 @@ def unseen_first() -> str:
     best = {column: max(means[method, column] for method in order) for column in columns}
     lines = ["| method | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     for method in order:
-        texts = [(f"{means[method, column]:.3f}".lstrip("0"), means[method, column] == best[column]) for column in columns]
-        lines.append(f"| {method} | {' | '.join(f'**{text}**' if first else text for text, first in texts)} |")
+        cells = []
+        for column in columns:
+            text = f"{means[method, column]:.3f}".lstrip("0")
+            cells.append(f"**{text}**" if means[method, column] == best[column] else text)
+        lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
