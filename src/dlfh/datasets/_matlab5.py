@@ -123,7 +123,7 @@ def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str, bu
     budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
     if flags & _LOGICAL:
         return stored.astype(bool)
-    with np.errstate(invalid="raise"):  # a whole number that is NaN in the file
+    with np.errstate(invalid="raise", over="raise"):  # NaN as a whole number, or more than the type can hold
         values = stored.astype(dtype, copy=False)
         if not flags & _COMPLEX:
             return values
