@@ -122,7 +122,7 @@ IMAGES: dict[str, Callable[[], Featurizer]] = {
     "GIST, HOG, thumbnail": CombinedImage,
 }
 FUNCTIONS: dict[str, Callable[[int], Any]] = {
-    "linear": lambda seed: DLFH(64, random_state=seed),
+    "linear": lambda seed: DLFH(64, hash_function="linear", random_state=seed),
     "kernel ridge, 500 bases": ridge(64, 500),
     "kernel ridge, all": ridge(64),
     "linear for texts, kernel ridge for images": mixed(64, "auto"),

@@ -141,7 +141,7 @@ def mean_average_precisions() -> Rows:
     train, test = data.split(test_size=1000)
     rows: Rows = []
     for n_bits in (16, 64):
-        model = DLFH(n_bits, random_state=0).fit(train.modalities, train.labels)
+        model = DLFH(n_bits, random_state=0, hash_function="linear").fit(train.modalities, train.labels)
         relevant = (test.labels.astype(np.int32) @ train.labels.astype(np.int32).T).toarray() > 0
         ids = [str(i) for i in range(len(train))]
         for state, codes in (

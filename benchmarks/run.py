@@ -85,7 +85,7 @@ def bench_fit() -> list[tuple[str, str]]:
         X.T @ X
         (Y.T @ Y).toarray()
 
-    model = DLFH(64, random_state=0)
+    model = DLFH(64, random_state=0, hash_function="linear")
     floor, fit = interleaved(gram_matrices, lambda: model.fit(data.modalities, data.labels))
     plain = transcription_seconds(data.labels.toarray(), 64, 30, timed_points=20_000)
     return [
@@ -139,13 +139,13 @@ def peak():
     return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
 small = make_paired(2000, random_state=0)
-DLFH(64).fit(small.modalities, small.labels)  # compile, load libraries
+DLFH(64, hash_function="linear").fit(small.modalities, small.labels)  # compile, load libraries
 data = nus_wide_shaped(int(sys.argv[1]))
 X, Y, L = data.modalities["image"], data.modalities["text"], data.labels
 size = sum(a.nbytes for a in (X, Y.data, Y.indices, Y.indptr, L.data, L.indices, L.indptr)) / 2**20
 open("/proc/self/clear_refs", "w").write("5")  # peak memory starts anew
 began = time.perf_counter()
-DLFH(64, random_state=0).fit(data.modalities, data.labels)
+DLFH(64, random_state=0, hash_function="linear").fit(data.modalities, data.labels)
 print(time.perf_counter() - began, size, peak())
 """
 
@@ -214,7 +214,7 @@ def bench_map() -> list[tuple[str, str]]:
 def bench_encode() -> list[tuple[str, str]]:
     data = nus_wide_shaped()
     rows = []
-    model = DLFH(64, random_state=0, max_iter=5).fit(data.modalities, data.labels)
+    model = DLFH(64, random_state=0, max_iter=5, hash_function="linear").fit(data.modalities, data.labels)
     for name, kind in (("image", "dense, 500-D"), ("text", "sparse, 1000-D")):
         features = data.modalities[name]
         function = model.hash_functions_[name]
@@ -233,7 +233,7 @@ def bench_kernel() -> list[tuple[str, str]]:
 
     data = make_paired(20_000, n_labels=10, n_label_sets=700, image_features=128, random_state=0)
     X = data.modalities["image"]
-    model = DLFH(32, random_state=0).fit(data.modalities, data.labels)
+    model = DLFH(32, random_state=0, hash_function="linear").fit(data.modalities, data.labels)
     signs = unpack(model.codes_["image"], 32)
     penalty, timed_bits = 0.01, 2
     with Workers() as workers:
@@ -376,7 +376,7 @@ def timed(self, types):
     spent.append(time.perf_counter() - began)
 _compile.Kernel._compile = timed
 data = make_paired(300, random_state=0)
-model = DLFH(16, random_state=0, n_jobs=1).fit(data.modalities, data.labels)
+model = DLFH(16, random_state=0, n_jobs=1, hash_function="linear").fit(data.modalities, data.labels)
 codes = model.encode("image", data.modalities["image"])
 mean_average_precision(codes, model.codes_["text"], data.labels, data.labels, n_jobs=1)
 projections = model.project("text", data.modalities["text"])

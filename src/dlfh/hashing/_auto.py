@@ -103,7 +103,7 @@ class Auto(HashLearner):
 
 
 def _words(_: _Ridge) -> Iterator[_Ridge]:
-    """Sparse features are words or tags: kernels gain nothing there, and rare words lose their say.
+    """Sparse features are words or tags: kernels gain little there (docs/defaults.md), and rare words lose their say.
 
     Divided by its deviation, a word that is in one text of a thousand would outweigh all others.
     """
