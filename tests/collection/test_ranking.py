@@ -210,11 +210,11 @@ def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection
 def test_few_of_the_first_answers_are_in_an_arbitrary_order(icons: Collection) -> None:
     asker = icons._asker
     texts = [(item.metadata or {})["text"] for item in list(icons)[::9]]
-    options = asker._options(10, How(), *asker._defaults("text", None, None), "asymmetric")
+    options = asker.options(10, How(), *asker.defaults("text", None, None), "asymmetric")
     texts = [text for text in texts if icons.encoder.vectors("text", [text]).nnz]
     vectors = icons.encoder.vectors("text", texts)
-    ranker = asker._ranker(options)
-    ranked = [ranker.rank(query, options) for query in asker._queries("text", vectors, texts, "asymmetric")]
+    ranker = asker.ranker(options)
+    ranked = [ranker.rank(query, options) for query in asker.queries("text", vectors, texts, "asymmetric")]
     before = np.mean([icons.search("text", text, among="image", match="codes")[9].n_equal > 1 for text in texts])
     after = np.mean([own.n_alike > 1 for own in ranked])
     assert before > 0.9

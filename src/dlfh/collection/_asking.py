@@ -64,7 +64,7 @@ class Asker:
         """Return what a value finds, or a list of what each of several finds."""
         featurizer = self.encoder.featurizer(modality)
         ranking = how.ranking or RANKINGS[0]
-        options = self._options(k, how, *self._defaults(modality, how.among, how.match), ranking)
+        options = self.options(k, how, *self.defaults(modality, how.among, how.match), ranking)
         if how.min_probability is not None and not self.calibration.knows(ranking, modality):
             raise InputError("answers of this collection have no probabilities: no items were held out to tell them")
         single = is_single(values, featurizer.takes)
@@ -72,9 +72,9 @@ class Asker:
         if not sp.issparse(batch) and isinstance(batch, Sequence) and not len(batch):
             return []
         vectors = self.encoder.vectors(modality, batch)
-        ranker = self._ranker(options)
+        ranker = self.ranker(options)
         texts = batch if featurizer.takes == "texts" else None
-        found = [self._answer(ranker, query, options) for query in self._queries(modality, vectors, texts, ranking)]
+        found = [self.answer(ranker, query, options) for query in self.queries(modality, vectors, texts, ranking)]
         self._warn_of_unknown_words(vectors, batch, options)
         return found[0] if single else found
 
@@ -87,13 +87,13 @@ class Asker:
         """
         if not self.calibration.knows(RANKINGS[0], modality):
             return None
-        options = self._options(1, How(), *self._defaults(modality, None, None), RANKINGS[0])
-        ranker = self._ranker(options)
-        log_odds = [ranker.log_odds(query, options) for query in self._queries(modality, vectors, texts, RANKINGS[0])]
+        options = self.options(1, How(), *self.defaults(modality, None, None), RANKINGS[0])
+        ranker = self.ranker(options)
+        log_odds = [ranker.log_odds(query, options) for query in self.queries(modality, vectors, texts, RANKINGS[0])]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in options.among])
         return np.stack(log_odds), learned
 
-    def _queries(self, modality: str, vectors: Features, texts: Sequence[str] | None, ranking: str) -> Iterator[Query]:
+    def queries(self, modality: str, vectors: Features, texts: Sequence[str] | None, ranking: str) -> Iterator[Query]:
         """Yield what asks: the codes of vectors, what other codes are compared with, and texts as they are."""
         projections = self.encoder.model_.project(modality, vectors)
         codes, asked = pack(projections), effective(projections, ranking, self._mean_code(modality, ranking))
@@ -107,7 +107,7 @@ class Asker:
         hashed = hashed_codes(item, self.encoder.modalities_)
         first = next(iter(hashed))
         (name,) = self._named(how.among or first)
-        options = self._options(k, how, (name,), "codes", "hamming")
+        options = self.options(k, how, (name,), "codes", "hamming")
         candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates
         candidates[self.index.positions([identifier])] = False
         codes = hashed if how.fair else item.codes
@@ -116,7 +116,7 @@ class Asker:
             other: _signs(hashed.get(other, hashed[first]), self.encoder.n_bits) for other in self.encoder.modalities_
         }
         query = Query(None, code, _signs(code, self.encoder.n_bits), own)
-        return self._answer(self._ranker(options), query, replace(options, candidates=candidates))
+        return self.answer(self.ranker(options), query, replace(options, candidates=candidates))
 
     def _named(self, among: str | Sequence[str]) -> tuple[str, ...]:
         """Return the modalities that are named, in their order; all for "all"."""
@@ -135,7 +135,7 @@ class Asker:
             raise InputError(f"{missing}: this collection has {', '.join(map(repr, known))}")
         return tuple(dict.fromkeys(names))
 
-    def _defaults(
+    def defaults(
         self, modality: str, among: str | Sequence[str] | None, match: str | None
     ) -> tuple[tuple[str, ...], str]:
         """Return which modalities a query searches, and whether by codes or words."""
@@ -157,7 +157,7 @@ class Asker:
         default = "both" if heard and self.calibration.words.get(modality) else "codes"
         return names, match or default
 
-    def _options(self, k: int, how: How, among: tuple[str, ...], match: str, ranking: str) -> Options:
+    def options(self, k: int, how: How, among: tuple[str, ...], match: str, ranking: str) -> Options:
         """Return how a question is answered, all of it checked."""
         check_integer(k, "k", 1)
         check_choice(ranking, "ranking", RANKINGS)
@@ -173,12 +173,14 @@ class Asker:
             candidates[self.index.positions(how.only)] = True
         return Options(k, among, match, ranking, how.fair, how.radius, candidates, least)
 
-    def _ranker(self, options: Options) -> Ranker:
+    def ranker(self, options: Options) -> Ranker:
+        """Return what ranks the items as they are now."""
         words = None if options.match == "codes" else self.words.now()
         texts = self.encoder.text_modalities()
         return Ranker(self.index, self.encoder.modalities_, texts, self.calibration, words)
 
-    def _answer(self, ranker: Ranker, query: Query, options: Options) -> Found:
+    def answer(self, ranker: Ranker, query: Query, options: Options) -> Found:
+        """Return what a query finds."""
         ranked = ranker.rank(query, options)
         calibrated = query.modality is not None and self.calibration.knows(options.ranking, query.modality)
         chances = probability(ranked.log_odds).tolist() if calibrated else [None] * len(ranked.positions)
@@ -196,9 +198,10 @@ class Asker:
                     item.metadata or {},
                     chances[rank],
                     int(ranked.n_equal[rank]),
+                    code.tobytes().hex(),
                 )
             )
-        return Found(found)
+        return Found(found, query.code.tobytes().hex())
 
     def _mean_code(self, modality: str, ranking: str) -> npt.NDArray[np.float32]:
         if ranking != "specific":

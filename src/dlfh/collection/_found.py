@@ -30,6 +30,8 @@ class FoundItem:
     n_equal : int
         How many items are as probable as this one, itself included, before hashed codes and other modalities tell them
         apart.
+    bits : str
+        Its code in the modality that was searched, in hexadecimal.
     """
 
     rank: int
@@ -40,6 +42,7 @@ class FoundItem:
     metadata: dict[str, Any]
     probability: float | None = None
     n_equal: int = 1
+    bits: str = ""
 
     @property
     def code(self) -> str:
@@ -63,6 +66,8 @@ class Found(Sequence[FoundItem]):
     Attributes
     ----------
     ids : list of str
+    bits : str
+        The code of the query, in hexadecimal.
 
     Examples
     --------
@@ -73,8 +78,9 @@ class Found(Sequence[FoundItem]):
     1. cat.jpg (3 bits apart, hashed)
     """
 
-    def __init__(self, items: Iterable[FoundItem]) -> None:
+    def __init__(self, items: Iterable[FoundItem], bits: str = "") -> None:
         self._items = tuple(items)
+        self.bits = bits
 
     @property
     def ids(self) -> list[str]:
@@ -89,7 +95,7 @@ class Found(Sequence[FoundItem]):
     @overload
     def __getitem__(self, place: slice) -> Found: ...
     def __getitem__(self, place: int | slice) -> FoundItem | Found:
-        return Found(self._items[place]) if isinstance(place, slice) else self._items[place]
+        return Found(self._items[place], self.bits) if isinstance(place, slice) else self._items[place]
 
     def __len__(self) -> int:
         return len(self._items)
