@@ -47,7 +47,7 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
 
 KILLS ?= 1000
-test-kill: $(READY)  ## Kill writers of an index, and look at what they leave: make test-kill KILLS=10000
+test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
 
 N ?= 2000

@@ -5,6 +5,7 @@ from dlfh.collection._encoder import Encoder, choose_featurizers, load
 from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
 from dlfh.collection._found import Found, FoundItem
 from dlfh.collection._pictures import contact_sheet
+from dlfh.collection._syncing import Synced
 from dlfh.collection._trust import Trust
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "FoundItem",
     "HeldOut",
     "Quality",
+    "Synced",
     "Trust",
     "choose_featurizers",
     "contact_sheet",

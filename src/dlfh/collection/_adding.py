@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,16 +12,18 @@ import numpy.typing as npt
 
 from dlfh.codes import n_bytes
 from dlfh.collection._columns import hashed_codes, index_codes
+from dlfh.collection._contents import CONTENTS
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.datasets._items import LABEL_WORDS, Items
 from dlfh.datasets._tables import Problem
 from dlfh.errors import InputError
 from dlfh.index import Index
+from dlfh.index._items import Item
 
 if TYPE_CHECKING:
     from dlfh.collection._collection import Collection
 
-__all__ = ["put_items"]
+__all__ = ["fill_in_codes", "metadata_of", "put_items"]
 
 Rows = npt.NDArray[np.int64]
 
@@ -52,17 +55,20 @@ def put_items(
     if not len(rows):
         return problems
     labels = [list(own) for own in items.labels] if items.labels is not None else [[] for _ in ids]
-    metadata = [_metadata(collection, items, int(row)) for row in rows]
+    metadata = [metadata_of(collection, items, int(row), vectors.contents[row]) for row in rows]
     replaced = [row for row, was_there in zip(rows, known[rows], strict=True) if was_there]
     old = {int(row): index.get(ids[row]) for row in replaced}
     for place, row in enumerate(rows):
         if int(row) in old:
             before = old[int(row)].metadata or {}
-            metadata[place] = before | metadata[place]
+            contents = before.get(CONTENTS, {}) | metadata[place].get(CONTENTS, {})
+            metadata[place] = before | metadata[place] | ({CONTENTS: contents} if contents else {})
             labels[row] = labels[row] or list(before.get("labels", []))
     coded = collection.encoder.encode_items(vectors, labels, training)
     if old:
-        _keep_old_codes(collection, coded, labels, old)
+        modalities = collection.encoder.modalities_
+        kept = {(row, name): item for row, item in old.items() for name in modalities if name in item.codes}
+        fill_in_codes(collection, coded, labels, kept)
     index.put([ids[row] for row in rows], metadata=metadata, **index_codes(coded, rows))  # type: ignore[arg-type]
     return problems
 
@@ -77,8 +83,13 @@ def _free_numbers(index: Index, n: int) -> list[str]:
         start += int(taken[-1]) + 1
 
 
-def _keep_old_codes(collection: Collection, coded: ItemCodes, labels: list[list[str]], old: dict[int, Any]) -> None:
-    """Fill in, for items that are there already, the codes of modalities that the new ones lack."""
+def fill_in_codes(
+    collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Mapping[tuple[int, str], Item]
+) -> None:
+    """Fill in codes, by row and modality, that items of the collection have already.
+
+    What was described anew stays. A learned code goes with labels: those of the row, or the same as that item's.
+    """
     modalities = collection.encoder.modalities_
     shape = len(labels), n_bytes(collection.encoder.n_bits)
     for name in modalities:
@@ -86,22 +97,21 @@ def _keep_old_codes(collection: Collection, coded: ItemCodes, labels: list[list[
         coded.learned.setdefault(name, np.zeros(shape, np.uint8))
         coded.present.setdefault(name, np.zeros(len(labels), bool))
         coded.is_learned.setdefault(name, np.zeros(len(labels), bool))
-    by_labels, known = collection.encoder.codes_of_labels(labels, len(labels))
-    for row, item in old.items():
-        for name, code in hashed_codes(item, modalities).items():
-            if coded.present[name][row]:
-                continue
-            coded.hashed[name][row], coded.present[name][row] = code, True
-            same = (item.metadata or {}).get("labels", []) == labels[row]
-            if known[row] or (same and item.states[name] == "learned"):
-                coded.learned[name][row] = by_labels[name][row] if known[row] else item.codes[name]
-                coded.is_learned[name][row] = True
+    by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
+    for (row, name), item in known.items():
+        if coded.present[name][row]:
+            continue
+        coded.hashed[name][row], coded.present[name][row] = hashed_codes(item, [name])[name], True
+        same = (item.metadata or {}).get("labels", []) == labels[row]
+        if has_code[row] or (same and item.states[name] == "learned"):
+            coded.learned[name][row] = by_labels[name][row] if has_code[row] else item.codes[name]
+            coded.is_learned[name][row] = True
 
 
-def _metadata(collection: Collection, items: Items, row: int) -> dict[str, Any]:
-    """Return an item's metadata, with paths of images relative to the collection, so that both can be moved."""
+def metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> dict[str, Any]:
+    """Return what the index keeps of an item: paths of images are from the collection, so that both can be moved."""
     metadata = dict(items.metadata[row])
     for name, values in items.modalities.items():
         if isinstance(values, list) and isinstance(values[row], Path):
             metadata[name] = os.path.relpath(values[row], collection.path.resolve())
-    return metadata
+    return metadata | ({CONTENTS: contents} if contents else {})

@@ -15,6 +15,7 @@ from dlfh._validation import Features, check_choice, check_flag, check_integer
 from dlfh.codes import Codes, hamming_distances, pack, unpack
 from dlfh.collection._calibration import RANKINGS, Calibration, effective
 from dlfh.collection._columns import hashed_codes
+from dlfh.collection._contents import without_contents
 from dlfh.collection._encoder import Encoder
 from dlfh.collection._found import Found, FoundItem
 from dlfh.collection._queries import is_single
@@ -195,7 +196,7 @@ class Asker:
                     int(hamming_distances(query.code[None], code[None])[0, 0]),
                     _distance(query.asked, code),
                     item.states[name] == "learned" and not options.fair,
-                    item.metadata or {},
+                    without_contents(item.metadata) or {},
                     chances[rank],
                     int(ranked.n_equal[rank]),
                     code.tobytes().hex(),

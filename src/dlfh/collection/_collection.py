@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from dlfh.errors import InputError, ModelError
 from dlfh.index import Index
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
+
+if TYPE_CHECKING:
+    from dlfh.collection._syncing import Synced
 
 __all__ = ["Built", "Collection", "Evaluated"]
 
@@ -301,6 +304,59 @@ class Collection:
             What was left out, and why.
         """
         return put_items(self, items, vectors or self.encoder.describe(items), update=update)
+
+    def sync(
+        self,
+        items: Items,
+        *,
+        remove: bool = True,
+        most: float = 0.5,
+        dry_run: bool = False,
+        rehash: bool = False,
+    ) -> Synced:
+        """Make the collection equal to items: add what is new, replace what changed, remove what is gone.
+
+        An item is the same if its texts, labels, columns and paths are, and the contents of its images, by their
+        hashes. Texts and images that the collection has a code of are not described again, also in another item.
+        Stopped at any moment, it goes on from there the next time.
+
+        Parameters
+        ----------
+        items : Items
+            All that is to be in the collection, such as `dlfh.datasets.read_items` reads it.
+        remove : bool
+            Whether items that are gone are removed; if not, they stay.
+        most : float
+            The largest share of the collection's items that may be removed; if more are gone, the source may be the
+            wrong one, and InputError is raised before anything is done.
+        dry_run : bool
+            Say what would be done, and do nothing.
+        rehash : bool
+            Read every file again; if not, one with the same size and times as before is taken to be the same.
+
+        Returns
+        -------
+        Synced
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from dlfh import DLFH, Collection, Encoder
+        >>> from dlfh.datasets import Items
+        >>> from dlfh.features import BagOfWords
+        >>> texts = {"english": ["a car", "a dog", "a cat"], "german": ["Auto", "Hund", "Katze"]}
+        >>> items = Items.of(texts, labels=[["car"], ["pet"], ["pet"]], ids=["car", "dog", "cat"])
+        >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+        >>> folder = tempfile.mkdtemp()
+        >>> Collection.build(folder, items, encoder).collection.close()
+        >>> items.modalities["german"][1] = items.metadata[1]["german"] = "der Hund"
+        >>> with Collection.open(folder, writable=True) as collection:
+        ...     print(collection.sync(items.take([0, 1])))
+        0 added, 1 updated, 1 removed, 1 unchanged; described 1 german
+        """
+        from dlfh.collection._syncing import sync_items  # searching changes nothing
+
+        return sync_items(self, items, remove=remove, most=most, dry_run=dry_run, rehash=rehash)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all, or none if one is not there."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from dlfh.collection._contents import without_contents
 from dlfh.collection._item_vectors import ItemCodes
 from dlfh.index import Index
 from dlfh.index._items import Item
@@ -71,7 +72,7 @@ def without_columns(item: Item, modalities: Sequence[str]) -> Item:
     """Return an item as users see it: one code for each modality."""
     return Item(
         item.id,
-        item.metadata,
+        without_contents(item.metadata),
         {name: item.codes[name] for name in modalities if name in item.codes},
         {name: item.states[name] for name in modalities},
     )

@@ -14,6 +14,7 @@ from dlfh._parameters import Parameterized
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, unpack
 from dlfh.collection._calibration import Calibration
+from dlfh.collection._contents import contents_of
 from dlfh.collection._folder import is_collection
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets._items import LABEL_WORDS, Items
@@ -334,6 +335,8 @@ def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool 
     if fit and set(items.modalities) != set(featurizers):
         missing = sorted({*featurizers} - {*items.modalities})[0]
         raise InputError(f"the items do not have the modality {missing!r}")
+    # Before anything is read: what changes in between has another hash the next time, and is described again.
+    contents = contents_of(featurizers, items)
     matrices, positions, problems = {}, {}, []
     for name, values in items.modalities.items():
         rows = np.flatnonzero(items.present(name))
@@ -345,7 +348,7 @@ def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool 
         readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
         matrices[name], positions[name] = readable.features, rows[readable.rows]
         problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
-    return ItemVectors(len(items), matrices, positions, problems)
+    return ItemVectors(len(items), matrices, positions, problems, contents)
 
 
 def load(folder: str | os.PathLike[str]) -> Any:

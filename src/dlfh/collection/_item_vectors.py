@@ -31,12 +31,15 @@ class ItemVectors:
         The items of these rows, ascending.
     problems : list of Problem
         What could not be read, and why.
+    contents : list of dict
+        By item, hashes of what its images and vectors were made of, taken before these were read.
     """
 
     n_items: int
     matrices: dict[str, Features]
     positions: dict[str, Positions]
     problems: list[Problem]
+    contents: list[dict[str, str]]
 
     def present(self, modality: str) -> Mask:
         """Return which items have a vector in a modality."""

@@ -36,7 +36,7 @@ _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
 LABEL_WORDS = "label"
 
 #: What metadata hold beside the texts and images of an item, by their modalities' names.
-RESERVED_NAMES = frozenset({"columns", "labels"})
+RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
 
 
 @dataclass(frozen=True)

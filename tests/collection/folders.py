@@ -1,0 +1,47 @@
+"""Folders of pictures that change, and whether a collection is equal to one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from dlfh import Collection
+from dlfh.collection._columns import hashed_codes
+from dlfh.datasets import read_items
+from tests.conftest import stripes
+
+__all__ = ["assert_equal", "draw", "make_folder"]
+
+
+def draw(path: Path, seed: int, level: bool) -> None:
+    """Draw a picture into a folder, whose name is its label."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    stripes(int(level), seed).save(path)
+
+
+def make_folder(folder: Path, n: int) -> None:
+    """Make a folder of pictures of two kinds."""
+    for number in range(n):
+        kind = ("upright", "level")[number % 2]
+        draw(folder / kind / f"{number}.png", number, kind == "level")
+
+
+def assert_equal(shop: Path, photos: Path) -> None:
+    """Look whether a collection has the items of a folder as they are: texts, labels, and codes of what is in files."""
+    items = read_items(photos)
+    with Collection.open(shop) as collection:
+        collection.verify()
+        assert {*items.ids} == {item.id for item in collection}
+        for name in ("image", "text"):
+            codes = collection.encoder.encode(name, items.modalities[name])
+            for row, identifier in enumerate(items.ids):
+                found = hashed_codes(collection.index.get(identifier), [name])[name]
+                np.testing.assert_array_equal(found, codes[row])
+        for row, identifier in enumerate(items.ids):
+            metadata = collection.get(identifier).metadata or {}
+            assert metadata["text"] == items.modalities["text"][row]
+            assert metadata["labels"] == (items.labels or [])[row]
+            path = collection.image_path(metadata)
+            assert path is not None
+            assert path.samefile(items.modalities["image"][row])

@@ -1,0 +1,140 @@
+"""Kill syncs of a collection with a folder over and over, and look at what the next one makes of it.
+
+python -m tests.collection.kill_syncs FOLDER KILLS SEED
+
+The folder changes at random: pictures come, go, change, change places, are touched. A forked child syncs, and is killed
+(SIGKILL): by its parent after a random time, or by itself before a random system call. Then a sync that runs to its end
+must make the collection equal to the folder, to the last bit of every code, and must not describe any picture or text
+that the killed ones left a code of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import _syncing as syncing
+from dlfh.collection._contents import content_of
+from dlfh.datasets import Items, read_items
+from dlfh.features import BagOfWords, Thumbnail
+from tests.collection.folders import assert_equal, draw, make_folder
+from tests.index.kill_writers import kill_self_at
+
+KINDS = ("upright", "level")
+MOST_FILES = 40
+
+
+def change(photos: Path, number: int, rng: np.random.Generator) -> None:
+    """Change the folder in a few places."""
+    for step in range(int(rng.integers(3, 12))):
+        files = sorted(photos.rglob("*.png"))
+        file = files[rng.integers(len(files))]
+        new = photos / str(rng.choice(KINDS)) / f"{number} {step}.png"
+        kind = str(rng.choice(["add", "add", "change", "remove", "move", "swap", "copy", "touch"]))
+        if kind == "add":
+            draw(new, int(rng.integers(1 << 30)), new.parent.name == "level")
+        elif kind == "change":
+            draw(file, int(rng.integers(1 << 30)), file.parent.name == "level")
+        elif kind == "move":
+            file.rename(new)
+        elif kind == "copy" and len(files) < MOST_FILES:
+            new.write_bytes(file.read_bytes())
+        elif kind == "swap":
+            other = files[rng.integers(len(files))]
+            mine, theirs = file.read_bytes(), other.read_bytes()
+            file.write_bytes(theirs)
+            other.write_bytes(mine)
+        elif kind == "touch":
+            os.utime(file)
+        elif len(files) > 5:
+            file.unlink()
+    for file in sorted(photos.rglob("*.png"))[MOST_FILES:]:
+        file.unlink()
+
+
+def sync(folder: Path) -> None:
+    with Collection.open(folder / "shop", writable=True) as collection:
+        collection.sync(read_items(folder / "photos"), most=1)
+
+
+def killed_sync(folder: Path, rng: np.random.Generator) -> bool:
+    """Begin to sync, and be killed; return whether it came to its end before."""
+    call = int(rng.integers(1, 120)) if rng.random() < 0.7 else None
+    child = os.fork()
+    if child == 0:
+        try:
+            if call is not None:
+                kill_self_at(call)
+            sync(folder)
+        finally:
+            os._exit(0)
+    if call is None:
+        time.sleep(float(rng.uniform(0, 0.15)))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return not os.WIFSIGNALED(status)
+
+
+def known(folder: Path) -> set[tuple[str, str]]:
+    """Return what the collection has codes of."""
+    with Collection.open(folder / "shop") as collection:
+        return {
+            (name, syncing._content(item.metadata or {}, name))
+            for item in collection.index.items()
+            for name in ("image", "text")
+            if name in item.codes
+        }
+
+
+def described(folder: Path) -> set[tuple[str, str]]:
+    """Sync to the end; return what was described."""
+    seen: set[tuple[str, str]] = set()
+    real = Encoder.describe
+
+    def describe(encoder: Encoder, items: Items) -> Any:
+        seen.update(("image", content_of(value)) for value in items.modalities["image"] if value is not None)
+        seen.update(("text", value) for value in items.modalities["text"] if value is not None)
+        return real(encoder, items)
+
+    Encoder.describe = describe  # type: ignore[assignment, method-assign]
+    try:
+        sync(folder)
+    finally:
+        Encoder.describe = real  # type: ignore[method-assign]
+    return seen
+
+
+def main() -> None:
+    folder, kills, rng = Path(sys.argv[1]), int(sys.argv[2]), np.random.default_rng(int(sys.argv[3]))
+    make_folder(folder / "photos", 20)
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    Collection.build(folder / "shop", read_items(folder / "photos"), encoder).collection.close()
+    sync(folder)
+    syncing._BLOCK = 3  # several steps, to be killed between
+    counts: Counter[str] = Counter({"described": 0, "described twice": 0})
+    for number in range(kills):
+        change(folder / "photos", number, rng)
+        before = known(folder)
+        counts["came to their end before"] += killed_sync(folder, rng)
+        counts["kills"] += 1
+        after = known(folder)
+        counts["partly done"] += before != after
+        new = described(folder)
+        counts["described"] += len(new)
+        counts["described twice"] += len(new & after)
+        assert_equal(folder / "shop", folder / "photos")
+        assert not described(folder)
+    print(json.dumps(counts))
+
+
+if __name__ == "__main__":
+    main()

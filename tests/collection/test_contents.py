@@ -1,0 +1,89 @@
+"""Hashes of what items are made of, and which files are not read again."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dlfh.collection._contents import FILES, FileHashes, content_of, contents_of, hash_file
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords, Thumbnail, Vectors
+
+LONG_AGO = time.time() - 3600
+
+
+def old_file(path: Path, content: bytes) -> Path:
+    """Write a file that has not changed for an hour, as far as can be set."""
+    path.write_bytes(content)
+    os.utime(path, (LONG_AGO, LONG_AGO))
+    return path
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every file for one that came to rest."""
+    monkeypatch.setattr("dlfh.collection._contents._RACY_SECONDS", -10.0)
+
+
+def test_texts_need_no_hash_and_images_and_vectors_have_one_each(tmp_path: Path) -> None:
+    picture = old_file(tmp_path / "a.png", b"picture")
+    rows = sp.csr_array(np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 0.0]]))
+    items = Items.of({"text": ["a", "b", "c"], "image": [picture, None, tmp_path / "gone.png"], "numbers": rows})
+    featurizers = {"text": BagOfWords(), "image": Thumbnail(), "numbers": Vectors()}
+    first, second, third = contents_of(featurizers, items)
+    assert [sorted(own) for own in (first, second, third)] == [["image", "numbers"], ["numbers"], ["numbers"]]
+    assert first["image"] == hash_file(picture) == content_of(b"picture")
+    assert first["numbers"] == second["numbers"] != third["numbers"]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_file_is_read_once_and_again_when_it_changed(tmp_path: Path) -> None:
+    file = old_file(tmp_path / "a.png", b"one")
+    for n_read in (1, 0):
+        hashes = FileHashes(tmp_path)
+        assert hashes(file) == content_of(b"one")
+        assert hashes.n_read == n_read
+        hashes.keep()
+    old_file(file, b"two")  # of the same size, and with the same time
+    hashes = FileHashes(tmp_path)
+    assert hashes(file) == content_of(b"two")
+    untrusting = FileHashes(tmp_path, trust=False)
+    assert untrusting(file) == content_of(b"two")
+    assert untrusting.n_read == 1
+
+
+def test_a_file_that_changed_just_now_is_not_trusted_to_stay(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"one")
+    for _ in range(2):
+        hashes = FileHashes(tmp_path)
+        hashes(tmp_path / "a.png")
+        assert hashes.n_read == 1
+        hashes.keep()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("damage", [b"", b"{}\n{}", b"\xff\xff", b'{"format": "dlfh-files 1", "sha256": "00"}\n{}'])
+def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
+    file = old_file(tmp_path / "a.png", b"one")
+    (tmp_path / FILES).write_bytes(damage)
+    hashes = FileHashes(tmp_path)
+    assert hashes(file) == content_of(b"one")
+    assert hashes.n_read == 1
+
+
+@pytest.mark.usefixtures("patient")
+def test_files_and_memory_move_together(tmp_path: Path) -> None:
+    (tmp_path / "here" / "shop").mkdir(parents=True)
+    old_file(tmp_path / "here" / "a.png", b"one")
+    hashes = FileHashes(tmp_path / "here" / "shop")
+    hashes(tmp_path / "here" / "a.png")
+    hashes.keep()
+    (tmp_path / "here").rename(tmp_path / "there")
+    moved = FileHashes(tmp_path / "there" / "shop")
+    assert moved(tmp_path / "there" / "a.png") == content_of(b"one")
+    assert moved.n_read == 0

@@ -1,0 +1,241 @@
+"""A collection made equal to its source, by as little as can be done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import Synced
+from dlfh.datasets import Items, read_items
+from dlfh.errors import InputError
+from dlfh.features import BagOfWords, Thumbnail, Vectors
+from tests.collection.folders import assert_equal, draw, make_folder
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of twenty pictures of two kinds, and a collection of them beside it."""
+    place = tmp_path_factory.mktemp("sync")
+    make_folder(place / "photos", 20)
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    Collection.build(place / "shop", read_items(place / "photos"), encoder).collection.close()
+    return place
+
+
+@pytest.fixture
+def place(built: Path, tmp_path: Path) -> Path:
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def sync(place: Path, **options: Any) -> Synced:
+    with Collection.open(place / "shop", writable=True) as collection:
+        return collection.sync(read_items(place / "photos"), **options)
+
+
+def test_what_a_build_made_is_equal_already_and_nothing_is_described(place: Path) -> None:
+    state = (place / "shop" / "index" / "manifest.json").read_bytes()
+    synced = sync(place)
+    assert not synced.changed
+    assert synced.n_unchanged == 20
+    assert not any(synced.described.values())
+    assert (place / "shop" / "index" / "manifest.json").read_bytes() == state
+
+
+def test_new_changed_and_gone_are_added_updated_and_removed_and_nothing_else_is_touched(place: Path) -> None:
+    photos = place / "photos"
+    draw(photos / "level" / "new.png", seed=100, level=True)
+    draw(photos / "level" / "1.png", seed=101, level=True)
+    (photos / "upright" / "0.png").unlink()
+    with Collection.open(place / "shop") as before:
+        kept = {item.id: item for item in before}
+    synced = sync(place)
+    assert (synced.added, synced.updated, synced.removed) == (["level/new.png"], ["level/1.png"], ["upright/0.png"])
+    assert synced.n_unchanged == 18
+    assert synced.described == {"image": 2, "text": 1}  # the words of 1.png are as they were
+    assert_equal(place / "shop", photos)
+    with Collection.open(place / "shop") as after:
+        for name in {*kept} - {"level/1.png", "upright/0.png"}:
+            assert after.get(name).codes["image"].tobytes() == kept[name].codes["image"].tobytes()
+            assert after.get(name).states == kept[name].states
+
+
+def test_a_moved_picture_keeps_its_code_and_its_new_folder_is_its_label(place: Path) -> None:
+    photos = place / "photos"
+    (photos / "upright" / "0.png").rename(photos / "level" / "0.png")
+    synced = sync(place)
+    assert (synced.added, synced.removed) == (["level/0.png"], ["upright/0.png"])
+    assert synced.described == {"image": 0, "text": 0}
+    assert_equal(place / "shop", photos)
+
+
+def test_pictures_that_changed_places_keep_their_codes(place: Path) -> None:
+    photos = place / "photos"
+    first, second = photos / "upright" / "0.png", photos / "upright" / "2.png"
+    first.rename(photos / "aside")
+    second.rename(first)
+    (photos / "aside").rename(second)
+    synced = sync(place)
+    assert sorted(synced.updated) == ["upright/0.png", "upright/2.png"]
+    assert synced.described["image"] == 0
+    assert_equal(place / "shop", photos)
+
+
+def test_a_code_is_kept_for_a_copy_of_what_it_was_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlfh.collection._syncing._BLOCK", 1)
+    photos = place / "photos"
+    shutil.copy(photos / "level" / "1.png", photos / "upright" / "zzz.png")
+    draw(photos / "level" / "1.png", seed=700, level=True)  # written in an earlier block than the copy of what it was
+    assert sync(place).described == {"image": 1, "text": 1}
+    assert_equal(place / "shop", photos)
+
+
+def test_a_touched_file_is_read_and_not_described(place: Path) -> None:
+    os.utime(place / "photos" / "level" / "1.png", (1, 1))
+    assert not sync(place).changed
+    assert not sync(place, rehash=True).changed
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(place: Path) -> None:
+    file = place / "photos" / "level" / "1.png"
+    content, about = bytearray(file.read_bytes()), file.stat()
+    sync(place)
+    content[-1] ^= 1  # of what stands behind the picture
+    file.write_bytes(content)
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert sync(place).updated == ["level/1.png"]
+
+
+def test_a_dry_run_says_the_same_and_changes_nothing(place: Path) -> None:
+    (place / "photos" / "level" / "1.png").unlink()
+    draw(place / "photos" / "level" / "new.png", seed=100, level=True)
+    state = (place / "shop" / "index" / "manifest.json").read_bytes()
+    planned = sync(place, dry_run=True)
+    assert (place / "shop" / "index" / "manifest.json").read_bytes() == state
+    assert planned == sync(place)
+
+
+def test_what_is_gone_may_stay(place: Path) -> None:
+    (place / "photos" / "level" / "1.png").unlink()
+    synced = sync(place, remove=False)
+    assert (synced.removed, synced.n_unchanged) == ([], 20)
+
+
+def test_the_wrong_folder_does_not_empty_a_collection(place: Path) -> None:
+    shutil.rmtree(place / "photos" / "level")
+    (place / "photos" / "upright" / "0.png").unlink()
+    with pytest.raises(InputError, match="11 of the 20 items of the collection are not among the 9"):
+        sync(place)
+    with Collection.open(place / "shop") as collection:
+        assert len(collection) == 20
+    assert len(sync(place, most=1).removed) == 11
+    assert_equal(place / "shop", place / "photos")
+
+
+def test_what_can_no_longer_be_read_goes_and_is_said(place: Path) -> None:
+    with Collection.open(place / "shop", writable=True) as collection:
+        pictures = list((place / "photos").rglob("*.png"))
+        items = Items.of({"image": pictures}, ids=[path.name for path in pictures])
+        collection.sync(items, most=1)
+        pictures[0].write_bytes(b"no picture")
+        synced = collection.sync(items)
+        assert synced.removed == [pictures[0].name]
+        assert [problem.reason for problem in synced.problems][-1] == "nothing of it can be read"
+        assert not collection.sync(items).changed
+
+
+def test_an_emptied_caption_takes_its_code_with_it(place: Path) -> None:
+    pictures = sorted((place / "photos").rglob("*.png"))
+    texts: list[str | None] = [path.stem for path in pictures]
+    with Collection.open(place / "shop", writable=True) as collection:
+        collection.sync(Items.of({"image": pictures, "text": texts}, ids=[path.name for path in pictures]), most=1)
+        texts[3] = None
+        synced = collection.sync(Items.of({"image": pictures, "text": texts}, ids=[path.name for path in pictures]))
+        assert synced.updated == [pictures[3].name]
+        assert not any(synced.described.values())
+        assert {*collection.get(pictures[3].name).codes} == {"image"}
+
+
+def test_rows_without_ids_may_move_and_keep_their_codes(place: Path) -> None:
+    def read(lines: list[str]) -> Items:
+        (place / "rows.csv").write_text("\n".join(["caption,tags", *lines]), encoding="utf-8")
+        return read_items(place / "rows.csv", text="caption", labels="tags")
+
+    with Collection.open(place / "shop", writable=True) as collection:
+        collection.sync(read(["level stripes,level", "upright stripes,upright"]), most=1)
+        synced = collection.sync(read(["new stripes,level", "level stripes,level", "upright stripes,upright"]))
+        assert synced.described == {"text": 1}
+        assert sorted((item.metadata or {})["text"] for item in collection) == [
+            "level stripes",
+            "new stripes",
+            "upright stripes",
+        ]
+
+
+def test_readers_see_the_old_state_or_the_new_one(place: Path) -> None:
+    draw(place / "photos" / "level" / "new.png", seed=100, level=True)
+    with Collection.open(place / "shop") as reader:
+        sync(place)
+        assert len(reader) == 20
+        assert "level/new.png" not in reader
+        assert reader.index.refresh()
+        assert "level/new.png" in reader
+        assert len(reader.search("text", "1", k=30)) == 21
+
+
+def test_users_do_not_see_the_hashes(place: Path) -> None:
+    with Collection.open(place / "shop") as collection:
+        assert "contents" in (collection.index.get("level/1.png").metadata or {})
+        assert {*(collection.get("level/1.png").metadata or {})} == {"image", "text", "labels"}
+        assert all("contents" not in item.metadata for item in collection.search("text", "1"))
+        assert all("contents" not in (item.metadata or {}) for item in collection)
+
+
+def test_vectors_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 6)).astype(np.float32), rng.normal(size=(30, 4)).astype(np.float32)
+    labels = [[str(row % 2)] for row in range(30)]
+    ids = [f"item {row}" for row in range(30)]
+    encoder = Encoder({"a": Vectors(), "b": Vectors()}, DLFH(n_bits=8, random_state=0))
+    Collection.build(tmp_path / "shop", Items.of({"a": X, "b": Y}, labels, ids), encoder).collection.close()
+    X[7] *= -1
+    with Collection.open(tmp_path / "shop", writable=True) as collection:
+        assert collection.sync(Items.of({"a": X, "b": Y}, labels, ids)).updated == ["item 7"]
+
+
+def kill_syncs(folder: Path, kills: int, seed: int) -> dict[str, int]:
+    command = [sys.executable, "-m", "tests.collection.kill_syncs", str(folder), str(kills), str(seed)]
+    result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_killed_syncs_go_on_to_a_collection_that_equals_the_folder(tmp_path: Path) -> None:
+    counts = kill_syncs(tmp_path, kills=12, seed=0)
+    assert counts["kills"] == 12
+    assert counts["described twice"] == 0
+    assert counts["described"] > 0
+
+
+@pytest.mark.kill
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_many_killed_syncs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kills = int(os.environ.get("DLFH_KILLS", "1000"))
+    counts = kill_syncs(tmp_path, kills, seed=1)
+    with capsys.disabled():
+        print(f"\n{counts}")
+    assert counts["kills"] == kills
+    assert counts["partly done"] > 0
+    assert counts["described twice"] == 0
