@@ -547,6 +547,7 @@ def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
         "search": {"--picture"},
         "index build": {"--output", "--problems"},
         "index add": {"--problems"},
+        "sync": {"--problems"},
         "tune": {"--write"},
     }
 
