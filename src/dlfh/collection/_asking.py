@@ -29,7 +29,11 @@ __all__ = ["Asker", "How"]
 
 @dataclass(frozen=True)
 class How:
-    """How a question is asked, as users say it; `Collection.search` says what each is."""
+    """How a question is asked, as users say it; `Collection.search` says what each is.
+
+    What is served over a network knows items by their places: ``candidates`` says which may be found, instead of
+    ``only``.
+    """
 
     among: str | Sequence[str] | None = None
     match: str | None = None
@@ -38,6 +42,7 @@ class How:
     min_probability: float | None = None
     radius: int | None = None
     only: Sequence[str] | None = None
+    candidates: npt.NDArray[np.bool_] | None = None
 
 
 class Asker:
@@ -66,8 +71,7 @@ class Asker:
         featurizer = self.encoder.featurizer(modality)
         ranking = how.ranking or RANKINGS[0]
         options = self.options(k, how, *self.defaults(modality, how.among, how.match), ranking)
-        if how.min_probability is not None and not self.calibration.knows(ranking, modality):
-            raise InputError("answers of this collection have no probabilities: no items were held out to tell them")
+        self.check_probable(how, modality)
         single = is_single(values, featurizer.takes)
         batch = [values] if single else values
         if not sp.issparse(batch) and isinstance(batch, Sequence) and not len(batch):
@@ -109,7 +113,7 @@ class Asker:
         first = next(iter(hashed))
         (name,) = self._named(how.among or first)
         options = self.options(k, how, (name,), "codes", "hamming")
-        candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates
+        candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates.copy()
         candidates[self.index.positions([identifier])] = False
         codes = hashed if how.fair else item.codes
         code = codes.get(name, codes[first])
@@ -168,11 +172,16 @@ class Asker:
         least = how.min_probability
         if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
             raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
-        candidates = None
+        candidates = how.candidates
         if how.only is not None:
             candidates = np.zeros(len(self.index), bool)
             candidates[self.index.positions(how.only)] = True
         return Options(k, among, match, ranking, how.fair, how.radius, candidates, least)
+
+    def check_probable(self, how: How, modality: str) -> None:
+        """Say so if answers are to be probable, and nobody knows how probable they are."""
+        if how.min_probability is not None and not self.calibration.knows(how.ranking or RANKINGS[0], modality):
+            raise InputError("answers of this collection have no probabilities: no items were held out to tell them")
 
     def ranker(self, options: Options) -> Ranker:
         """Return what ranks the items as they are now."""
@@ -204,6 +213,15 @@ class Asker:
             )
         return Found(found, query.code.tobytes().hex())
 
+    def unknown(self, vectors: Features, queries: Any, options: Options) -> list[int]:
+        """Return the queries that say nothing: texts of words that neither the model nor any item knows."""
+        if not sp.issparse(vectors):
+            return []
+        empty = np.flatnonzero(np.diff(vectors.indptr) == 0).tolist()
+        if options.match == "codes":
+            return empty
+        return [row for row in empty if not self.words.now().coverage(queries[row]).any()]
+
     def _mean_code(self, modality: str, ranking: str) -> npt.NDArray[np.float32]:
         if ranking != "specific":
             return np.zeros(self.encoder.n_bits, np.float32)
@@ -212,12 +230,8 @@ class Asker:
         return self._mean_codes[modality]
 
     def _warn_of_unknown_words(self, vectors: Features, queries: Any, options: Options) -> None:
-        """Warn of queries that say nothing: texts of words that neither the model nor any item knows."""
-        if not sp.issparse(vectors):
-            return
-        empty = np.flatnonzero(np.diff(vectors.indptr) == 0)
-        if options.match != "codes":
-            empty = np.array([row for row in empty if not self.words.now().coverage(queries[row]).any()], np.int64)
+        """Warn of queries that say nothing."""
+        empty = self.unknown(vectors, queries, options)
         if len(empty) and isinstance(queries, Sequence):
             others = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
             warnings.warn(

@@ -1,0 +1,97 @@
+"""Services in processes of their own, on ports of this machine that are free."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.datasets import Items, read_items
+from dlfh.features import BagOfWords, Thumbnail
+
+TOKEN = "a-token-for-the-tests"
+
+
+@dataclass
+class Running:
+    """A service that runs."""
+
+    process: subprocess.Popen[str]
+    client: httpx.Client
+    log: Path
+
+    @property
+    def address(self) -> str:
+        return str(self.client.base_url)
+
+    def search(self, **asked: Any) -> Any:
+        response = self.client.post("/v1/search", json=asked)
+        assert response.status_code == 200, response.text
+        return response.json()
+
+    def end(self) -> int:
+        """Tell it to end, and return how it did."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+@contextmanager
+def serving(folder: Path, log: Path, *options: str, token: str | None = None) -> Iterator[Running]:
+    """Serve a collection in a process of its own."""
+    env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
+    env |= {"OPENBLAS_NUM_THREADS": "1"} | ({"DLFH_TOKEN": token} if token else {})
+    command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0", *options]
+    with (
+        open(log, "w", encoding="utf-8") as errors,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://[^/]+/", line)
+            assert found, log.read_text(encoding="utf-8")
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            with httpx.Client(base_url=found[0], headers=headers, timeout=30, trust_env=False) as client:
+                yield Running(process, client, log)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def build(folder: Path, photos: Path) -> Path:
+    """Build a collection of the pictures, with probabilities, and with a column to filter by."""
+    read = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
+    metadata = [
+        own | {"columns": {"parity": row % 2, "half": ("first", "second")[row // 20]}}
+        for row, own in enumerate(read.metadata)
+    ]
+    items = Items(read.ids, read.modalities, read.labels, metadata, read.places, read.problems)
+    encoder = Encoder(
+        {"image": Thumbnail(8), "text": BagOfWords()}, DLFH(n_bits=20, random_state=0, hash_function="linear")
+    )
+    Collection.build(folder, items, encoder, hold_out=12).collection.close()
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stripes_folder(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection that nobody changes."""
+    return build(tmp_path_factory.mktemp("served") / "stripes", photos)
+
+
+@pytest.fixture(scope="session")
+def service(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service of it, that everybody may ask."""
+    with serving(stripes_folder, tmp_path_factory.mktemp("log") / "log") as running:
+        yield running
