@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
+from dlfh.codes import unpack
 from dlfh.collection import Built
 from dlfh.collection._asking import How
 from dlfh.datasets import Items, load_icons
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
+from dlfh.hashing import KernelRidge
 from dlfh.index._items import Item
 
 COLOURS = ["red", "blue", "green", "black"]
@@ -39,6 +42,12 @@ def drawn(n: int, seed: int, first: int = 0) -> Items:
     ]
     labels = [[COLOURS[colour], THINGS[thing]] for colour, thing in zip(colours, things, strict=True)]
     return Items.of({"image": pictures, "text": texts}, labels, [f"i{first + row}" for row in range(n)])
+
+
+def without_numbers(items: Items) -> Items:
+    """Return items without the one word that no other has: of it, the features of a trained item alone can tell."""
+    texts = [text.rpartition(" ")[0] for text in items.modalities["text"]]
+    return replace(items, modalities={**items.modalities, "text": texts})
 
 
 def labels_of(item: Item) -> tuple[str, ...]:
@@ -125,6 +134,20 @@ def test_a_fair_ranking_compares_hashed_codes_of_all(built: Built) -> None:
     assert ranked == [distance for distance, _ in expected]
 
 
+def test_hashed_codes_say_as_much_of_trained_items_as_of_those_that_functions_never_saw() -> None:
+    by_heart = KernelRidge(600, shrinkage=1e-6)
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(32, hash_function=by_heart, random_state=0))
+    items, later = without_numbers(drawn(600, 0)), without_numbers(drawn(300, 1))
+    training = encoder.fit_items(items)
+    codes = encoder.encode_items(training.vectors, None, training)
+    new = encoder.encode_items(encoder.describe(later), later.labels)
+    for name in ("image", "text"):
+        repeated = encoder.model_.encode(name, training.vectors.matrices[name])
+        assert (unpack(repeated, 32) == unpack(codes.learned[name], 32)).mean() > 0.9
+        right = [(unpack(own.hashed[name], 32) == unpack(own.learned[name], 32)).mean() for own in (codes, new)]
+        assert right[0] == pytest.approx(right[1], abs=0.03)
+
+
 def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with(tmp_path: Path) -> None:
     encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
     later = drawn(60, 2, first=2000)
@@ -186,9 +209,7 @@ def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
     texts = [name.replace("-", " ") for name in few.ids]
     pictures = few.images.reshape(len(texts), -1)[:, ::7].astype(np.float32)
     items = Items.of({"image": pictures, "text": texts}, [own[:1] for own in few.labels], list(few.ids))
-    # Linear functions: kernel ones with as many bases as there are items know these by heart, and repeat their codes.
-    model = DLFH(n_bits=32, random_state=0, hash_function="linear")
-    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, model)
+    encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
     with Collection.build(folder / "shop", items, encoder).collection as collection:
         yield collection
 

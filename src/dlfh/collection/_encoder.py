@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dlfh._parameters import Parameterized
 from dlfh._validation import Features
-from dlfh.codes import Codes, n_bytes, unpack
+from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection._calibration import Calibration
 from dlfh.collection._contents import contents_of
 from dlfh.collection._folder import is_collection
@@ -150,7 +150,15 @@ class Encoder(Parameterized):
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
-        return Training(vectors, rows, learned, int(incomplete.sum()))
+        left_out = {}
+        for name, mask in learned.items():
+            codes = model.codes_[name][np.searchsorted(rows, np.flatnonzero(mask))]
+            values = (
+                model.project_left_out(name, vectors.take(name, np.flatnonzero(mask)), codes) if len(codes) else None
+            )
+            if values is not None:
+                left_out[name] = values
+        return Training(vectors, rows, learned, int(incomplete.sum()), left_out)
 
     def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
         """Return which items the model can learn from."""
@@ -211,7 +219,8 @@ class Encoder(Parameterized):
             The items' labels: they have the code of their label set, which is learned here if it is new. Methods that
             cannot (``codes_of_labels``) give a learned code to the items that they were trained with alone.
         training : Training, optional
-            What `fit_items` returned, if it was given these items.
+            What `fit_items` returned, if it was given these items. Their hashed codes are then those of functions that
+            did not see them: functions that know an item by heart repeat its learned code.
         """
         n = vectors.n_items
         by_labels, known = self.codes_of_labels(labels, n)
@@ -228,6 +237,8 @@ class Encoder(Parameterized):
                 trained = training.learned[name]
                 learned[name][trained] = self.codes_[name][np.searchsorted(training.items, np.flatnonzero(trained))]
                 is_learned[name] = is_learned[name] | trained
+                if name in training.left_out:
+                    hashed[name][trained] = pack(training.left_out[name])
         return ItemCodes(hashed, present, learned, is_learned)
 
     def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:

@@ -171,7 +171,9 @@ def fit_and_evaluate(
     qualities: list[Quality] = []
     trust: list[Trust] = []
     if n_queries:
-        qualities = evaluate_queries(encoder, queries, query_vectors, hashed_databases(encoder, others, vectors))
+        qualities = evaluate_queries(
+            encoder, queries, query_vectors, hashed_databases(encoder, others, vectors, training)
+        )
     if n_queries and training is not None:
         from dlfh.collection._calibrating import calibrate  # searching calibrates nothing
 
@@ -192,9 +194,11 @@ def _complete(items: Items) -> npt.NDArray[np.bool_]:
     return np.logical_and.reduce([items.present(name) for name in items.modalities]) & items.labelled()
 
 
-def hashed_databases(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, Database]:
-    """Return the labelled items of each modality, with the codes that the hash functions give them."""
-    coded = encoder.encode_items(vectors)
+def hashed_databases(
+    encoder: Encoder, items: Items, vectors: ItemVectors, training: Training | None
+) -> dict[str, Database]:
+    """Return the labelled items of each modality, with the codes of hash functions that did not see them."""
+    coded = encoder.encode_items(vectors, None, training)
     databases = {}
     for name in coded.hashed:
         rows = np.flatnonzero(coded.present[name] & items.labelled())

@@ -103,12 +103,15 @@ class Training:
         By modality, which of all items have a code there that training learned.
     n_incomplete : int
         How many of the items that it learned from lack a modality or, if it learns from labels, these.
+    left_out : dict of str to ndarray of float32 (learned, n_bits)
+        By modality, what hash functions that were not fitted to them make of these; none by methods that cannot tell.
     """
 
     vectors: ItemVectors
     items: Positions
     learned: dict[str, Mask]
     n_incomplete: int
+    left_out: dict[str, npt.NDArray[np.float32]]
 
     def __len__(self) -> int:
         return len(self.items)

@@ -117,6 +117,23 @@ class HashLearner(Registered, Parameterized, ABC):
     def check_installed(self) -> None:
         """Raise InputError if fitting needs a package that is not installed; what was fitted may do without."""
 
+    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
+        """Return the values that each point would have by a function that was not fitted to it.
+
+        Parameters
+        ----------
+        function : HashFunction
+            What `fit` returned for these features and targets.
+        features, targets
+            As they were given to `fit`.
+
+        Returns
+        -------
+        ndarray of float32 (n, n_bits), or None
+            None for learners that would have to learn again for each point.
+        """
+        return None
+
     @abstractmethod
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return a hash function that predicts the target codes from the features."""

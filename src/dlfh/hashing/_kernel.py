@@ -26,6 +26,7 @@ from dlfh._validation import (
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array, expected_bits
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._classifiers import solve_logistic
+from dlfh.mathematics._leave_one_out import left_out_by_features
 from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
 from dlfh.mathematics._targets import Targets
 
@@ -34,6 +35,9 @@ __all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap"]
 Floats = npt.NDArray[np.float64]
 
 _CHUNK_ROWS = 4096
+
+#: The kernel value of a point and a base at its place, less rounding.
+_AT_A_BASE = 1 - 1e-6
 
 
 class RBFMap:
@@ -374,8 +378,21 @@ class KernelRidge(HashLearner):
         mean, target_mean = total / n, targets.mean()
         gram -= n * np.outer(mean, mean)
         cross -= n * np.outer(mean, target_mean)
-        variances = np.diag(gram)
-        floor = np.finfo(np.float64).eps * variances.sum()
-        ridge = Ridge(self.ridge, self.shrinkage).resolve(variances, floor)
-        weights = solve_ridge(gram, ridge, cross)
+        weights = solve_ridge(gram, self._resolve_ridge(np.diag(gram)), cross)
         return KernelHash(kernel, weights, target_mean - (mean + near) @ weights, is_logistic=False)
+
+    def _resolve_ridge(self, variances: Floats) -> float:
+        return Ridge(self.ridge, self.shrinkage).resolve(variances, np.finfo(np.float64).eps * variances.sum())
+
+    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
+        """Return the values that each point would have by a function without it, among its bases too."""
+        assert isinstance(function, KernelHash)
+        kernel = function.kernel
+        return left_out_by_features(
+            lambda start, stop: kernel(features[start:stop]), targets, self._resolve_ridge, own_feature=_own_base
+        )
+
+
+def _own_base(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return, by kernel values of points, which base is at the place of each; -1 where none is."""
+    return np.where(values.max(axis=1) > _AT_A_BASE, values.argmax(axis=1), -1)

@@ -21,6 +21,7 @@ from dlfh.codes import Codes, n_bytes
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._leave_one_out import left_out_by_features, left_out_by_points
 from dlfh.mathematics._moments import compute_dtype, row_chunks
 from dlfh.mathematics._ridge import Ridge, check_ridge, ridge_regression
 from dlfh.mathematics._targets import Targets
@@ -221,3 +222,16 @@ class LinearRidge(HashLearner):
         target_mean = targets.mean()
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
         return LinearHash(mean, single, intercept, ridge, scaling=scaling)
+
+    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
+        """Return the values that each point would have by a function that was not fitted to it."""
+        assert isinstance(function, LinearHash)
+        scaled, ridge, n = function.scaling(features), function.ridge, features.shape[0]
+        if scaled.shape[1] > n:
+            return left_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)
+
+        def block(start: int, stop: int) -> npt.NDArray[Any]:
+            rows = scaled[start:stop]
+            return rows.toarray() if sp.issparse(rows) else rows
+
+        return left_out_by_features(block, targets, lambda _: ridge, intercept=self.fit_intercept)

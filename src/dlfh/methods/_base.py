@@ -168,6 +168,27 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             return hash_function.project(matrix, modality, workers)
 
+    def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+        """Return what hash functions that were not fitted to them would make of training points.
+
+        A function that knows its points by heart repeats their learned codes; this is what it says of a point that it
+        does not know.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+            Of the training points, those that the function was fitted to.
+        codes : ndarray of uint8 (n, ceil(n_bits / 8))
+            Their learned codes.
+
+        Returns
+        -------
+        ndarray of float32 (n, n_bits), or None
+            As by `project`; None where the functions would have to be learned again, once for each point.
+        """
+        return None
+
     def encode_unified(self, modalities: Any) -> Codes:
         """Return one packed code per point from all its modalities together.
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._labels import LabelSets
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import Bar, progress
 from dlfh._validation import (
     Features,
@@ -28,6 +28,7 @@ from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import Factorization, factorize, random_start
 from dlfh.factorization.supervision import Supervision
 from dlfh.hashing import FitContext, HashLearner
+from dlfh.mathematics._targets import Targets
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._incomplete import IncompleteData, Missing
 from dlfh.persistence._plain import parameters_from_plain, plain_values
@@ -209,6 +210,15 @@ class LatentFactorHasher(CrossModalHasher):
         with Workers(self.n_jobs) as workers:
             codes, known = self.label_codes_.codes_of(labels, workers)
         return dict(zip(self.modalities_, codes, strict=True)), known
+
+    def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+        function, matrix = self._for_modality(modality, features)
+        if self.self_training:
+            return None  # fitted to guesses, too
+        learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
+        targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
+        with blas_threads(self.n_jobs):
+            return learner.left_out(function, matrix, targets)
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super().to_parts()
