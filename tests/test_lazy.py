@@ -14,7 +14,8 @@ import pytest
 import dlfh
 
 LAZY = [
-    importlib.import_module(name) for name in ("dlfh", "dlfh.datasets", "dlfh.features", "dlfh.hashing", "dlfh.methods")
+    importlib.import_module(name)
+    for name in ("dlfh", "dlfh.collection", "dlfh.datasets", "dlfh.features", "dlfh.hashing", "dlfh.methods")
 ]
 
 
@@ -45,3 +46,18 @@ def test_a_method_brings_no_other() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert {*done.stdout.split()} == {"dlfh.methods._base", "dlfh.methods._info", "dlfh.methods._scm"}
+
+
+def test_a_postponed_module_is_loaded_when_something_of_it_is_used() -> None:
+    program = """
+import sys
+from dlfh._lazy import postpone
+postpone("numpy.ma", "numpy.nothing_of_the_kind", "json")
+import numpy as np
+assert "numpy.ma.core" not in sys.modules
+assert np.ma.masked_array([1, 2], [True, False]).sum() == 2
+assert "numpy.ma.core" in sys.modules
+postpone("numpy.ma")
+assert np.ma.masked_array([1, 2], [True, False]).sum() == 2
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)

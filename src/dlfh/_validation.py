@@ -75,7 +75,8 @@ def check_features(features: Any, modality: str, n_features: int | None = None) 
 
 def raise_if_masked(values: Any, called: str) -> None:
     """Refuse a masked array: taken as a plain one, what it hides would count."""
-    if isinstance(values, np.ma.MaskedArray):
+    # (A plain array is none: asking NumPy's module of masks would load it.)
+    if type(values) is not np.ndarray and isinstance(values, np.ndarray) and isinstance(values, np.ma.MaskedArray):
         raise InputError(f"{called} is a masked array, and what it hides would count here: fill it, or leave out rows")
 
 

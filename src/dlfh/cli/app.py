@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from io import TextIOWrapper
 from typing import Annotated, Any
 
@@ -15,24 +16,50 @@ import typer
 
 from dlfh._terminal import plain
 from dlfh._version import __version__
-from dlfh.bench.commands import bench, tune
-from dlfh.cli import building, encoding, evaluating, indexing, informing, searching, serving, syncing
 from dlfh.cli.printing import start_clock
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "main", "make_app"]
 
 #: Exit codes: wrong input or usage, and an interrupt (as shells have it).
 _WRONG_INPUT, _INTERRUPTED = 2, 130
 
-app = typer.Typer(
-    name="dlfh",
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Three commands from a folder of images to answers: [b]dlfh build[/b], [b]dlfh search[/b], and "
-    "[b]dlfh evaluate[/b]. Try [b]dlfh build --help[/b].",
-)
+#: By name: the module of each command, or of each group of commands, and what it is called there.
+COMMANDS = {
+    "build": "dlfh.cli.building:build",
+    "fit": "dlfh.cli.building:fit",
+    "encode": "dlfh.cli.encoding:encode",
+    "search": "dlfh.cli.searching:search",
+    "sync": "dlfh.cli.syncing:sync",
+    "serve": "dlfh.cli.serving:serve",
+    "evaluate": "dlfh.cli.evaluating:evaluate",
+    "info": "dlfh.cli.informing:info",
+    "methods": "dlfh.cli.informing:methods",
+    "index": "dlfh.cli.indexing:app",
+    "bench": "dlfh.bench.commands:bench",
+    "tune": "dlfh.bench.commands:tune",
+}
+
+
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """Return the command line, or a part of it: who searches need not wait for the options of all other commands."""
+    app = typer.Typer(
+        name="dlfh",
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Three commands from a folder of images to answers: [b]dlfh build[/b], [b]dlfh search[/b], and "
+        "[b]dlfh evaluate[/b]. Try [b]dlfh build --help[/b].",
+    )
+    app.callback()(root)
+    for name in names:
+        module, _, called = COMMANDS[name].partition(":")
+        command = getattr(import_module(module), called)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
+    return app
 
 
 def _show_version(wanted: bool) -> None:
@@ -41,27 +68,12 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and leave.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Cross-modal hashing: find images by texts, and texts by images, with codes of a few bytes."""
-
-
-app.command("build")(building.build)
-app.command("fit")(building.fit)
-app.command("encode")(encoding.encode)
-app.command("search")(searching.search)
-app.command("sync")(syncing.sync)
-app.command("serve")(serving.serve)
-app.command("evaluate")(evaluating.evaluate)
-app.command("info")(informing.info)
-app.command("methods")(informing.methods)
-app.add_typer(indexing.app, name="index")
-app.add_typer(bench, name="bench")
-app.command("tune")(tune)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -74,7 +86,9 @@ def main(arguments: list[str] | None = None) -> int:
         with warnings.catch_warnings(), _termination_as_interrupt():
             warnings.simplefilter("always", UserWarning)
             warnings.showwarning = _show_warning
-            return int(app(arguments, standalone_mode=False) or 0)
+            given = sys.argv[1:] if arguments is None else arguments
+            app = make_app(given[:1] if given[:1] and given[0] in COMMANDS else COMMANDS)
+            return int(app(given, standalone_mode=False) or 0)
     except Exception as error:
         if not isinstance(error, BrokenPipeError):
             return _exit_code(error)

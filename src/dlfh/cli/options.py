@@ -103,7 +103,7 @@ class ItemOptions:
         None of the ``outputs`` may be an image that the items name.
         """
         from dlfh.datasets import read_items
-        from dlfh.datasets._items import LABEL_WORDS
+        from dlfh.datasets._problem import LABEL_WORDS
         from dlfh.persistence._outputs import check_not_read
 
         items = read_items(

@@ -16,7 +16,7 @@ from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
     from dlfh.collection import Quality, Trust
-    from dlfh.datasets._tables import Problem
+    from dlfh.datasets._problem import Problem
 
 __all__ = [
     "duration",

@@ -1,12 +1,19 @@
 """Raw data to answers: texts and images are described, encoded, kept, searched and measured."""
 
-from dlfh.collection._collection import Built, Collection, Evaluated
-from dlfh.collection._encoder import Encoder, choose_featurizers, load
-from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
-from dlfh.collection._found import Found, FoundItem
-from dlfh.collection._pictures import contact_sheet
-from dlfh.collection._syncing import Synced
-from dlfh.collection._trust import Trust
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlfh._lazy import import_on_demand
+
+if TYPE_CHECKING:
+    from dlfh.collection._collection import Built, Collection, Evaluated
+    from dlfh.collection._encoder import Encoder, choose_featurizers, load
+    from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
+    from dlfh.collection._found import Found, FoundItem
+    from dlfh.collection._pictures import contact_sheet
+    from dlfh.collection._syncing import Synced
+    from dlfh.collection._trust import Trust
 
 __all__ = [
     "Built",
@@ -25,3 +32,16 @@ __all__ = [
     "hold_out",
     "load",
 ]
+
+__getattr__, __dir__ = import_on_demand(
+    __name__,
+    {
+        "_collection": "Built Collection Evaluated",
+        "_encoder": "Encoder choose_featurizers load",
+        "_evaluation": "HeldOut Quality fit_and_evaluate hold_out",
+        "_found": "Found FoundItem",
+        "_pictures": "contact_sheet",
+        "_syncing": "Synced",
+        "_trust": "Trust",
+    },
+)

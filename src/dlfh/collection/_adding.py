@@ -14,8 +14,8 @@ from dlfh.codes import n_bytes
 from dlfh.collection._columns import hashed_codes, index_codes
 from dlfh.collection._contents import CONTENTS
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Training
-from dlfh.datasets._items import LABEL_WORDS, Items
-from dlfh.datasets._tables import Problem
+from dlfh.datasets._items import Items
+from dlfh.datasets._problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError
 from dlfh.index import Index
 from dlfh.index._items import Item

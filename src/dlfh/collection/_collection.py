@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from dlfh.codes import Codes
-from dlfh.collection._adding import put_items
 from dlfh.collection._asking import Asker, How
 from dlfh.collection._calibration import Calibration
 from dlfh.collection._columns import column_names, hashed_column, without_columns
 from dlfh.collection._encoder import Encoder, from_parts
-from dlfh.collection._evaluation import Database, Quality, evaluate_queries, fit_and_evaluate
 from dlfh.collection._folder import check_free, new_folder, note_place, read_card, read_places, write_card
 from dlfh.collection._found import Found
-from dlfh.collection._item_vectors import ItemVectors
-from dlfh.collection._trust import Trust, trust_in_answers
 from dlfh.collection._words import WordsOfItems
-from dlfh.datasets._items import RESERVED_NAMES, Items
-from dlfh.datasets._tables import Problem
+from dlfh.datasets._problem import RESERVED_NAMES, Problem
 from dlfh.errors import InputError, ModelError
 from dlfh.index import Index
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
 if TYPE_CHECKING:
+    from dlfh.collection._evaluation import Database, Quality
+    from dlfh.collection._item_vectors import ItemVectors
     from dlfh.collection._syncing import Synced
+    from dlfh.collection._trust import Trust
+    from dlfh.datasets._items import Items
 
 __all__ = ["Built", "Collection", "Evaluated"]
 
@@ -190,6 +189,9 @@ class Collection:
         -------
         Built
         """
+        from dlfh.collection._adding import put_items  # searching adds nothing, and measures nothing
+        from dlfh.collection._evaluation import fit_and_evaluate
+
         check_free(folder)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
@@ -303,6 +305,8 @@ class Collection:
         list of Problem
             What was left out, and why.
         """
+        from dlfh.collection._adding import put_items
+
         return put_items(self, items, vectors or self.encoder.describe(items), update=update)
 
     def sync(
@@ -494,6 +498,9 @@ class Collection:
         -------
         Evaluated
         """
+        from dlfh.collection._evaluation import evaluate_queries
+        from dlfh.collection._trust import trust_in_answers
+
         seen = self.index.contains(queries.ids) if queries.named else np.zeros(len(queries), bool)
         if seen.all():
             raise InputError("every query is in the collection itself: evaluate with items that it does not have")
@@ -509,6 +516,8 @@ class Collection:
 
     def _databases(self) -> dict[str, Database]:
         """Return the labelled items of each modality."""
+        from dlfh.collection._evaluation import Database
+
         by_modality: dict[str, tuple[list[Codes], list[list[str]], list[bool]]]
         by_modality = {name: ([], [], []) for name in self.encoder.modalities_}
         for item in self:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,15 @@ from dlfh.collection._calibration import Calibration
 from dlfh.collection._contents import contents_of
 from dlfh.collection._folder import is_collection
 from dlfh.collection._item_vectors import ItemCodes, ItemVectors, Mask, Training
-from dlfh.datasets._items import LABEL_WORDS, Items
-from dlfh.datasets._tables import Problem
+from dlfh.datasets._problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Featurizer, Gist, Hog, Thumbnail, Vectors
-from dlfh.features._base import featurizer_from_parts
+from dlfh.features._base import Featurizer, featurizer_from_parts
 from dlfh.methods import CrossModalHasher
 from dlfh.methods._base import hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
+
+if TYPE_CHECKING:
+    from dlfh.datasets._items import Items
 
 __all__ = ["Encoder", "choose_featurizers", "from_parts", "load"]
 
@@ -422,6 +423,8 @@ def choose_featurizers(
     verbose : bool
         Show progress bars.
     """
+    from dlfh.features import Vectors
+
     featurizers: dict[str, Featurizer] = {}
     for name, values in items.modalities.items():
         if not isinstance(values, list):
@@ -434,22 +437,25 @@ def choose_featurizers(
 
 
 #: Image featurisers by the names that choose them.
-_IMAGES: dict[str, Callable[..., Featurizer]] = {
-    "gist": Gist,
-    "hog": Hog,
-    "thumbnail": Thumbnail,
-    "combined": CombinedImage,
-    "cnn": EfficientNet,
+_IMAGES = {
+    "gist": "Gist",
+    "hog": "Hog",
+    "thumbnail": "Thumbnail",
+    "combined": "CombinedImage",
+    "cnn": "EfficientNet",
 }
 
 
 def _featurizer(name: str, choice: str, tower: Literal["image", "text"], verbose: bool) -> Featurizer:
+    from dlfh import features  # each is imported when it is asked for: a search needs but its own
+
     kind, _, folder = choice.partition(":")
     if kind == "clip" and folder:
-        return Clip(folder, tower=tower, verbose=verbose)
+        return features.Clip(folder, tower=tower, verbose=verbose)
     if tower == "image" and choice in _IMAGES:
-        return _IMAGES[choice](verbose=verbose)
+        featurizer: Featurizer = getattr(features, _IMAGES[choice])(verbose=verbose)
+        return featurizer
     if tower == "text" and choice in ("tfidf", "count", "binary"):
-        return BagOfWords(choice, verbose=verbose)  # type: ignore[arg-type]
+        return features.BagOfWords(choice, verbose=verbose)  # type: ignore[arg-type]
     known = ", ".join(_IMAGES) if tower == "image" else "tfidf, count, binary"
     raise InputError(f"the features of {name!r} must be {known} or clip:FOLDER, got {choice!r}")

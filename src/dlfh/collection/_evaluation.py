@@ -15,7 +15,8 @@ from dlfh.collection._encoder import Encoder
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
 from dlfh.collection._trust import Trust
-from dlfh.datasets._items import LABEL_WORDS, Items
+from dlfh.datasets._items import Items
+from dlfh.datasets._problem import LABEL_WORDS
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from dlfh._validation import Features
 from dlfh.codes import Codes
-from dlfh.datasets._tables import Problem
+from dlfh.datasets._problem import Problem
 
 __all__ = ["ItemCodes", "ItemVectors", "Training"]
 

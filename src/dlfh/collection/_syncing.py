@@ -21,8 +21,8 @@ import numpy as np
 from dlfh.collection._adding import fill_in_codes, metadata_of
 from dlfh.collection._columns import index_codes
 from dlfh.collection._contents import CONTENTS, FileHashes, contents_of
-from dlfh.datasets._items import LABEL_WORDS, Items
-from dlfh.datasets._tables import Problem
+from dlfh.datasets._items import Items
+from dlfh.datasets._problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError
 from dlfh.index._items import Item
 

@@ -21,22 +21,17 @@ from dlfh._validation import Features, check_features
 from dlfh.datasets._arrays import read_array, read_arrays
 from dlfh.datasets._frames import is_frame
 from dlfh.datasets._label_cells import labels_in, labels_in_cells
-from dlfh.datasets._tables import TABLE_SUFFIXES, Problem, Table, read_table
+from dlfh.datasets._problem import LABEL_WORDS, RESERVED_NAMES, Problem
+from dlfh.datasets._tables import TABLE_SUFFIXES, Table, read_table
 from dlfh.errors import InputError
 
-__all__ = ["IMAGE_SUFFIXES", "LABEL_WORDS", "RESERVED_NAMES", "Items", "array_of", "read_items"]
+__all__ = ["IMAGE_SUFFIXES", "Items", "array_of", "read_items"]
 
 #: What files of a folder are taken for images.
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 #: What files are read as arrays, where a column or a variable could be meant as well.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
-
-#: The modality that `Items.with_label_words` makes of labels.
-LABEL_WORDS = "label"
-
-#: What metadata hold beside the texts and images of an item, by their modalities' names.
-RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
 
 
 @dataclass(frozen=True)

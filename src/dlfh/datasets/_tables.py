@@ -14,9 +14,10 @@ from dlfh._limits import Budget, check_regular_file
 from dlfh._optional import require
 from dlfh.datasets._frames import columns_of_frame, is_frame
 from dlfh.datasets._parquet import cells_of, read_columns
+from dlfh.datasets._problem import Problem
 from dlfh.errors import InputError
 
-__all__ = ["TABLE_SUFFIXES", "Problem", "Table", "read_table"]
+__all__ = ["TABLE_SUFFIXES", "Table", "read_table"]
 
 #: What files are read as tables.
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx")
@@ -30,27 +31,6 @@ _LONGEST_CELL = 1 << 20
 
 #: About how much memory a row takes as an item, beside what is written in it, and a cell.
 _ROW_BYTES, _CELL_BYTES = 400, 60
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something of the input that is left out.
-
-    Attributes
-    ----------
-    where : str
-        The place in the input, such as ``items.csv, line 7``.
-    lost : str
-        What is left out: ``item``, or the name of one of its modalities.
-    reason : str
-    """
-
-    where: str
-    lost: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.reason}"
 
 
 @dataclass(frozen=True)

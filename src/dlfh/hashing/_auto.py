@@ -23,7 +23,6 @@ from dlfh.hashing._kernel import KernelRidge
 from dlfh.hashing._linear import LinearRidge
 from dlfh.hashing._scaling import SCALINGS
 from dlfh.mathematics._targets import Targets
-from dlfh.metrics import average_precisions
 
 __all__ = ["Auto"]
 
@@ -185,6 +184,8 @@ class _Trial:
 
     def scores(self, learner: HashLearner) -> Floats:
         """Return, by asking point, how well held-out points find each other, and each other's learned codes."""
+        from dlfh.metrics import average_precisions  # here, since a model that is loaded ranks nothing
+
         everyone = np.flatnonzero(np.any(self.held_out, axis=0))
         learned: Codes = self.targets.codes[self.targets.row_of_point[everyone]]
         hashed = np.empty_like(learned)

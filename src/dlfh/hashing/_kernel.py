@@ -25,7 +25,6 @@ from dlfh._validation import (
 )
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array, expected_bits
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
-from dlfh.mathematics._classifiers import solve_logistic
 from dlfh.mathematics._leave_one_out import left_out_by_features
 from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
 from dlfh.mathematics._targets import Targets
@@ -273,6 +272,8 @@ class KernelLogistic(HashLearner):
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
         """Return the kernel hash function that predicts the target codes from the features."""
+        from dlfh.mathematics._classifiers import solve_logistic  # here, since encoding solves nothing
+
         kernel = RBFMap.fit(features, self.n_bases, self.bases, modality, context)
         n = features.shape[0]
         solution = solve_logistic(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,10 @@ from dlfh.factorization.supervision import Supervision
 from dlfh.hashing import FitContext, HashLearner
 from dlfh.mathematics._targets import Targets
 from dlfh.methods._base import CrossModalHasher
-from dlfh.methods._incomplete import IncompleteData, Missing
 from dlfh.persistence._plain import parameters_from_plain, plain_values
+
+if TYPE_CHECKING:
+    from dlfh.methods._incomplete import Missing
 
 __all__ = ["LatentFactorHasher"]
 
@@ -100,6 +102,8 @@ class LatentFactorHasher(CrossModalHasher):
             if present is None and labelled is None and similarity is None:
                 self._fit(features, labels)
             else:
+                from dlfh.methods._incomplete import Missing
+
                 self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
         return self
 
@@ -118,6 +122,8 @@ class LatentFactorHasher(CrossModalHasher):
         self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
 
     def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
+        from dlfh.methods._incomplete import IncompleteData
+
         names, learners = tuple(features), self._learners(tuple(features))
         rng = check_random_state(self.random_state)
         label_sets = None if missing.similarity is not None else self._read_labels(labels, features)
