@@ -6,12 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from dlfh import Collection
+from dlfh import DLFH, Collection
 from dlfh.collection._columns import hashed_codes
 from dlfh.datasets import read_items
 from tests.conftest import stripes
 
-__all__ = ["assert_equal", "draw", "make_folder"]
+__all__ = ["assert_equal", "draw", "make_folder", "plain_model"]
+
+
+def plain_model() -> DLFH:
+    """Return a model whose hashed codes of trained items are what `encode` makes of them, so that they can be compared.
+
+    (Those of ridge regressions are what functions say that did not see the item.)
+    """
+    return DLFH(n_bits=16, hash_function="kernel", random_state=0)
 
 
 def draw(path: Path, seed: int, level: bool) -> None:

@@ -21,12 +21,12 @@ from typing import Any
 
 import numpy as np
 
-from dlfh import DLFH, Collection, Encoder
+from dlfh import Collection, Encoder
 from dlfh.collection import _syncing as syncing
 from dlfh.collection._contents import content_of
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords, Thumbnail
-from tests.collection.folders import assert_equal, draw, make_folder
+from tests.collection.folders import assert_equal, draw, make_folder, plain_model
 from tests.index.kill_writers import kill_self_at
 
 KINDS = ("upright", "level")
@@ -116,7 +116,7 @@ def described(folder: Path) -> set[tuple[str, str]]:
 def main() -> None:
     folder, kills, rng = Path(sys.argv[1]), int(sys.argv[2]), np.random.default_rng(int(sys.argv[3]))
     make_folder(folder / "photos", 20)
-    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
     Collection.build(folder / "shop", read_items(folder / "photos"), encoder).collection.close()
     sync(folder)
     syncing._BLOCK = 3  # several steps, to be killed between

@@ -18,7 +18,7 @@ from dlfh.collection import Synced
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Thumbnail, Vectors
-from tests.collection.folders import assert_equal, draw, make_folder
+from tests.collection.folders import assert_equal, draw, make_folder, plain_model
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -28,7 +28,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of twenty pictures of two kinds, and a collection of them beside it."""
     place = tmp_path_factory.mktemp("sync")
     make_folder(place / "photos", 20)
-    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
     Collection.build(place / "shop", read_items(place / "photos"), encoder).collection.close()
     return place
 

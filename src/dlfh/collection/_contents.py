@@ -17,16 +17,18 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._limits import check_regular_file
-from dlfh.datasets._items import Items
 from dlfh.errors import InputError
 from dlfh.features._base import Featurizer
 from dlfh.persistence._files import open_regular, read_regular, replace_file
+
+if TYPE_CHECKING:
+    from dlfh.datasets._items import Items
 
 __all__ = ["CONTENTS", "FILES", "FileHashes", "content_of", "contents_of", "hash_file", "without_contents"]
 

@@ -163,7 +163,7 @@ class Ranker:
     def _in_order(self, query: Query, options: Options, places: Positions, log_odds: Floats, n: int) -> Ranked:
         others = [name for name in self._modalities if name not in options.among]
         keys = [-log_odds]
-        if len(np.unique(log_odds)) < len(log_odds):
+        if (np.diff(np.sort(log_odds)) == 0).any():
             keys += [
                 hashed_distances(self._index, query.hashed[name], name, places) for name in (*options.among, *others)
             ]
