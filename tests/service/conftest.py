@@ -21,6 +21,8 @@ from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords, Thumbnail
 
 TOKEN = "a-token-for-the-tests"
+#: Ids that must be written with care in an address.
+AWKWARD = ["a/b", "a/b/thumbnail", "ü?#%&+ <b>"]
 
 
 @dataclass
@@ -46,12 +48,24 @@ class Running:
         return self.process.wait(20)
 
 
+#: A service with settings that the command line has no options for.
+PROGRAM = """
+import sys
+from dlfh.service import Limits, Settings, serve
+serve(sys.argv[1], {settings}, port=0, on_ready=lambda address: print(address, flush=True))
+"""
+
+
 @contextmanager
-def serving(folder: Path, log: Path, *options: str, token: str | None = None) -> Iterator[Running]:
-    """Serve a collection in a process of its own."""
+def serving(
+    folder: Path, log: Path, *options: str, token: str | None = None, settings: str | None = None
+) -> Iterator[Running]:
+    """Serve a collection in a process of its own, by the command line or with settings in Python."""
     env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
     env |= {"OPENBLAS_NUM_THREADS": "1"} | ({"DLFH_TOKEN": token} if token else {})
     command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0", *options]
+    if settings is not None:
+        command = [sys.executable, "-c", PROGRAM.format(settings=settings), str(folder)]
     with (
         open(log, "w", encoding="utf-8") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env) as process,
@@ -69,6 +83,14 @@ def serving(folder: Path, log: Path, *options: str, token: str | None = None) ->
                 process.kill()
 
 
+def memory_of(process: int) -> int:
+    """Return how much memory of its own a process has, in bytes."""
+    status = Path(f"/proc/{process}/status")
+    if not status.exists():
+        pytest.skip("there is no /proc here")
+    return int(status.read_text(encoding="utf-8").split("RssAnon:")[1].split()[0]) * 1024
+
+
 def build(folder: Path, photos: Path) -> Path:
     """Build a collection of the pictures, with probabilities, and with a column to filter by."""
     read = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
@@ -76,7 +98,8 @@ def build(folder: Path, photos: Path) -> Path:
         own | {"columns": {"parity": row % 2, "half": ("first", "second")[row // 20]}}
         for row, own in enumerate(read.metadata)
     ]
-    items = Items(read.ids, read.modalities, read.labels, metadata, read.places, read.problems)
+    ids = [*read.ids[:-3], *AWKWARD]
+    items = Items(ids, read.modalities, read.labels, metadata, read.places, read.problems)
     encoder = Encoder(
         {"image": Thumbnail(8), "text": BagOfWords()}, DLFH(n_bits=20, random_state=0, hash_function="linear")
     )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from dlfh import Collection
-from tests.service.conftest import Running
+from tests.service.conftest import AWKWARD, Running, memory_of
 
 
 def answers(found: Any) -> list[dict[str, Any]]:
@@ -78,3 +82,180 @@ def test_a_code_finds_what_the_index_finds(service: Running, stripes_folder: Pat
     assert [item["distance"] for item in found] == hits.distances[0].tolist()
     assert found[-1]["n_equal"] is None  # others may be as far
     assert found[0]["n_equal"] == np.count_nonzero(hits.distances[0] == hits.distances[0, 0])
+
+
+def test_a_batch_is_answered_in_its_order(service: Running) -> None:
+    queries = [{"text": "level"}, {"id": "8.png"}, {"text": "upright"}, {"code": "0" * 6}]
+    together = service.search(queries=queries, k=4)
+    assert [result["query"]["by"] for result in together["results"]] == ["text", "id", "text", "code"]
+    for query, result in zip(queries, together["results"], strict=True):
+        assert service.search(**query, k=4)["results"] == [result]
+
+
+def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> None:
+    everything = answers(service.search(text="stripes", k=100, **{"in": "all"}))
+    for where, has in (
+        ({"labels": "level"}, lambda item: "level" in item["labels"]),
+        ({"labels": ["level", "upright"]}, lambda item: item["labels"]),
+        ({"parity": 1, "half": ["first"]}, lambda item: item["metadata"]["columns"] == {"parity": 1, "half": "first"}),
+        ({"parity": "1"}, lambda item: False),
+    ):
+        found = answers(service.search(text="stripes", k=100, where=where, **{"in": "all"}))
+        assert [item["id"] for item in found] == [item["id"] for item in everything if has(item)]
+    of_first_half = {item["id"] for item in everything if item["metadata"]["columns"]["half"] == "first"}
+    for query in ({"id": "8.png"}, {"code": "0" * 6}):
+        found = answers(service.search(**query, k=100, where={"half": "first"}, **{"in": "text"}))
+        assert {item["id"] for item in found} <= of_first_half
+        assert len(found) > 10
+
+
+def test_what_nobody_knows_is_said_beside_the_answers(service: Running) -> None:
+    (known,), (unknown,) = (service.search(text=text)["results"] for text in ("level", "xylophone"))
+    assert known["warning"] is None
+    assert "no word of the query is known" in unknown["warning"]
+
+
+def test_nothing_found_is_an_answer(service: Running) -> None:
+    assert answers(service.search(text="level", min_probability=0.999999)) == []
+
+
+def test_an_item_is_shown_without_the_place_of_its_picture(service: Running) -> None:
+    item = service.client.get("/v1/items/8.png").json()
+    assert item["labels"] == ["upright"]
+    assert item["metadata"] == {"text": "upright stripes 8", "columns": {"parity": 0, "half": "first"}}
+    assert set(item["codes"]) == {"image", "text"}
+    assert item["thumbnail"] == "/v1/items/8.png/thumbnail"
+
+
+def test_a_thumbnail_is_a_small_picture_that_browsers_keep(service: Running) -> None:
+    first = service.client.get("/v1/items/8.png/thumbnail")
+    image = Image.open(BytesIO(first.content))
+    assert (first.headers["content-type"], image.format, image.size) == ("image/webp", "WEBP", (32, 32))
+    again = service.client.get("/v1/items/8.png/thumbnail", headers={"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_the_collection_says_what_it_holds(service: Running, stripes_folder: Path) -> None:
+    about = service.client.get("/v1/collection").json()
+    assert (about["name"], about["items"], about["bits"], about["method"]) == ("stripes", 40, 20, "DLFH")
+    assert about["calibrated"]
+    assert not about["writable"]
+    assert about["modalities"]["image"]["takes"] == "images"
+    assert {"value": "second", "count": 20} in about["filters"]["half"]
+    assert {own["value"] for own in about["filters"]["labels"]} == {"level", "upright"}
+
+
+def test_the_map_has_every_item_where_it_was(service: Running) -> None:
+    drawn, again = (service.client.get("/v1/map").json() for _ in range(2))
+    assert drawn == again
+    assert len(drawn["points"]) == drawn["items"] == 40
+    assert all(-1 <= point[axis] <= 1 for point in drawn["points"] for axis in "xy")
+
+
+def test_the_page_and_what_it_needs_are_served_from_here(service: Running) -> None:
+    page = service.client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    for name in re.findall(r'(?:href|src)="([^"#]+)"', page.text):
+        assert "//" not in name
+        assert service.client.get("/" + name).status_code == 200
+
+
+def test_health_and_metrics_are_there(service: Running) -> None:
+    service.search(text="level")
+    assert service.client.get("/healthz").json() == {"status": "ok"}
+    assert service.client.get("/readyz").json() == {"status": "ready"}
+    metrics = service.client.get("/metrics").text
+    assert re.search(r'dlfh_requests_total\{endpoint="/v1/search",method="POST",status="200"\} [1-9]', metrics)
+    assert "dlfh_items 40.0" in metrics
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "sentence"),
+    [
+        ("GET", "/v1/items/nope", None, 404, "there is no item 'nope'"),
+        ("GET", "/v1/items/nope/thumbnail", None, 404, "there is no item 'nope'"),
+        ("GET", "/v1/items/%ff", None, 404, "not valid UTF-8"),
+        ("GET", "/v1/items/", None, 404, "there is no item ''"),
+        ("GET", "/v1/items/..%2f..%2f..%2fetc%2fpasswd/thumbnail", None, 404, "there is no item"),
+        ("GET", "/../../etc/passwd", None, 404, "nothing at this address"),
+        ("GET", "/nothing", None, 404, "nothing at this address"),
+        ("GET", "/docs", None, 404, "nothing at this address"),
+        ("PATCH", "/v1/search", None, 405, "does not take that method"),
+        ("POST", "/v1/search", {}, 422, "exactly one of"),
+        ("POST", "/v1/search", {"text": "a", "id": "b"}, 422, "exactly one of"),
+        ("POST", "/v1/search", {"id": "nope"}, 404, "there is no item 'nope'"),
+        ("POST", "/v1/search", {"text": "a", "k": 0}, 422, "k: input should be greater"),
+        ("POST", "/v1/search", {"text": "a", "k": 10**9}, 422, "k: input should be less"),
+        ("POST", "/v1/search", {"text": "a" * 10_001}, 422, "at most 10,000 characters"),
+        ("POST", "/v1/search", {"queries": [{"text": "a"}] * 101}, 422, "at most 100 items"),
+        ("POST", "/v1/search", {"text": "a", "in": "sound"}, 422, "unknown modality 'sound'"),
+        ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where names 'colour'"),
+        ("POST", "/v1/search", {"text": "a", "min_probability": 1}, 422, "min_probability: input should be less"),
+        ("POST", "/v1/search", {"id": "8.png", "min_probability": 0.5}, 422, "only codes are compared"),
+        ("POST", "/v1/search", {"code": "abc"}, 422, "code: string should match"),
+        ("POST", "/v1/search", {"code": "abcd"}, 422, "20 bits has 6 hexadecimal digits"),
+        ("POST", "/v1/search", {"code": "00000f"}, 422, "20 bits has 6 hexadecimal digits"),
+        ("POST", "/v1/search", {"vector": [1.0], "modality": "text"}, 422, "a vector of 'text' has"),
+        ("POST", "/v1/search", {"vector": [1.0]}, 422, "say which modality"),
+        (
+            "POST",
+            "/v1/search",
+            {"text": "a", "modality": "image"},
+            422,
+            "'image' takes images, and the query is a text",
+        ),
+        ("PUT", "/v1/items/a", {"text": "b"}, 403, "takes no changes"),
+        ("DELETE", "/v1/items/8.png", None, 403, "takes no changes"),
+        ("POST", "/v1/items", {"items": [{"id": "a", "text": "b"}]}, 403, "takes no changes"),
+    ],
+)
+def test_what_is_wrong_gets_its_status_and_one_sentence(
+    service: Running, method: str, path: str, body: Any, status: int, sentence: str
+) -> None:
+    response = service.client.request(method, path, json=body)
+    assert response.status_code == status, response.text
+    assert set(response.json()) == {"error"}
+    assert sentence in response.json()["error"]
+    assert "\n" not in response.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "body", [b"{", b"\xff", b"[" * 100_000, b'{"text": "\\ud800"}', b'{"text": NaN}', b"null", b""]
+)
+def test_a_body_that_is_no_search_is_refused(service: Running, body: bytes) -> None:
+    response = service.client.post("/v1/search", content=body, headers={"content-type": "application/json"})
+    assert response.status_code in (400, 422)
+    assert set(response.json()) == {"error"}
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "sentence"),
+    [
+        (b"", 422, "the image is empty"),
+        (b"not an image", 422, "the image cannot be read"),
+        (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, 422, "the image cannot be read"),
+    ],
+)
+def test_a_broken_image_is_refused(service: Running, content: bytes, status: int, sentence: str) -> None:
+    response = service.client.post("/v1/search/image", files={"image": content})
+    assert (response.status_code, sentence in response.json()["error"]) == (status, True), response.text
+
+
+def test_a_decompression_bomb_gets_its_status_and_nothing_else(service: Running) -> None:
+    bomb = BytesIO()
+    Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
+    assert len(bomb.getvalue()) < 100_000
+    before = memory_of(service.process.pid)
+    response = service.client.post("/v1/search/image", files={"image": bomb.getvalue()})
+    assert response.status_code == 413
+    assert "more than 32,000,000 pixels" in response.json()["error"]
+    assert memory_of(service.process.pid) - before < 50 << 20
+
+
+def test_ids_with_slashes_are_asked_for_as_they_are_written(service: Running) -> None:
+    for name in AWKWARD:
+        item = service.client.get(f"/v1/items/{quote(name, safe='')}").json()
+        assert item["id"] == name
+        assert service.client.get(item["thumbnail"]).headers["content-type"] == "image/webp"
+    assert service.client.get("/v1/items/a/b").json()["id"] == "a/b"
+    assert service.client.get("/v1/items/a/b/thumbnail").headers["content-type"] == "image/webp"

@@ -51,7 +51,7 @@ def serve(
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers are the threads
     from dlfh._optional import require
 
-    for module in ("fastapi", "uvicorn", "multipart", "prometheus_client"):
+    for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
         require(module, "serving", "serve")
     from dlfh.service import Settings
     from dlfh.service import serve as serve_collection

@@ -88,7 +88,7 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
     if "DLFH_MAX_PIXELS" in os.environ:  # who sets it means Pillow's own limit, too
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, limit_of("DLFH_MAX_PIXELS"))
     try:
-        with Image.open(BytesIO(content), formats=_known_formats()) as image:
+        with Image.open(BytesIO(content), formats=known_formats()) as image:
             n_pixels = image.width * image.height
             check_limit("DLFH_MAX_PIXELS", n_pixels, f"{called} has {n_pixels:,} pixels")
             if least_size is not None:
@@ -117,7 +117,7 @@ def _content(path: Path, called: str) -> bytes:
 
 
 @functools.cache
-def _known_formats() -> tuple[str, ...]:
+def known_formats() -> tuple[str, ...]:
     """Return the formats that Pillow itself decodes, of those that people have; some others start programs."""
     from PIL import Image
 

@@ -6,15 +6,15 @@ import asyncio
 import contextlib
 import json
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from fastapi import Body, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
@@ -28,15 +28,30 @@ from dlfh.service._guard import Guard
 from dlfh.service._logs import Log
 from dlfh.service._map import draw_map
 from dlfh.service._metrics import CONTENT_TYPE_LATEST, Metrics
-from dlfh.service._schemas import AboutCollection, Answers, Failed, Health, ImageSearch, Item, Map, Search
+from dlfh.service._schemas import (
+    AboutCollection,
+    Answers,
+    Changed,
+    Failed,
+    Health,
+    ImageSearch,
+    Item,
+    Map,
+    NamedItem,
+    NewItem,
+    NewItems,
+    Search,
+)
 from dlfh.service._settings import Limits, Settings
-from dlfh.service._states import State, States
+from dlfh.service._states import States
 from dlfh.service._thumbnails import Thumbnails, check_pixels
+from dlfh.service._writing import put_items, remove_item
 
 __all__ = ["Service", "create_app"]
 
 _PAGE = Path(__file__).parent / "page"
 _JSON = "application/json"
+Model = TypeVar("Model", bound=BaseModel)
 
 _DESCRIPTION = """Find items of a collection by a text, an image, an item, a vector or a code.
 
@@ -97,6 +112,9 @@ class Service:
         limits = settings.limits
         self.batcher = Batcher(settings.workers, limits.waiting, limits.answer_seconds)
         self.batcher.on_batch = self.metrics.batches.observe
+        # Changes come one after the other; what takes long and is done once keeps no worker from questions.
+        self._writer = Batcher(1, limits.waiting, limits.answer_seconds)
+        self._painter = Batcher(1, limits.waiting, limits.answer_seconds)
         self.metrics.waiting.set_function(lambda: len(self.batcher))
         self.metrics.items.set_function(lambda: len(self.states.current.index))
 
@@ -114,7 +132,8 @@ class Service:
             watching.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watching
-            await asyncio.to_thread(self.batcher.close)
+            for batcher in (self.batcher, self._writer, self._painter):
+                await asyncio.to_thread(batcher.close)
 
     async def _watch(self) -> None:
         while True:
@@ -147,6 +166,24 @@ class Service:
     def _answer(self, requests: Sequence[Asked]) -> Sequence[Any]:
         return answer_together(self.states.current, requests)
 
+    async def draw_map(self) -> bytes:
+        """Return the map, drawn once for each state of the collection."""
+
+        def draw(_: Any) -> list[bytes]:
+            state = self.states.current
+            return [state.once("map", lambda: dump(draw_map(state, self.limits.map_points)))]
+
+        content: bytes = await self._painter.ask(draw, None)
+        return content
+
+    async def change(self, work: Callable[..., Any], *arguments: Any) -> Response:
+        """Change the collection, if that is allowed."""
+        if not self.settings.writable:
+            raise Refusal(403, "this service takes no changes: it was started without --writable")
+        done = await self._writer.ask(lambda _: [work(self.states, *arguments)], None)
+        self.log.event("changed", **{name: done[name] for name in ("items", "added", "replaced", "removed")})
+        return Response(dump(done), media_type=_JSON)
+
     async def run(self, work: Any, *arguments: Any) -> Any:
         """Return what a function gives, called by a worker with the current state."""
         return await self.batcher.ask(lambda _: [work(self.states.current, *arguments)], None)
@@ -165,7 +202,7 @@ def _add_handlers(app: FastAPI, service: Service) -> None:
         if isinstance(error, InputError):
             return failed(422, str(error)[:1000])
         service.log.failure(error)
-        return failed(503, "the collection cannot be read at the moment", {"retry-after": "5"})
+        return failed(503, "the collection cannot be read or changed at the moment", {"retry-after": "5"})
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
@@ -252,11 +289,27 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/v1/map", response_model=Map, responses=_responses(), summary="The map")
     async def map_of_codes() -> Response:
         """Return the codes in two dimensions, computed once for each state of the collection."""
+        return Response(await service.draw_map(), media_type=_JSON)
 
-        def draw(state: State) -> bytes:
-            return state.once("map", lambda: dump(draw_map(state, service.limits.map_points)))
+    @app.post("/v1/items", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Add items")
+    async def add(new: Annotated[NewItems, Body()]) -> Response:
+        """Add items, or replace those with the same ids: all in one step or, on an error, none."""
+        return await service.change(put_items, new.items, service.limits)
 
-        return Response(await service.run(draw), media_type=_JSON)
+    @app.put(
+        "/v1/items/{id:path}", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Put an item"
+    )
+    async def put(id: str, request: Request, new: Annotated[NewItem, Body()]) -> Response:
+        """Add an item, or replace the one with its id; again changes nothing more. Needs `--writable` and a token."""
+        named = _checked(NamedItem, new.model_dump() | {"id": _id_of(request)})
+        return await service.change(put_items, [named], service.limits)
+
+    @app.delete(
+        "/v1/items/{id:path}", response_model=Changed, responses=_responses(403, 404, 409), summary="Remove an item"
+    )
+    async def remove(id: str, request: Request) -> Response:
+        """Remove an item. Needs `--writable` and a token."""
+        return await service.change(remove_item, _id_of(request))
 
     @app.get("/healthz", response_model=Health, summary="Whether the service is there")
     async def health() -> Response:
@@ -315,12 +368,18 @@ async def _read_form(request: Request) -> tuple[bytes, ImageSearch]:
     finally:
         await form.close()
     try:
-        return content, ImageSearch.model_validate(json.loads(options))
-    except ValidationError as error:
-        status, sentence = _sentence_of(error.errors())
-        raise Refusal(status, f"options: {sentence}") from None
+        plain = json.loads(options)
     except (ValueError, RecursionError):
         raise Refusal(400, "the options are not JSON") from None
+    return content, _checked(ImageSearch, plain)
+
+
+def _checked(model: type[Model], plain: Any) -> Model:
+    """Return what plain values describe, or say what is wrong with them."""
+    try:
+        return model.model_validate(plain)
+    except ValidationError as error:
+        raise Refusal(*_sentence_of(error.errors())) from None
 
 
 def _item_of(request: Request) -> tuple[str, bool]:
@@ -328,12 +387,25 @@ def _item_of(request: Request) -> tuple[str, bool]:
 
     An id may hold slashes, and end like an address of a picture: what was percent-encoded is part of it.
     """
-    raw = request.scope.get("raw_path") or request.scope["path"].encode()
-    written = raw.partition(b"?")[0].removeprefix(b"/v1/items/")
+    written = _written_id(request)
     name, _, last = written.rpartition(b"/")
     is_thumbnail = last == b"thumbnail" and name != b""
+    return _decoded(name if is_thumbnail else written), is_thumbnail
+
+
+def _id_of(request: Request) -> str:
+    """Return the id in an address as it was written."""
+    return _decoded(_written_id(request))
+
+
+def _written_id(request: Request) -> bytes:
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+    return raw.partition(b"?")[0].removeprefix(b"/v1/items/")
+
+
+def _decoded(written: bytes) -> str:
     try:
-        return unquote_to_bytes(name if is_thumbnail else written).decode(), is_thumbnail
+        return unquote_to_bytes(written).decode()
     except UnicodeDecodeError:
         raise Refusal(404, "there is no such item: its id is not valid UTF-8") from None
 

@@ -79,7 +79,8 @@ class Guard:
                 own = {name for name, _ in message.get("headers", ())}
                 more = [pair for pair in self._headers(scope) if pair[0] not in own]
                 message["headers"] = [*message.get("headers", ()), *more]
-            await send(message)
+            async with asyncio.timeout(self._limits.read_seconds):  # who asks and does not listen is not waited for
+                await send(message)
 
         reader = _Body(self, receive)
         try:
@@ -89,7 +90,8 @@ class Guard:
                 await reader.read(self._most_bytes(scope), _length(scope), self._limits.read_seconds)
                 await self._app(scope, reader.replay, send_guarded)
             except Refusal as refusal:
-                await _refuse(send_guarded, refusal, reader)
+                patience = 0 if refusal.status == 408 else self._limits.read_seconds
+                await _refuse(send_guarded, refusal, reader, patience)
             except Exception as error:
                 self._log.failure(error)
                 if not status:
@@ -202,8 +204,8 @@ class _Body:
         self._guard.give_bytes(self.n_bytes)
 
 
-async def _refuse(send: Send, refusal: Refusal, body: _Body | None = None) -> None:
-    """Answer with a status and a sentence; a body that is still on its way is read first."""
+async def _refuse(send: Send, refusal: Refusal, body: _Body | None = None, patience: float = 0) -> None:
+    """Answer with a status and a sentence; a body that is still on its way is read for a while and thrown away."""
     content = dump({"error": refusal.sentence})
     headers = [
         (b"content-type", b"application/json"),
@@ -216,7 +218,7 @@ async def _refuse(send: Send, refusal: Refusal, body: _Body | None = None) -> No
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": content, "more_body": unread})
     if body is not None and unread:
-        await body.drain(5)
+        await body.drain(patience)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

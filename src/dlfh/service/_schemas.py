@@ -18,6 +18,7 @@ __all__ = [
     "ImageSearch",
     "Item",
     "Map",
+    "NamedItem",
     "NewItem",
     "NewItems",
     "Search",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import uvicorn
 
 from dlfh.errors import InputError
 from dlfh.service._app import create_app
+from dlfh.service._connection import connection_class
 from dlfh.service._logs import Log
 from dlfh.service._settings import LOOPBACK, Settings
 
@@ -44,6 +46,7 @@ def serve(
     """
     settings = settings or Settings()
     log = Log.to_stderr()
+    logging.getLogger("uvicorn.error").disabled = True  # what it says is no JSON, and our log says it
     listening = _listen(host, port)
     with listening:
         app = create_app(Path(folder), settings, log=log)
@@ -55,6 +58,7 @@ def serve(
             access_log=False,
             server_header=False,
             date_header=True,
+            http=connection_class(settings.limits.connections, settings.limits.read_seconds),
             lifespan="on",
             ws="none",
             timeout_keep_alive=30,
@@ -71,10 +75,12 @@ def serve(
 def _listen(host: str, port: int) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listening = socket.socket(family, kind, protocol)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-    except (OSError, OverflowError) as error:
+        with contextlib.ExitStack() as closing:
+            listening = closing.enter_context(socket.socket(family, kind, protocol))
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            closing.pop_all()
+    except (OSError, OverflowError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise InputError(f"cannot listen at {host}, port {port}: {why}") from None
     return listening

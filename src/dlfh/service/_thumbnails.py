@@ -10,7 +10,7 @@ from io import BytesIO
 from typing import Any
 
 from dlfh.errors import InputError
-from dlfh.features._images import open_item, quiet_pillow
+from dlfh.features._images import known_formats, open_item, quiet_pillow
 from dlfh.service._errors import Refusal
 from dlfh.service._states import State
 
@@ -70,21 +70,20 @@ def _small(path: Any) -> bytes:
     return content.getvalue()
 
 
-def check_pixels(content: bytes, most: int) -> None:
-    """Refuse a picture with too many pixels, before anything decodes it."""
+def check_pixels(content: bytes, most: int) -> str:
+    """Refuse a picture with too many pixels, before anything decodes it; return what its format is."""
     from PIL import Image
-
-    from dlfh.features._images import _known_formats
 
     if not content:
         raise InputError("the image is empty")
     with quiet_pillow:
         try:
-            with Image.open(BytesIO(content), formats=_known_formats()) as image:
-                n_pixels = image.width * image.height
+            with Image.open(BytesIO(content), formats=known_formats()) as image:
+                n_pixels, kind = image.width * image.height, str(image.format).lower()
         except Image.DecompressionBombError:
-            n_pixels = most + 1
+            n_pixels, kind = most + 1, ""
         except Exception:  # decoders raise all sorts of things on broken files
             raise InputError("the image cannot be read: it is broken, or of no known format") from None
     if n_pixels > most:
         raise Refusal(413, f"the image has more than {most:,} pixels, the most that is taken")
+    return kind

@@ -1,0 +1,154 @@
+"""Who may ask, how much, for how long; and what every answer carries."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.service.conftest import TOKEN, Running, memory_of, serving
+
+
+@pytest.fixture(scope="module")
+def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that wants a token and has little patience."""
+    settings = (
+        f"Settings(token={TOKEN!r}, limits=Limits(read_seconds=0.4, connections=6, body_bytes=2000, upload_bytes=4000))"
+    )
+    log = tmp_path_factory.mktemp("log") / "log"
+    with serving(stripes_folder, log, token=TOKEN, settings=settings) as running:
+        yield running
+
+
+def address(running: Running) -> tuple[str, int]:
+    assert running.client.base_url.port is not None
+    return running.client.base_url.host, running.client.base_url.port
+
+
+def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:
+    """Send bytes, and return all that comes back until the other side has no more to say."""
+    with socket.create_connection(address(running), timeout=wait) as connection:
+        connection.sendall(content)
+        received = b""
+        while chunk := connection.recv(65536):
+            received += chunk
+        return received
+
+
+@pytest.mark.parametrize(
+    ("authorization", "sentence"),
+    [
+        (None, "a token is needed"),
+        ("Bearer wrong-token-of-some-length", "the token is wrong"),
+        (f"Basic {TOKEN}", "the token is wrong"),
+        (f"Bearer {TOKEN}x", "the token is wrong"),
+        ("Bearer", "the token is wrong"),
+        ("Bearer \xff", "the token is wrong"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/collection", "/v1/items/8.png/thumbnail", "/metrics", "/v1/nothing"])
+def test_without_the_right_token_nothing_is_answered(
+    strict: Running, authorization: str | None, sentence: str, path: str
+) -> None:
+    headers = [] if authorization is None else [(b"authorization", authorization.encode("latin-1"))]
+    with httpx.Client(base_url=strict.address, trust_env=False) as client:
+        response = client.get(path, headers=headers)
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert sentence in response.json()["error"]
+
+
+def test_the_page_and_health_need_no_token(strict: Running) -> None:
+    with httpx.Client(base_url=strict.address, trust_env=False) as client:
+        assert [client.get(path).status_code for path in ("/", "/healthz", "/readyz")] == [200] * 3
+
+
+def test_the_token_is_nowhere_in_the_log(strict: Running) -> None:
+    strict.client.get("/v1/collection")
+    assert "/v1/collection" in strict.log.read_text(encoding="utf-8")
+    assert TOKEN not in strict.log.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.", "[::2]", "127.0.0.1@evil"]
+)
+def test_a_foreign_host_is_refused(service: Running, host: str) -> None:
+    response = service.client.get("/v1/collection", headers={"host": host})
+    assert response.status_code == 421
+    assert "not called by that name" in response.json()["error"]
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:80", "[::1]:80"])
+def test_names_of_the_machine_itself_are_its_own(service: Running, host: str) -> None:
+    assert service.client.get("/healthz", headers={"host": host}).status_code == 200
+
+
+def test_every_answer_has_its_headers(service: Running) -> None:
+    for path in ("/", "/v1/collection", "/nothing", "/v1/items/nope"):
+        headers = service.client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+
+
+def test_a_body_is_measured_whatever_it_says_of_itself(strict: Running) -> None:
+    def chunks() -> Iterator[bytes]:
+        for _ in range(300):
+            yield b" " * 10_000
+
+    whole, streamed = (
+        strict.client.post("/v1/search", content=content, headers={"content-type": "application/json"})
+        for content in (b" " * 3000, chunks())
+    )
+    for response in (whole, streamed):
+        assert response.status_code == 413
+        assert response.json() == {"error": "the request has more than 2,000 bytes, the most that is taken"}
+    assert strict.client.post("/v1/search/image", files={"image": b"x" * 5000}).status_code == 413
+
+
+def test_a_long_body_takes_no_memory(service: Running) -> None:
+    before = memory_of(service.process.pid)
+    response = service.client.post("/v1/search", content=(b" " * 65536 for _ in range(800)))
+    assert response.status_code == 413
+    assert memory_of(service.process.pid) - before < 30 << 20
+
+
+def test_who_is_slow_is_not_waited_for(strict: Running) -> None:
+    head = b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer " + TOKEN.encode() + b"\r\n"
+    began = time.monotonic()
+    assert raw(strict, head).startswith(b"HTTP/1.1 408 ")  # the head does not end
+    assert raw(strict, head + b"content-length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408 ")  # nor does the body
+    assert raw(strict, b"") == b""  # nothing comes at all
+    assert time.monotonic() - began < 3
+
+
+def test_a_head_without_end_is_refused(service: Running) -> None:
+    endless = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + b"x-more: " + b"a" * 100_000
+    assert raw(service, endless).startswith(b"HTTP/1.1 431 ")
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x16\x03\x01\x02\0\x01", b"GET\r\n\r\n", b"GET /%%% HTTP/9\r\n\r\n", b"\0" * 100]
+)
+def test_what_is_no_http_gets_a_sentence(service: Running, content: bytes) -> None:
+    answer = raw(service, content)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.endswith(b'{"error":"the request is not HTTP"}')
+
+
+def test_one_connection_too_many_is_told_to_come_back(strict: Running) -> None:
+    strict.client.get("/healthz")  # one
+    others = [socket.create_connection(address(strict), timeout=3) for _ in range(8)]
+    try:
+        answers = [other.recv(1000) for other in others[5:]]
+        assert all(answer.startswith(b"HTTP/1.1 503 ") and b"retry-after" in answer for answer in answers)
+    finally:
+        for other in others:
+            other.close()
+    time.sleep(0.1)
+    assert strict.client.get("/healthz").status_code == 200
