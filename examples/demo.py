@@ -64,7 +64,10 @@ def main() -> None:
     # The classic that needs no labels, on the same split.
     classic = Encoder({"image": Gist(), "text": BagOfWords(min_df=2)}, CCAITQ(n_bits=128, random_state=0))
     baseline = fit_and_evaluate(classic, items, n_held_out)
-    measured = Table(title=f"MAP over {n_held_out} unseen icons asking for {built.qualities[0].n_items:,} hashed ones")
+    measured = Table(
+        title=f"MAP over {n_held_out} unseen icons asking for {built.qualities[0].n_items:,}\n"
+        "that have the codes of functions which did not see them"
+    )
     for column in ("query → database", "chance", "TF-IDF + CCA-ITQ", "dlfh", "dlfh, asymmetric"):
         measured.add_column(column)
     for ours, theirs in zip(built.qualities, baseline.qualities, strict=True):
