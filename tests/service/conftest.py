@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +42,17 @@ class Running:
         response = self.client.post("/v1/search", json=asked)
         assert response.status_code == 200, response.text
         return response.json()
+
+    def lines_after(self, mark: str, n: int) -> list[str]:
+        """Return the lines of the log after one with a mark, once there are so many: answers go before their lines."""
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            _, found, after = self.log.read_text(encoding="utf-8").rpartition(mark)
+            lines = after.splitlines()[1:]
+            if found and len(lines) >= n and after.endswith("\n"):
+                return lines
+            time.sleep(0.01)
+        raise AssertionError(f"no {n} lines after {mark}")
 
     def end(self) -> int:
         """Tell it to end, and return how it did."""

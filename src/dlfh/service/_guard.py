@@ -153,6 +153,7 @@ class _Body:
         self._receive = receive
         self._content: bytes | None = None
         self._more = True
+        self._held = 0
         self.n_bytes = 0
 
     async def read(self, most: int, declared: int | None, seconds: float) -> None:
@@ -169,9 +170,10 @@ class _Body:
                     chunk = message.get("body", b"")
                     self._more = message.get("more_body", False)
                     self.n_bytes += len(chunk)
-                    self._guard.take_bytes(len(chunk))
-                    if self.n_bytes > most:
+                    if self.n_bytes > most:  # its own fault, whatever others do
                         raise _too_large(most)
+                    self._held += len(chunk)
+                    self._guard.take_bytes(len(chunk))
                     chunks.append(chunk)
         except TimeoutError:
             raise Refusal(408, f"the request was not there after {seconds:g} seconds") from None
@@ -201,7 +203,7 @@ class _Body:
         return self._more
 
     def let_go(self) -> None:
-        self._guard.give_bytes(self.n_bytes)
+        self._guard.give_bytes(self._held)
 
 
 async def _refuse(send: Send, refusal: Refusal, body: _Body | None = None, patience: float = 0) -> None:
