@@ -17,6 +17,7 @@ def faked(plan: Plan, experiment: str) -> Results:
         "precision_at": 0.7,
         "ndcg_at": 0.8,
         "exact_at": 0.2,
+        "asymmetric_map": 0.55,
         "ranks": [1, 9],
         "precision": [1, 0.1],
         "recall": [0, 1],

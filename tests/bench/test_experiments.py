@@ -75,7 +75,7 @@ def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> 
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 50}))
     (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the fakes have nine items
     assert "There are only 9 items to a database, so k is 9 instead of 50." in section.paragraphs
-    titles = ["MAP", "MAP@9", "Precision@9", "nDCG@9", "Precision@5 by all labels"]
+    titles = ["MAP", "MAP@9", "Precision@9", "nDCG@9", "Precision@5 by all labels", "Asymmetric MAP"]
     assert [block.title.split(" on ")[0] for block in section.blocks] == titles
 
 
@@ -86,5 +86,5 @@ def test_what_earlier_runs_did_not_measure_is_left_out_of_the_tables(source: Sou
         for scores in result.values["protocols"]["learned"].values():
             scores.pop("ndcg_at", None)
     (section,) = EXPERIMENTS["map"].sections(plan, results)
-    titles = ["MAP", "MAP@5", "Precision@5", "Precision@5 by all labels"]
+    titles = ["MAP", "MAP@5", "Precision@5", "Precision@5 by all labels", "Asymmetric MAP"]
     assert [block.title.split(" on ")[0] for block in section.blocks] == titles

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,8 @@ def retrieval(
     -------
     values : dict
         ``values["protocols"][protocol][direction]`` holds "map", "map_at", "precision_at", "ndcg_at" and "exact_at",
-        and the curve "ranks", "precision", "recall"; "objective" and "iterations" are there for methods that keep them.
+        "asymmetric_map", and the curve "ranks", "precision", "recall"; "objective" and "iterations" are there for
+        methods that keep them.
     times : dict
         Seconds of training and of encoding.
     """
@@ -72,17 +74,18 @@ def retrieval(
     model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
     values: dict[str, Any] = {"protocols": {}, "n_train": len(sample), "n_queries": len(parts.queries)}
     with blas_threads(threads):
-        queries = {name: model.encode(name, parts.queries.modalities[name]) for name in model.modalities_}
+        queries = Queries.of(model, parts.queries)
         hashed = {name: model.encode(name, parts.train.modalities[name]) for name in model.modalities_}
         learned = model.codes_ if rows is None else _put(hashed, rows, model.codes_)
         for protocol, halves in _databases(model, parts, queries, learned, hashed, cell.deal.seed).items():
             values["protocols"][protocol] = {
                 f"{asked} → {answered}": _scores(
-                    [
-                        (query[asked], items[answered], query_labels, labels)
-                        for query, query_labels, items, labels in halves
-                    ],
+                    [(query.codes[asked], items[answered], query.labels, labels) for query, items, labels in halves],
                     cell.k,
+                    threads,
+                )
+                | _asymmetric_scores(
+                    [(query.values[asked], items[answered], query.labels, labels) for query, items, labels in halves],
                     threads,
                 )
                 for asked, answered in itertools.permutations(model.modalities_, 2)
@@ -106,35 +109,59 @@ def training_time(
     return {"n_train": len(parts.train)}, {"fit": model.fit_seconds_, "peak_bytes": _peak_bytes()}
 
 
-Half = tuple[dict[str, Codes], Any, dict[str, Codes], Any]
+@dataclass(frozen=True)
+class Queries:
+    """Points that ask: by modality their codes, and the values whose signs these are."""
+
+    codes: dict[str, Codes]
+    values: dict[str, npt.NDArray[np.float32]]
+    labels: Any
+
+    @classmethod
+    def of(cls, model: CrossModalHasher, points: Paired) -> Queries:
+        """Encode points by a method."""
+        asked = {name: points.modalities[name] for name in model.modalities_}
+        return cls(
+            {name: model.encode(name, features) for name, features in asked.items()},
+            {name: model.project(name, features) for name, features in asked.items()},
+            points.labels,
+        )
+
+    def take(self, rows: npt.NDArray[np.int64]) -> Queries:
+        """Return some of them."""
+        return Queries(_rows(self.codes, rows), _rows(self.values, rows), self.labels[rows])
+
+
+#: Who asks, what is searched, and its labels.
+Half = tuple[Queries, dict[str, Codes], Any]
 
 
 def _databases(
     model: CrossModalHasher,
     parts: Parts,
-    queries: dict[str, Codes],
+    queries: Queries,
     learned: dict[str, Codes],
     hashed: dict[str, Codes],
     seed: int,
 ) -> dict[str, list[Half]]:
-    """Return, by protocol, who asks and what is searched: codes and labels of both."""
-    labels, train_labels = parts.queries.labels, parts.train.labels
+    """Return, by protocol, who asks and what is searched."""
+    train_labels = parts.train.labels
     found: dict[str, list[Half]] = {
-        "learned": [(queries, labels, learned, train_labels)],
-        "hashed": [(queries, labels, hashed, train_labels)],
+        "learned": [(queries, learned, train_labels)],
+        "hashed": [(queries, hashed, train_labels)],
     }
     if "unified" in model.info.protocols:
         unified = dict.fromkeys(model.modalities_, model.encode_unified(parts.train.modalities))
-        found["unified"] = [(queries, labels, unified, train_labels)]
+        found["unified"] = [(queries, unified, train_labels)]
     if parts.unseen is not None:
         unseen: Paired = parts.unseen
         codes = {name: model.encode(name, unseen.modalities[name]) for name in model.modalities_}
-        found["unseen"] = [(queries, labels, codes, unseen.labels)]
+        found["unseen"] = [(queries, codes, unseen.labels)]
     elif len(parts.queries) > 1:
         order = np.random.default_rng(seed).permutation(len(parts.queries))
         halves = np.sort(order[::2]), np.sort(order[1::2])
         found["unseen"] = [
-            (_rows(queries, ask), labels[ask], _rows(queries, answer), labels[answer])
+            (queries.take(ask), _rows(queries.codes, answer), queries.labels[answer])
             for ask, answer in (halves, halves[::-1])
         ]
     return found
@@ -155,8 +182,8 @@ def _put(codes: dict[str, Codes], rows: npt.NDArray[np.int64], learned: dict[str
     return changed
 
 
-def _rows(codes: dict[str, Codes], rows: npt.NDArray[np.int64]) -> dict[str, Codes]:
-    return {name: each[rows] for name, each in codes.items()}
+def _rows(arrays: dict[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64]) -> dict[str, npt.NDArray[Any]]:
+    return {name: each[rows] for name, each in arrays.items()}
 
 
 def _scores(halves: list[tuple[Codes, Codes, Any, Any]], k: int, threads: int) -> dict[str, Any]:
@@ -185,6 +212,12 @@ def _scores(halves: list[tuple[Codes, Codes, Any, Any]], k: int, threads: int) -
         "precision": precision.tolist(),
         "recall": recall.tolist(),
     }
+
+
+def _asymmetric_scores(halves: list[tuple[npt.NDArray[Any], Codes, Any, Any]], threads: int) -> dict[str, float]:
+    """Return MAP by the inner product of the queries' values with the codes: the same database, byte for byte."""
+    rows = [evaluate(*half, measures=AP, n_jobs=threads).per_query[AP] for half in halves]
+    return {"asymmetric_map": float(np.nan_to_num(np.concatenate(rows)).mean())}
 
 
 def _forget_peak() -> None:

@@ -68,6 +68,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         k = min(asked, size) or asked
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}", "ndcg_at": f"nDCG@{k}"}
         measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
+        measures["asymmetric_map"] = "Asymmetric MAP"
         known = {measure: title for measure, title in measures.items() if _is_known(plan, results, protocol, measure)}
         tables = [_table(plan, results, protocol, measure, title) for measure, title in known.items()]
         paragraphs += _leaders(plan, results, protocol)
