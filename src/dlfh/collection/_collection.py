@@ -191,6 +191,7 @@ class Collection:
         """
         from dlfh.collection._adding import put_items  # searching adds nothing, and measures nothing
         from dlfh.collection._evaluation import fit_and_evaluate
+        from dlfh.collection._measured import write_measured
 
         check_free(folder)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
@@ -199,6 +200,7 @@ class Collection:
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
+            write_measured(building, parts.qualities, parts.trust)
         return Built(
             cls.open(folder),
             0 if training is None else len(training),

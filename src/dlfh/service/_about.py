@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from dlfh.collection._measured import read_measured
 from dlfh.service._settings import Settings
 from dlfh.service._states import State
 
@@ -16,6 +17,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
     encoder, index = state.encoder, state.index
     model = encoder.model_
     values = state.filters.values()
+    measured = state.once("measured", lambda: read_measured(state.collection.path))
     return {
         "name": state.collection.path.resolve().name,
         "state": state.name,
@@ -28,7 +30,8 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
         "modalities": {name: _modality(state, name) for name in encoder.modalities_},
         "filters": {name: [{"value": value, "count": n} for value, n in own] for name, own in values.items()},
         "calibrated": bool(state.collection.calibration.fits),
-        "expected": None,
+        "expected": [asdict(own) for own in measured.qualities],
+        "trust": [asdict(own) for own in measured.trust],
         "writable": settings.writable,
         "limits": asdict(settings.limits),
     }

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dlfh.codes import unpack
 from dlfh.collection._columns import hashed_codes
 from dlfh.service._answering import about_item
+from dlfh.service._layout import lay_out
 from dlfh.service._states import State
 
-__all__ = ["draw_map", "lay_out"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["draw_map"]
 
 
 def draw_map(state: State, most: int) -> dict[str, Any]:
@@ -37,28 +35,3 @@ def draw_map(state: State, most: int) -> dict[str, Any]:
         about = about_item(state, item.id, item.metadata or {})
         points.append({"id": item.id, "x": x, "y": y, "labels": about["labels"], "thumbnail": about["thumbnail"]})
     return {"state": state.name, "items": n, "points": points}
-
-
-def lay_out(vectors: npt.NDArray[np.float32]) -> Floats:
-    """Return places from -1 to 1 in two dimensions for vectors, similar ones near to each other.
-
-    Examples
-    --------
-    >>> lay_out(np.array([[1, 1, 1], [1, 1, 1], [-1, -1, -1]], np.float32))[:, 0].round(2)
-    array([ 1.,  1., -1.])
-    """
-    n = len(vectors)
-    places = np.zeros((n, 2))
-    if n < 2:
-        return places
-    centred = vectors - vectors.mean(axis=0)
-    _, directions = np.linalg.eigh(centred.T.astype(np.float64) @ centred)
-    axes = directions[:, ::-1][:, :2]
-    axes = axes * np.where(axes.sum(axis=0) < 0, -1.0, 1.0)  # which way an axis points is nobody's choice: the same one
-    places[:, : axes.shape[1]] = centred @ axes
-    return _scaled(places)
-
-
-def _scaled(places: Floats) -> Floats:
-    low, high = places.min(axis=0), places.max(axis=0)
-    return np.where(high > low, 2 * (places - low) / np.where(high > low, high - low, 1) - 1, 0.0)

@@ -263,9 +263,28 @@ class FilterValue(BaseModel):
 class Measured(BaseModel):
     """How well held-out items found others, when the collection was built."""
 
+    query: str = Field(description="The modality that asks.")
+    database: str = Field(description="The modality that is searched.")
+    n_queries: int
+    n_items: int
+    codes: str = Field(description="What codes the items have: learned, hashed, or what share is learned.")
+    chance: float = Field(description="What a random order gets.")
+    hamming: float = Field(description="MAP by Hamming distance.")
+    asymmetric: float = Field(description="MAP by the queries' real values against the codes.")
+    specific: float = Field(description="MAP by these values less their average.")
+    ndcg: float = Field(description="nDCG@10 of the asymmetric ranking.")
+    exact: float = Field(description="The share of its first five items that have exactly the query's labels.")
+
+
+class Trusted(BaseModel):
+    """How far the probabilities of answers can be trusted, by the same items."""
+
     query: str
-    database: str
-    map: float
+    codes: str = Field(description="What codes the items have that are asked for: learned or hashed.")
+    n_pairs: int
+    calibration_error: float = Field(description="By how much probabilities differ from the share of right answers.")
+    brier: float = Field(description="The mean squared difference of probabilities and truth.")
+    share: float = Field(description="The share of right pairs.")
 
 
 class AboutCollection(BaseModel):
@@ -282,7 +301,8 @@ class AboutCollection(BaseModel):
     modalities: dict[str, Modality]
     filters: dict[str, list[FilterValue]] = Field(description="What `where` takes, and how many items have each value.")
     calibrated: bool = Field(description="Whether answers have probabilities.")
-    expected: list[Measured] | None = Field(description="What to expect of searches; null if nobody measured it.")
+    expected: list[Measured] = Field(description="What to expect of searches; empty if nobody measured it.")
+    trust: list[Trusted] = Field(description="How far probabilities can be trusted; empty if nobody measured it.")
     writable: bool
     limits: dict[str, float]
 
