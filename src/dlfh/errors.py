@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError", "StorageError"]
+__all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedError", "ServiceError", "StorageError"]
 
 
 class DLFHError(Exception):
@@ -35,6 +35,10 @@ class ModelError(DLFHError, ValueError):
 
 class NotFittedError(DLFHError, ValueError, AttributeError):
     """A fitted model is needed and this one has not been fitted; of the same built-in types as scikit-learn's."""
+
+
+class ServiceError(DLFHError, RuntimeError):
+    """A service cannot be reached, does not answer, or will not: it is busy, or wants another token."""
 
 
 class StorageError(DLFHError, ValueError):

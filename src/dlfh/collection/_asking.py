@@ -32,7 +32,7 @@ class How:
     """How a question is asked, as users say it; `Collection.search` says what each is.
 
     What is served over a network knows items by their places: ``candidates`` says which may be found, instead of
-    ``only``.
+    ``only``. And it answers no more than ``most`` items within a radius: where there are others, it says so.
     """
 
     among: str | Sequence[str] | None = None
@@ -43,6 +43,7 @@ class How:
     radius: int | None = None
     only: Sequence[str] | None = None
     candidates: npt.NDArray[np.bool_] | None = None
+    most: int | None = None
 
 
 class Asker:
@@ -176,7 +177,7 @@ class Asker:
         if how.only is not None:
             candidates = np.zeros(len(self.index), bool)
             candidates[self.index.positions(how.only)] = True
-        return Options(k, among, match, ranking, how.fair, how.radius, candidates, least)
+        return Options(k, among, match, ranking, how.fair, how.radius, candidates, least, how.most)
 
     def check_probable(self, how: How, modality: str) -> None:
         """Say so if answers are to be probable, and nobody knows how probable they are."""

@@ -17,6 +17,7 @@ from dlfh.codes import Codes
 from dlfh.collection._calibration import Calibration, Pattern
 from dlfh.collection._columns import hashed_distances
 from dlfh.collection._words import Words
+from dlfh.errors import InputError
 from dlfh.index import Index
 
 __all__ = ["Options", "Query", "Ranked", "Ranker", "probability"]
@@ -69,6 +70,8 @@ class Options:
     candidates : ndarray of bool (items,) or None
         The items to search among; all by default.
     min_probability : float or None
+    most : int or None
+        So many items are found within a radius, or it is an error.
     """
 
     k: int
@@ -79,6 +82,7 @@ class Options:
     radius: int | None = None
     candidates: Mask | None = None
     min_probability: float | None = None
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,8 @@ class Ranker:
             eligible &= probability(log_odds) >= options.min_probability
         places = np.flatnonzero(eligible)
         n = len(places) if options.radius is not None else min(options.k, len(places))
+        if options.most is not None and n > options.most:
+            raise InputError(f"{n:,} items are found, and {options.most:,} are the most: ask for a smaller radius")
         if not n:
             nothing = np.empty(0, np.int64)
             return Ranked(nothing, np.empty(0), nothing, nothing)

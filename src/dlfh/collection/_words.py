@@ -37,6 +37,8 @@ _FORMAT = "dlfh-words 1"
 _MOST_HEADER_BYTES = 1 << 12
 #: No question has more words that count; the first so many do.
 _MOST_WORDS = 256
+#: So many words' importances are kept.
+_MOST_KEPT = 1 << 16
 #: What may be words, between spaces and marks of ASCII; FTS5 says what is a word in it, as it does for texts.
 _PIECE = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
@@ -109,11 +111,15 @@ class Words:
     def _importance(self, word: str, columns: tuple[int, ...]) -> float:
         """Return what BM25 says that a word is worth, by how many texts have it."""
         key = word, columns
-        if key not in self._importances:
+        known = self._importances.get(key)
+        if known is None:
             match = _filtered(_quoted(word), columns)
             ((n,),) = self._database.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
-            self._importances[key] = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
-        return self._importances[key]
+            known = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
+            if len(self._importances) >= _MOST_KEPT:  # who asks for ever new words must not fill the memory
+                self._importances.clear()
+            self._importances[key] = known
+        return known
 
     # Files
 

@@ -15,12 +15,14 @@ from dlfh.codes import n_bytes
 from dlfh.collection import Found, FoundItem
 from dlfh.collection._asking import How
 from dlfh.collection._calibration import RANKINGS
+from dlfh.collection._columns import without_columns
 from dlfh.errors import InputError
+from dlfh.index._items import Item
 from dlfh.service._errors import Refusal
 from dlfh.service._filters import labels_of
 from dlfh.service._states import State
 
-__all__ = ["Asked", "Question", "Wanted", "about_item", "answer_together", "describe_item", "dump"]
+__all__ = ["Asked", "Question", "Wanted", "about_item", "answer_together", "describe_item", "dump", "list_items"]
 
 #: What a text gets for an answer that says nothing of it.
 _UNKNOWN = "no word of the query is known to this model, so the answers say nothing of it"
@@ -46,11 +48,31 @@ class Wanted:
     fair: bool = False
     min_probability: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
+    radius: int | None = None
+    only: Sequence[str] | None = None
+    most: int | None = None
 
     def how(self, state: State) -> How:
         """Return it as a collection takes it."""
+        return How(
+            self.among,
+            self.match,
+            self.ranking,
+            self.fair,
+            self.min_probability,
+            self.radius,
+            candidates=self._candidates(state),
+            most=self.most,
+        )
+
+    def _candidates(self, state: State) -> npt.NDArray[np.bool_] | None:
+        """Return which items may be found; None for all."""
         candidates = state.filters.mask(self.where) if self.where else None
-        return How(self.among, self.match, self.ranking, self.fair, self.min_probability, candidates=candidates)
+        if self.only is None:
+            return candidates
+        named = np.zeros(len(state.index), bool)
+        named[state.index.positions(self.only)] = True
+        return named if candidates is None else named & candidates
 
 
 @dataclass(frozen=True)
@@ -170,8 +192,9 @@ def _like(state: State, identifier: str, wanted: Wanted, how: How) -> dict[str, 
 def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
     """Answer with the items whose codes are nearest to one, as the index finds them: ties in order of addition."""
     _check_codes_alone("a code", wanted)
-    if wanted.fair:
-        raise InputError("a code is compared with codes as they are kept: fair cannot be asked for")
+    for name, asked in (("fair", wanted.fair), ("radius", wanted.radius is not None)):
+        if asked:
+            raise InputError(f"a code finds the codes nearest to it, as they are kept: {name} cannot be asked for")
     modality = how.among if isinstance(how.among, str) else state.encoder.searchable()[0]
     if modality not in state.encoder.modalities_ or isinstance(how.among, tuple):
         raise InputError(f"a code is compared in one modality of {', '.join(map(repr, state.encoder.modalities_))}")
@@ -260,11 +283,24 @@ def describe_item(state: State, identifier: str) -> dict[str, Any]:
         item = state.collection.get(identifier)
     except InputError:
         raise Refusal(404, f"there is no item {identifier[:200]!r}") from None
+    return {"state": state.name, **_whole_item(state, item)}
+
+
+def list_items(state: State, start: int, n: int) -> dict[str, Any]:
+    """Return some items in the order in which they were added, and where the next ones begin."""
+    places = range(start, min(start + n, len(state.index)))
+    modalities = state.encoder.modalities_
+    items = [_whole_item(state, without_columns(item, modalities)) for item in state.index.items(list(places))]
+    following = places.stop if places and places.stop < len(state.index) else None
+    return {"state": state.name, "items": items, "next": following}
+
+
+def _whole_item(state: State, item: Item) -> dict[str, Any]:
     codes = {
         name: {"bits": code.tobytes().hex(), "learned": item.states[name] == "learned"}
         for name, code in item.codes.items()
     }
-    return {"state": state.name, "id": item.id, **about_item(state, item.id, item.metadata or {}), "codes": codes}
+    return {"id": item.id, **about_item(state, item.id, item.metadata or {}), "codes": codes}
 
 
 def dump(value: Any) -> bytes:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from fastapi import Body, FastAPI, Request, Response
+from fastapi import Body, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from pydantic import BaseModel, ValidationError
@@ -21,7 +21,7 @@ from starlette.formparsers import MultiPartException
 from dlfh._version import __version__
 from dlfh.errors import DLFHError, InputError
 from dlfh.service._about import describe_collection
-from dlfh.service._answering import Asked, Question, answer_together, describe_item, dump
+from dlfh.service._answering import Asked, Question, answer_together, describe_item, dump, list_items
 from dlfh.service._batching import Batcher
 from dlfh.service._errors import Refusal
 from dlfh.service._guard import Guard
@@ -36,16 +36,18 @@ from dlfh.service._schemas import (
     Health,
     ImageSearch,
     Item,
+    ItemList,
     Map,
     NamedItem,
     NewItem,
     NewItems,
+    OldItems,
     Search,
 )
 from dlfh.service._settings import Limits, Settings
 from dlfh.service._states import States
 from dlfh.service._thumbnails import Thumbnails, check_pixels
-from dlfh.service._writing import put_items, remove_item
+from dlfh.service._writing import put_items, remove_items
 
 __all__ = ["Service", "create_app"]
 
@@ -153,8 +155,10 @@ class Service:
         limits = self.limits
         if len(asked.questions) > limits.batch:
             raise Refusal(422, f"a search has at most {limits.batch} queries")
-        if asked.wanted.k > limits.k:
-            raise Refusal(422, f"k is at most {limits.k}")
+        if len(asked.questions) * asked.wanted.k > limits.answers:
+            raise Refusal(422, f"a search has at most {limits.answers:,} answers: fewer queries, or a smaller k")
+        if asked.wanted.radius is not None and len(asked.questions) > 1:
+            raise Refusal(422, "a radius is asked for one query at a time")
         for question in asked.questions:
             if question.kind == "text" and len(question.value) > limits.text:
                 raise Refusal(422, f"a text has at most {limits.text:,} characters")
@@ -248,7 +252,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/search", response_model=Answers, responses=_responses(400, 404, 422), summary="Search")
     async def search(asked: Annotated[Search, Body()]) -> Response:
         """Find items by a text, an item, a vector or a code, or by several of these at once."""
-        return await service.search(Asked(asked.questions(), asked.wanted()))
+        return await service.search(Asked(asked.questions(), asked.wanted(service.limits)))
 
     @app.post(
         "/v1/search/image",
@@ -261,7 +265,8 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Find items by an image that is uploaded as a form (multipart/form-data)."""
         content, options = await _read_form(request)
         await service.run(lambda _: check_pixels(content, service.limits.pixels))
-        return await service.search(Asked((Question("image", content, options.modality),), options.wanted()))
+        wanted = options.wanted(service.limits)
+        return await service.search(Asked((Question("image", content, options.modality),), wanted))
 
     @app.get("/v1/items/{id:path}/thumbnail", responses=_THUMBNAIL | _responses(404), summary="An item's picture")
     async def thumbnail(id: str, request: Request) -> Response:
@@ -294,7 +299,22 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/items", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Add items")
     async def add(new: Annotated[NewItems, Body()]) -> Response:
         """Add items, or replace those with the same ids: all in one step or, on an error, none."""
-        return await service.change(put_items, new.items, service.limits)
+        return await service.change(put_items, new.items, service.limits, new.update)
+
+    @app.get("/v1/items", response_model=ItemList, responses=_responses(422), summary="All items, some at a time")
+    async def items(
+        start: Annotated[int, Query(ge=0, le=1 << 40, description="Which is the first, from 0.")] = 0,
+        n: Annotated[int, Query(ge=1, le=Limits().batch, description="How many.")] = 100,
+    ) -> Response:
+        """Return items in the order in which they were added."""
+        return Response(dump(await service.run(list_items, start, min(n, service.limits.batch))), media_type=_JSON)
+
+    @app.post(
+        "/v1/remove", response_model=Changed, responses=_responses(400, 403, 404, 409, 422), summary="Remove items"
+    )
+    async def remove_several(old: Annotated[OldItems, Body()]) -> Response:
+        """Remove items: all in one step or, if one is not there, none. Needs `--writable` and a token."""
+        return await service.change(remove_items, old.ids, service.limits)
 
     @app.put(
         "/v1/items/{id:path}", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Put an item"
@@ -309,7 +329,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     )
     async def remove(id: str, request: Request) -> Response:
         """Remove an item. Needs `--writable` and a token."""
-        return await service.change(remove_item, _id_of(request))
+        return await service.change(remove_items, [_id_of(request)], service.limits)
 
     @app.get("/healthz", response_model=Health, summary="Whether the service is there")
     async def health() -> Response:

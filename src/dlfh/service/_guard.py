@@ -117,7 +117,7 @@ class Guard:
         host = names[0].decode("latin-1").lower() if len(names) == 1 else ""
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         if name not in self._hosts:
-            raise Refusal(421, "this service is not called by that name: its Host must be one that it was told")
+            raise Refusal(421, "this service is not called by that name: start it with --allow-host NAME if it is")
 
     def _check_token(self, scope: Scope) -> None:
         path = scope["path"]

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dlfh.service._answering import Question, Wanted
+from dlfh.service._errors import Refusal
 from dlfh.service._settings import Limits
 
 __all__ = [
@@ -17,10 +18,12 @@ __all__ = [
     "Health",
     "ImageSearch",
     "Item",
+    "ItemList",
     "Map",
     "NamedItem",
     "NewItem",
     "NewItems",
+    "OldItems",
     "Search",
 ]
 
@@ -92,9 +95,30 @@ class _Options(_Strict):
         )
     )
 
-    def wanted(self) -> Wanted:
+    radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(
+        None, description="Find all items within so many bits, and not `k`; an error if they are more than `k` may be."
+    )
+    only: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
+        None, description="Search among the items with these ids."
+    )
+
+    def wanted(self, limits: Limits) -> Wanted:
+        """Return it within limits."""
+        if self.k > limits.k:
+            raise Refusal(422, f"k is at most {limits.k}")
         among = tuple(self.among) if isinstance(self.among, list) else self.among
-        return Wanted(self.k, among, self.match, self.ranking, self.fair, self.min_probability, self.where)
+        return Wanted(
+            self.k,
+            among,
+            self.match,
+            self.ranking,
+            self.fair,
+            self.min_probability,
+            self.where,
+            self.radius,
+            self.only,
+            limits.k,
+        )
 
 
 class Search(_Options, Query):
@@ -172,6 +196,13 @@ class NewItems(_Strict):
     """Several items, added in one step: all of them or, on an error, none."""
 
     items: Annotated[list[NamedItem], Field(min_length=1, max_length=_LIMITS.batch)]
+    update: bool = Field(True, description="Whether items replace those with their ids; if not, they are left out.")
+
+
+class OldItems(_Strict):
+    """Items that are to go, in one step: all of them or, if one is not there, none."""
+
+    ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
 
 
 # ------------------------------------------------------------------------------------------------- answers
@@ -231,15 +262,28 @@ class Code(BaseModel):
     learned: bool
 
 
-class Item(BaseModel):
-    """An item."""
+class ListedItem(BaseModel):
+    """An item of a list."""
 
-    state: str
     id: str
     labels: list[str]
     metadata: dict[str, Any]
     thumbnail: str | None
     codes: dict[str, Code] = Field(description="By modality.")
+
+
+class Item(ListedItem):
+    """An item."""
+
+    state: str
+
+
+class ItemList(BaseModel):
+    """Some items, in the order in which they were added."""
+
+    state: str
+    items: list[ListedItem]
+    next: int | None = Field(description="Where the next ones begin; null if these are the last.")
 
 
 class Modality(BaseModel):
@@ -333,6 +377,7 @@ class Changed(BaseModel):
     added: int
     replaced: int
     removed: int
+    left_out: list[str] = Field(description="Ids that were there already, and were not to be replaced.")
 
 
 class Health(BaseModel):

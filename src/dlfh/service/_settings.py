@@ -35,6 +35,8 @@ class Limits:
         Queries of one request, and items to add.
     k : int
         Answers to a query.
+    answers : int
+        Answers to all queries of one request.
     waiting : int
         Requests that wait for an answer; one more is told to come back later.
     connections : int
@@ -56,6 +58,7 @@ class Limits:
     text: int = 10_000
     batch: int = 100
     k: int = 1000
+    answers: int = 10_000
     waiting: int = 256
     connections: int = 512
     read_seconds: float = 15.0

@@ -22,17 +22,20 @@ from dlfh.service._settings import Limits
 from dlfh.service._states import State, States
 from dlfh.service._thumbnails import check_pixels
 
-__all__ = ["PICTURES", "put_items", "remove_item"]
+__all__ = ["PICTURES", "put_items", "remove_items"]
 
 #: Where the collection keeps pictures that came over HTTP, by what is in them.
 PICTURES = "pictures"
 
 
-def put_items(states: States, new: Sequence[NamedItem], limits: Limits) -> dict[str, Any]:
+def put_items(states: States, new: Sequence[NamedItem], limits: Limits, update: bool = True) -> dict[str, Any]:
     """Add items, or replace those that have their ids: all of them or, on an error, none.
 
     Doing it again changes nothing. What an item had and the new one does not bring stays, as for `Collection.add`.
+    Without ``update``, what is there already stays as it is, and is named.
     """
+    if len(new) > limits.batch:
+        raise Refusal(422, f"at most {limits.batch} items are added in one step")
     state = states.current
     items = _items(state, new, limits)
     vectors = state.encoder.describe(items)  # takes long, and needs no lock
@@ -40,19 +43,26 @@ def put_items(states: States, new: Sequence[NamedItem], limits: Limits) -> dict[
     if problem is not None:
         raise InputError(f"nothing was added: {problem}")
     with _writing(state) as collection:
-        replaced = int(collection.index.contains(items.ids).sum())
-        problems = collection.add(items, update=True, vectors=vectors)
-        assert not problems, problems
-    return _changed(states, len(items) - replaced, replaced, 0)
+        known = collection.index.contains(items.ids)
+        n_known = int(known.sum())
+        problems = collection.add(items, update=update, vectors=vectors)
+        assert update is False or not problems, problems
+    if update:
+        return _changed(states, added=len(items) - n_known, replaced=n_known)
+    left_out = [name for name, was_there in zip(items.ids, known, strict=True) if was_there]
+    return _changed(states, added=len(items) - n_known, left_out=left_out)
 
 
-def remove_item(states: States, identifier: str) -> dict[str, Any]:
-    """Remove an item."""
+def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
+    """Remove items: all or, if one is not there, none."""
+    if len(ids) > limits.batch:
+        raise Refusal(422, f"at most {limits.batch} items are removed in one step")
     with _writing(states.current) as collection:
-        if identifier not in collection:
-            raise Refusal(404, f"there is no item {identifier[:200]!r}")
-        collection.remove([identifier])
-    return _changed(states, 0, 0, 1)
+        missing = next((name for name in ids if name not in collection), None)
+        if missing is not None:
+            raise Refusal(404, f"there is no item {missing[:200]!r}")
+        collection.remove(ids)
+    return _changed(states, removed=len(ids))
 
 
 class _writing:  # noqa: N801 - a block of code
@@ -75,10 +85,12 @@ class _writing:  # noqa: N801 - a block of code
         self._index.close()  # not the collection, which would write all words anew after every item
 
 
-def _changed(states: States, added: int, replaced: int, removed: int) -> dict[str, Any]:
+def _changed(
+    states: States, *, added: int = 0, replaced: int = 0, removed: int = 0, left_out: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return what was done, once the next question sees it."""
     states.refresh()
-    counts = {"added": added, "replaced": replaced, "removed": removed}
+    counts = {"added": added, "replaced": replaced, "removed": removed, "left_out": list(left_out)}
     return {"state": states.current.name, "items": len(states.current.index), **counts}
 
 

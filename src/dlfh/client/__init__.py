@@ -1,0 +1,14 @@
+"""A collection that a service has: the same calls, over HTTP (needs ``dlfh[client]``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlfh._lazy import import_on_demand
+
+if TYPE_CHECKING:
+    from dlfh.client._client import Client
+
+__all__ = ["Client"]
+
+__getattr__, __dir__ = import_on_demand(__name__, {"_client": "Client"})
