@@ -175,7 +175,10 @@ class _Trial:
         turn = rng.permutation(len(points)) % _TURNS
         held_out = [turn == number for number in range(_TURNS if len(points) <= _POINTS_IN_TURN else 1)]
         rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
-        return cls(features[points], rows, labels.take(points), modality, context, held_out)
+        drawn = features[points]
+        if sp.issparse(drawn):
+            drawn = drawn[:, np.unique(drawn.indices)]  # words that none of them has: a million, perhaps
+        return cls(drawn, rows, labels.take(points), modality, context, held_out)
 
     @property
     def n_seen(self) -> int:

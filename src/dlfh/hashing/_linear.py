@@ -23,7 +23,7 @@ from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._leave_one_out import left_out_by_features, left_out_by_points
 from dlfh.mathematics._moments import compute_dtype, row_chunks
-from dlfh.mathematics._ridge import Ridge, check_ridge, ridge_regression
+from dlfh.mathematics._ridge import Ridge, check_ridge, is_wide, ridge_regression
 from dlfh.mathematics._targets import Targets
 
 __all__ = ["LinearHash", "LinearRidge"]
@@ -70,7 +70,7 @@ class LinearHash(HashFunction):
         self.intercept = intercept
         self.ridge = ridge
         # Added to x @ weights. Taken from the rounded weights, so that a large mean cancels exactly.
-        self.offset = intercept - mean @ weights.astype(np.float64) if offset is None else offset
+        self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
 
     @classmethod
     def of_centred(cls, X: Centred, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0) -> LinearHash:
@@ -143,7 +143,7 @@ class LinearHash(HashFunction):
 
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
-        weight_norms = np.linalg.norm(self.weights.astype(np.float64), axis=0)
+        weight_norms = np.sqrt(np.einsum("dk,dk->k", self.weights, self.weights, dtype=np.float64))
         with np.errstate(over="ignore"):  # what is infinite is said of the values
             return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
 
@@ -216,7 +216,7 @@ class LinearRidge(HashLearner):
             mean, weights, ridge = ridge_regression(
                 scaling(features), targets, Ridge(self.ridge, self.shrinkage), modality, context.workers
             )
-            single = weights.astype(np.float32)
+            single = weights.astype(np.float32, copy=False)
         if not (np.isfinite(single).all() and np.isfinite(mean).all() and np.isfinite(ridge)):
             raise_for_overflow(features, modality)
         target_mean = targets.mean()
@@ -226,6 +226,8 @@ class LinearRidge(HashLearner):
     def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
         """Return the values that each point would have by a function that was not fitted to it."""
         assert isinstance(function, LinearHash)
+        if is_wide(features):
+            return None  # leverages would take the matrix that there is no room for
         scaled, ridge, n = function.scaling(features), function.ridge, features.shape[0]
         if scaled.shape[1] > n:
             return left_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)

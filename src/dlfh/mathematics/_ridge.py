@@ -1,7 +1,8 @@
 """Ridge regression of codes on features: W = (X'X + gamma I)^-1 X'U for centred X (the paper's section 3.3).
 
 Only X'X, X'U and the means are needed, so data is read in chunks and sparse data is centred algebraically, never
-densified. Where there are more features than points, the same W comes from the smaller matrix XX'.
+densified. Where there are more features than points, the same W comes from the smaller matrix XX'. Where both are too
+many for a matrix, sparse data is multiplied with instead (`dlfh.mathematics._conjugate`).
 """
 
 from __future__ import annotations
@@ -17,12 +18,16 @@ import scipy.sparse as sp
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
 from dlfh.errors import InputError
+from dlfh.mathematics._conjugate import solve_by_conjugate_gradients
 from dlfh.mathematics._moments import compute_dtype, is_constant, moments, row_chunks
 from dlfh.mathematics._targets import Targets
 
-__all__ = ["Ridge", "check_ridge", "ridge_regression", "solve_ridge"]
+__all__ = ["Ridge", "check_ridge", "is_wide", "ridge_regression", "solve_ridge"]
 
 Floats = npt.NDArray[np.float64]
+
+#: Sides of the largest matrix that sparse features and points are multiplied to: 512 MB, and some seconds to factor.
+_LARGEST_MATRIX = 8192
 
 
 def check_ridge(ridge: Any) -> float | str:
@@ -69,13 +74,31 @@ class Ridge:
 
 def ridge_regression(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
-) -> tuple[Floats, Floats, float]:
+) -> tuple[Floats, npt.NDArray[Any], float]:
     """Return the features' mean, W of shape (features, n_bits), and the ridge that was used."""
+    if is_wide(features):
+        return _solve_by_products(features, targets, ridge, modality, workers)
     if features.shape[1] > features.shape[0]:
         return _solve_by_points(features, targets, ridge, modality)
     data = moments(features, targets, modality, workers)
     gamma = ridge.for_features(np.diag(data.gram), features, data.mean)
     return data.mean, solve_ridge(data.gram, gamma, data.cross), gamma
+
+
+def is_wide(features: Features) -> bool:
+    """Tell sparse data that has more features, and more points, than a matrix of them may have."""
+    return bool(sp.issparse(features)) and min(features.shape) > _LARGEST_MATRIX
+
+
+def _solve_by_products(
+    features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
+) -> tuple[Floats, npt.NDArray[np.float32], float]:
+    """Return mean, W and the ridge, from products with the features."""
+    raise_if_not_finite(features, modality)
+    mean = column_means(features)
+    squares = _centred_squares(features, mean)
+    gamma = ridge.for_features(squares, features, mean)
+    return mean, solve_by_conjugate_gradients(features, mean, squares, targets, gamma, workers), gamma
 
 
 def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modality: str) -> tuple[Floats, Floats, float]:
