@@ -102,3 +102,35 @@ def test_items_of_one_modality_make_a_collection_with_their_labels(
     with Collection.open(shop) as collection:
         assert collection.encoder.modalities_ == (column, "label")
         assert "label" not in (collection.get(everything[0]["id"]).metadata or {})
+
+
+def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "items.csv"
+    rows = [f"{n},a thing {n % 3},{'red' if n % 2 else 'blue'},{n},{('Acme', 'Zeta')[n % 2]}" for n in range(40)]
+    table.write_text("\n".join(["name,text,label,price,brand", *rows]), encoding="utf-8")
+    columns = ["--id", "name", "--text", "text", "--labels", "label"]
+    assert main(["build", str(table), *columns, "-b", "16", "-o", str(tmp_path / "shop")]) == 0
+    capsys.readouterr()
+
+    def found(*filters: str) -> set[int]:
+        options = [option for text in filters for option in ("--where", text)]
+        assert main(["search", str(tmp_path / "shop"), "--text", "thing", "-k", "100", "--json", *options]) == 0
+        return {int(item["id"]) for item in json.loads(capsys.readouterr().out)}
+
+    assert found("price<20", "brand=Acme") == {*range(0, 20, 2)}
+    assert found("price>=38") == {38, 39}
+    assert found("labels!=red") == {*range(0, 40, 2)}
+    assert found("price=[1, 2, 7.0]") == {1, 2, 7}
+    assert found('{"or": [{"price": {"<": 2}}, {"price": {">": 38}}]}') == {0, 1, 39}
+    assert found("brand=null") == set()
+    for wrong, sentence in (
+        ("price", "--where takes NAME=VALUE"),
+        ("{price", "a filter as JSON"),
+        ("price<[3]", "takes one value"),
+    ):
+        assert main(["search", str(tmp_path / "shop"), "--text", "thing", "--where", wrong]) == 2
+        assert sentence in capsys.readouterr().err
+    assert main(["search", str(tmp_path / "shop"), "--text", "thing", "--where", "colour=red"]) == 0
+    told = capsys.readouterr()
+    assert "nothing found" in told.out
+    assert "where names 'colour', and no item" in told.err

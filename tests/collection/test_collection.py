@@ -172,6 +172,20 @@ def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> Non
         assert [item.distance for item in found] != [item.distance for item in plain]
 
 
+@pytest.mark.parametrize("match", ["codes", "words", "both"])
+def test_a_filter_leaves_the_others_in_their_order(shop: Path, match: str) -> None:
+    with Collection.open(shop) as collection:
+        everything = collection.search("text", "level stripes", 100, match=match)
+        some = collection.search("text", "level stripes", 100, match=match, where={"labels": ["level"]})
+        assert some.ids == [item.id for item in everything if "level" in item.metadata.get("labels", [])]
+        assert 0 < len(some) < len(everything)
+        like = collection.similar(everything.ids[0], 100, where={"labels": {"!=": "level"}})
+        assert not any("level" in item.metadata.get("labels", []) for item in like)
+        assert like
+        with pytest.warns(DataWarning, match="where names 'colour', and no item"):
+            assert not collection.search("text", "level", where={"colour": "red"})
+
+
 def test_items_come_and_go(items: Items, shop: Path) -> None:
     with Collection.open(shop, writable=True) as collection:
         problems = collection.add(items.take([0, 1]))

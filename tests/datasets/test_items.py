@@ -152,7 +152,7 @@ def test_a_messy_folder_and_table_are_read_and_every_loss_is_said(tmp_path: Path
     assert [path is not None for path in items.modalities["image"]] == [True, True, False, True]
     assert items.labels == [["animal", "cat"], ["person"], ["animal"], []]
     assert items.metadata[0] == {
-        "columns": {"price": "3"},
+        "columns": {"price": 3},
         "image": str(tmp_path / "photos" / "a.png"),
         "text": "a cat",
         "labels": ["animal", "cat"],
@@ -262,7 +262,7 @@ def test_wrong_sources_are_said_in_a_sentence(
 
 def test_a_doubled_column_matters_only_if_it_is_asked_for(tmp_path: Path) -> None:
     table = write(tmp_path / "items.csv", "caption,note,note,,\nwords,1,2,,\n")
-    assert read_items(table, text="caption").metadata == [{"text": "words", "columns": {"note": "2"}}]
+    assert read_items(table, text="caption").metadata == [{"text": "words", "columns": {"note": 2}}]
     with pytest.raises(InputError, match="has 2 columns named 'note'"):
         read_items(table, text="note")
 
@@ -379,3 +379,13 @@ def test_an_encoding_that_the_file_does_not_have_is_said(tmp_path: Path, encodin
     path = write(tmp_path / "items.csv", "caption\nabc é\n")
     with pytest.raises(InputError, match=r"is not encoded in|unknown encoding"):
         read_table(path, encoding=encoding)
+
+
+def test_columns_of_numbers_are_numbers_and_names_of_digits_are_names(tmp_path: Path) -> None:
+    table = tmp_path / "items.csv"
+    table.write_text("text,price,size,code,bar\na,3,1.50,007,4006381333931\nb,,-2,8,4006381333932\n", encoding="utf-8")
+    items = read_items(table, text="text")
+    assert [own["columns"] for own in items.metadata] == [
+        {"price": 3, "size": 1.5, "code": "007", "bar": "4006381333931"},
+        {"size": -2, "code": "8", "bar": "4006381333932"},
+    ]

@@ -99,6 +99,12 @@ def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> No
         ({"labels": ["level", "upright"]}, lambda item: item["labels"]),
         ({"parity": 1, "half": ["first"]}, lambda item: item["metadata"]["columns"] == {"parity": 1, "half": "first"}),
         ({"parity": "1"}, lambda item: False),
+        ({"parity": {"<": 1}}, lambda item: item["metadata"]["columns"]["parity"] == 0),
+        ({"labels": None}, lambda item: not item["labels"]),
+        (
+            {"or": [{"half": {"!=": "first"}}, {"not": {"parity": {"in": [1]}}}]},
+            lambda item: item["metadata"]["columns"] != {"parity": 1, "half": "first"},
+        ),
     ):
         found = answers(service.search(text="stripes", k=100, where=where, **{"in": "all"}))
         assert [item["id"] for item in found] == [item["id"] for item in everything if has(item)]
@@ -193,6 +199,8 @@ def test_health_and_metrics_are_there(service: Running) -> None:
         ("POST", "/v1/search", {"queries": [{"text": "a"}] * 101}, 422, "at most 100 items"),
         ("POST", "/v1/search", {"text": "a", "in": "sound"}, 422, "unknown modality 'sound'"),
         ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where names 'colour'"),
+        ("POST", "/v1/search", {"text": "a", "where": {"parity": {"~": 1}}}, 422, "has one of the operators"),
+        ("POST", "/v1/search", {"text": "a", "where": {"or": [{"not": 1}]}}, 422, "a filter must be a dict"),
         ("POST", "/v1/search", {"text": "a", "min_probability": 1}, 422, "min_probability: input should be less"),
         ("POST", "/v1/search", {"id": "8.png", "min_probability": 0.5}, 422, "only codes are compared"),
         ("POST", "/v1/search", {"code": "abc"}, 422, "code: string should match"),

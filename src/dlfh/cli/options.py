@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -24,6 +25,7 @@ __all__ = [
     "Overwrite",
     "ProblemFile",
     "Quiet",
+    "parse_filters",
     "parse_pairs",
     "shows_progress",
     "with_options",
@@ -40,6 +42,9 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar
 
 _DATA = "What to read"
 _MODEL = "What to learn"
+
+#: A filter as people write it.
+_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)(.*)", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -248,6 +253,39 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
             raise InputError(f"{option} names {name!r} twice")
         found[name] = value
     return found
+
+
+def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
+    """Return what `--where` says as a filter: NAME=VALUE and its like, or JSON.
+
+    Examples
+    --------
+    >>> parse_filters(["brand=Acme", "price<=20"])
+    {'and': [{'brand': {'=': 'Acme'}}, {'price': {'<=': 20}}]}
+    """
+    from dlfh.errors import InputError
+    from dlfh.index._where import parse_where
+
+    parts: list[Any] = []
+    for text in filters or []:
+        comparison = _COMPARISON.fullmatch(text)
+        if text.lstrip().startswith("{"):
+            try:
+                parts.append(json.loads(text))
+            except (ValueError, RecursionError):
+                raise InputError(f"--where takes a filter as JSON, got {text!r}") from None
+        elif comparison is None:
+            raise InputError(f"--where takes NAME=VALUE, or another of <, <=, >, >= and !=, got {text!r}")
+        else:
+            name, operator, value = comparison.groups()
+            wanted = _value(value)
+            operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(wanted, list) else operator
+            parts.append({name: {operator: wanted}})
+    if not parts:
+        return None
+    where = {"and": parts}
+    parse_where(where)  # before anything is opened: a wrong filter is soon said
+    return where
 
 
 def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:

@@ -12,7 +12,7 @@ import typer
 
 from dlfh._lazy import postpone
 from dlfh._terminal import plain
-from dlfh.cli.options import AsJson, Overwrite, parse_pairs
+from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
 from dlfh.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Asking:
             asked = self.how.get(name)
             if asked not in (None, allowed):
                 raise InputError(f"an item of the collection cannot ask by {name} {asked!r}: only its codes are kept")
-        own = ("among", "fair", "radius", "only")
+        own = ("among", "fair", "radius", "only", "where")
         return collection.similar(value, self.k, **{name: self.how[name] for name in own if name in self.how})
 
     def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
@@ -113,6 +113,13 @@ def search(
     only: Annotated[
         list[str] | None, typer.Option(help="Search among these ids alone; repeated.", show_default=False)
     ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Find items with these labels and columns: NAME=VALUE, 'price<20', or a filter as JSON; repeated.",
+            show_default=False,
+        ),
+    ] = None,
     picture: Annotated[
         Path | None,
         typer.Option(
@@ -134,6 +141,8 @@ def search(
 
     $ dlfh search shop/ --text shoes --ranking specific
 
+    $ dlfh search shop/ --text shoes --where brand=Acme --where 'price<20'
+
     $ dlfh search shop/ --id sku-17 --picture similar.png
 
     $ dlfh search shop/     [dim](asks for questions until Ctrl-D)[/dim]
@@ -154,7 +163,7 @@ def search(
     outputs = _outputs(picture)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
     how: dict[str, Any] = {"among": among, "match": match, "ranking": ranking, "fair": fair}
-    how |= {"min_probability": min_probability, "radius": radius, "only": only}
+    how |= {"min_probability": min_probability, "radius": radius, "only": only, "where": parse_filters(where)}
     asking = Asking(k, how, picture, overwrite, as_json)
     with open_collection(collection) as opened:
         if text is not None:

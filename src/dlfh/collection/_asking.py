@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from dlfh.collection._ranking import Options, Query, Ranker, probability
 from dlfh.collection._words import WordsOfItems
 from dlfh.errors import DataWarning, InputError
 from dlfh.index import Index
+from dlfh.index._where import names_of, parse_where
 
 __all__ = ["Asker", "How"]
 
@@ -31,8 +32,8 @@ __all__ = ["Asker", "How"]
 class How:
     """How a question is asked, as users say it; `Collection.search` says what each is.
 
-    What is served over a network knows items by their places: ``candidates`` says which may be found, instead of
-    ``only``. And it answers no more than ``most`` items within a radius: where there are others, it says so.
+    What is served over a network answers no more than ``most`` items within a radius: where there are others, it says
+    so.
     """
 
     among: str | Sequence[str] | None = None
@@ -42,7 +43,7 @@ class How:
     min_probability: float | None = None
     radius: int | None = None
     only: Sequence[str] | None = None
-    candidates: npt.NDArray[np.bool_] | None = None
+    where: Mapping[str, Any] | None = None
     most: int | None = None
 
 
@@ -173,11 +174,23 @@ class Asker:
         least = how.min_probability
         if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
             raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
-        candidates = how.candidates
+        return Options(k, among, match, ranking, how.fair, how.radius, self._candidates(how), least, how.most)
+
+    def _candidates(self, how: How) -> npt.NDArray[np.bool_] | None:
+        """Return which items may be found; None if all may."""
+        if how.only is None and how.where is None:
+            return None
+        candidates = np.ones(len(self.index), bool)
         if how.only is not None:
-            candidates = np.zeros(len(self.index), bool)
+            candidates[:] = False
             candidates[self.index.positions(how.only)] = True
-        return Options(k, among, match, ranking, how.fair, how.radius, candidates, least, how.most)
+        if how.where is not None:
+            candidates &= self.index.matches(how.where)
+            for name in names_of(parse_where(how.where)):
+                if not self.index.matches({name: {"!=": None}}).any():
+                    message = f"where names {name!r}, and no item of the collection has a value there"
+                    warnings.warn(message, DataWarning, stacklevel=5)
+        return candidates
 
     def check_probable(self, how: How, modality: str) -> None:
         """Say so if answers are to be probable, and nobody knows how probable they are."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -404,6 +404,7 @@ class Collection:
         min_probability: float | None = None,
         radius: int | None = None,
         only: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Any:
         """Find the items that a text, an image or a vector asks for, the most probable first.
 
@@ -438,13 +439,16 @@ class Collection:
             Find all items within so many bits in the modality that is searched (the first, of several), not ``k``.
         only : sequence of str, optional
             The ids to search among.
+        where : dict, optional
+            Find items of which this filter holds: of their labels, and of the columns of their table, such as
+            ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
 
         Returns
         -------
         Found, or list of Found
             For one query, the items that it finds; for a batch, a list of what each finds.
         """
-        how = How(among, match, ranking, fair, min_probability, radius, only)
+        how = How(among, match, ranking, fair, min_probability, radius, only, where)
         return self._asker.search(modality, values, k, how)
 
     def similar(
@@ -456,6 +460,7 @@ class Collection:
         fair: bool = False,
         radius: int | None = None,
         only: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
     ) -> Found:
         """Find items like one of the collection, itself excluded, by the Hamming distance of their codes.
 
@@ -475,12 +480,15 @@ class Collection:
             Find all items within so many bits, not ``k``.
         only : sequence of str, optional
             The ids to search among.
+        where : dict, optional
+            Find items of which this filter holds: of their labels, and of the columns of their table, such as
+            ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
 
         Returns
         -------
         Found
         """
-        return self._asker.similar(identifier, k, How(among, fair=fair, radius=radius, only=only))
+        return self._asker.similar(identifier, k, How(among, fair=fair, radius=radius, only=only, where=where))
 
     @property
     def calibration(self) -> Calibration:

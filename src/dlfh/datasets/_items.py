@@ -6,7 +6,9 @@ noted, and the item goes on with what it has.
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +34,9 @@ IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif
 
 #: What files are read as arrays, where a column or a variable could be meant as well.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
+
+#: A number as JSON has it, of so few digits that none is lost: 007 is a name, and so is what is as long as a bar code.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
 
 
 @dataclass(frozen=True)
@@ -426,6 +431,7 @@ def _metadata(
     table: Table, used: set[str | None], modalities: dict[str, Any], labels: list[list[str]] | None
 ) -> list[dict[str, Any]]:
     others = [(place, name) for place, name in enumerate(table.columns) if name and name not in used]
+    numbers = set() if table.typed else {place for place, _ in others if _is_of_numbers(table, place)}
     metadata = []
     for number, row in enumerate(table.rows):
         entry: dict[str, Any] = {}
@@ -434,9 +440,19 @@ def _metadata(
                 entry[name] = str(values[number])
         if labels is not None and labels[number]:
             entry["labels"] = labels[number]
-        columns = {name: value for place, name in others if (value := _plain(row[place])) is not None}
+        columns = {
+            name: json.loads(value) if place in numbers else value
+            for place, name in others
+            if (value := _plain(row[place])) is not None
+        }
         metadata.append(entry | ({"columns": columns} if columns else {}))
     return metadata
+
+
+def _is_of_numbers(table: Table, place: int) -> bool:
+    """Return whether every cell of a column of text is a number, written as numbers are, or empty."""
+    cells = [row[place] for row in table.rows if row[place] != ""]
+    return bool(cells) and all(map(_NUMBER.fullmatch, cells))
 
 
 def _plain(value: Any) -> Any:

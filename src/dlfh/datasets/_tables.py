@@ -49,6 +49,8 @@ class Table:
         The place of each row among all rows, those that are left out included.
     problems : list of Problem
         Rows that are left out.
+    typed : bool
+        Whether cells say what they are: those of a file of text are all texts.
     """
 
     path: Path
@@ -57,6 +59,7 @@ class Table:
     places: list[str]
     numbers: list[int]
     problems: list[Problem]
+    typed: bool = True
 
     @property
     def n_all(self) -> int:
@@ -133,7 +136,7 @@ def _read_text(file: Path, encoding: str, usual: str) -> Table:
             if cells is None:
                 break
             if table is None:
-                table = Table(file, tuple(cell.strip() for cell in cells), [], [], [], [])
+                table = Table(file, tuple(cell.strip() for cell in cells), [], [], [], [], typed=False)
             elif cells:  # an empty line is no row
                 budget.take_bytes(_ROW_BYTES + _CELL_BYTES * len(cells))
                 _take_row(table, cells, f"{file.name}, line {line}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from dlfh.index._segment import ABSENT, LEARNED, STATES
 from dlfh.index._snapshot import Column, Part, Snapshot
 from dlfh.index._store import Store
 from dlfh.index._strings import Strings
+from dlfh.index._where import parse_where
 
 __all__ = ["Index"]
 
@@ -282,6 +283,7 @@ class Index:
         *,
         ranking: Ranking = "hamming",
         only: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
         shortlist: int | None = None,
         n_jobs: int | None = None,
     ) -> Hits:
@@ -302,6 +304,8 @@ class Index:
             ("asymmetric"), or of a shortlist by Hamming distance ("rerank").
         only : sequence of str, optional
             Search among these ids only.
+        where : dict, optional
+            Search among items of which this filter holds, as `matches` takes it.
         shortlist : int, optional
             Length of the shortlist for "rerank"; ``max(5 * k, 200)`` by default.
         n_jobs : int, optional
@@ -318,7 +322,7 @@ class Index:
         asked = check_queries(queries, self.n_bits)
         if ranking != "hamming" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        snapshot, column = self._search_space(modality, only)
+        snapshot, column = self._search_space(modality, only, where)
         if ranking == "asymmetric":
             distances, rows = nearest.nearest_by_weight(asked, column.words, k, n_jobs)
         else:
@@ -337,6 +341,7 @@ class Index:
         radius: int,
         *,
         only: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> list[Hits]:
         """Find all items within a Hamming distance of each query; one `Hits` of one row per query.
@@ -350,12 +355,14 @@ class Index:
             The largest distance, from 0.
         only : sequence of str, optional
             Search among these ids only.
+        where : dict, optional
+            Search among items of which this filter holds, as `matches` takes it.
         n_jobs : int, optional
             Number of threads; all cores by default.
         """
         radius = check_integer(radius, "radius", 0)
         codes = as_codes(check_queries(queries, self.n_bits))
-        snapshot, column = self._search_space(modality, only)
+        snapshot, column = self._search_space(modality, only, where)
         return [
             Hits(distances[None], column.positions_of(rows)[None], column.learned[rows][None], snapshot)
             for distances, rows in nearest.within(codes, column.words, min(radius, self.n_bits), n_jobs)
@@ -437,6 +444,28 @@ class Index:
         states = self._current().states_of(self._modality(modality))
         return states != ABSENT, states == LEARNED
 
+    def matches(self, where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
+        """Return, in the order of items, of which a filter of their metadata holds.
+
+        Parameters
+        ----------
+        where : dict
+            Names, and the values that items must have there: one value, a list of which one must be there, ``None`` for
+            none at all, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``). All
+            must hold; ``"and"``, ``"or"`` and ``"not"`` combine such dicts.
+
+        Examples
+        --------
+        >>> index = Index(n_bits=8, modalities=["image"])
+        >>> animals = [{"legs": 4, "tags": ["pet", "loud"]}, {"legs": 0}, None]
+        >>> index.add(["dog", "fish", "?"], {"image": np.zeros((3, 1), np.uint8)}, metadata=animals)
+        >>> index.matches({"legs": {"<": 4}})
+        array([False,  True, False])
+        >>> index.matches({"or": [{"tags": "pet"}, {"legs": None}]})
+        array([ True, False,  True])
+        """
+        return self._current().mask(parse_where(where))
+
     def count(self, modality: str, state: str | None = None) -> int:
         """Return how many items have a code in a modality, or are in a state there."""
         states = self._current().states_of(self._modality(modality))
@@ -506,9 +535,13 @@ class Index:
             raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
         return self.modalities.index(modality)
 
-    def _search_space(self, modality: str, only: Sequence[str] | None = None) -> tuple[Snapshot, Column]:
+    def _search_space(
+        self, modality: str, only: Sequence[str] | None = None, where: Mapping[str, Any] | None = None
+    ) -> tuple[Snapshot, Column]:
         snapshot = self._current()
         column = snapshot.column(self._modality(modality))
-        if only is None:
-            return snapshot, column
-        return snapshot, column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))
+        if only is not None:
+            column = column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))
+        if where is not None:
+            column = column.within(snapshot.mask(parse_where(where)))
+        return snapshot, column

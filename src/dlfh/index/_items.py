@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.errors import StorageError
-from dlfh.index._segment import ABSENT, STATES, Segment, metadata_check
+from dlfh.index._segment import ABSENT, STATES, Segment
 
 __all__ = ["Item", "read_item", "read_items"]
 
@@ -43,7 +41,7 @@ def read_item(segment: Segment, row: int, modalities: tuple[str, ...]) -> Item:
         if states[row] != ABSENT:
             codes[name] = values[np.count_nonzero(states[:row])].copy()
     states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
-    return Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states_by_name)
+    return Item(segment.ids[row].decode(), segment.metadata_of(row), codes, states_by_name)
 
 
 def read_items(segment: Segment, rows: Sequence[int], modalities: tuple[str, ...]) -> Iterator[Item]:
@@ -56,16 +54,4 @@ def read_items(segment: Segment, rows: Sequence[int], modalities: tuple[str, ...
     for row in rows:
         codes = {name: segment.codes[m][places[m, row]].copy() for m, name in enumerate(modalities) if present[m, row]}
         states = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
-        yield Item(segment.ids[row].decode(), _read_metadata(segment, row), codes, states)
-
-
-def _read_metadata(segment: Segment, row: int) -> dict[str, Any] | None:
-    if segment.metadata is None or segment.metadata_checks is None:
-        return None
-    identifier, text = segment.ids[row], segment.metadata[row]
-    try:
-        if metadata_check(identifier, text) == segment.metadata_checks[row]:
-            return json.loads(text) if text else None
-    except (ValueError, RecursionError):
-        pass
-    raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")
+        yield Item(segment.ids[row].decode(), segment.metadata_of(row), codes, states)

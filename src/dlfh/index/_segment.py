@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh.errors import StorageError
+from dlfh.index._fields import Fields
 from dlfh.index._strings import HashTable, Strings
 
 __all__ = ["ABSENT", "HASHED", "LEARNED", "STATES", "Segment"]
@@ -60,6 +65,22 @@ class Segment:
             for states, codes in zip(self.states, self.codes, strict=True)
         )
 
+    @cached_property
+    def fields(self) -> Fields:
+        """What its items can be filtered by."""
+        return Fields(len(self), self._all_metadata)
+
+    def metadata_of(self, row: int) -> dict[str, Any] | None:
+        """Return the metadata of an item, checked against their checksum."""
+        if self.metadata is None or self.metadata_checks is None:
+            return None
+        return _read_metadata(self.ids[row], self.metadata[row], int(self.metadata_checks[row]))
+
+    def _all_metadata(self) -> Iterable[dict[str, Any] | None]:
+        if self.metadata is None or self.metadata_checks is None:
+            return itertools.repeat(None, len(self))
+        return map(_read_metadata, self.ids, self.metadata, self.metadata_checks.tolist())
+
     def take(self, rows: RowNumbers) -> Segment:
         """Return a segment of some rows, in the order given."""
         states = self.states[:, rows]
@@ -101,3 +122,12 @@ class Segment:
 def metadata_check(identifier: bytes, text: bytes) -> int:
     """Return the checksum of an item's metadata, which belongs to its id."""
     return zlib.crc32(text, zlib.crc32(identifier))
+
+
+def _read_metadata(identifier: bytes, text: bytes, check: int) -> dict[str, Any] | None:
+    try:
+        if metadata_check(identifier, text) == check:
+            return json.loads(text.decode()) if text else None
+    except (ValueError, RecursionError):
+        pass
+    raise StorageError(f"the metadata of {identifier.decode()!r} are damaged")

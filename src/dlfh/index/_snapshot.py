@@ -16,6 +16,7 @@ from dlfh.codes import as_words, n_bytes
 from dlfh.index._manifest import RemovedRecord, SegmentRecord
 from dlfh.index._segment import ABSENT, LEARNED, Segment
 from dlfh.index._strings import Strings
+from dlfh.index._where import Where
 
 __all__ = ["Column", "Part", "Snapshot"]
 
@@ -85,6 +86,11 @@ class Column:
         else:
             rows = wanted
         return Column(self.codes[rows], wanted, self.learned[rows])
+
+    def within(self, mask: npt.NDArray[np.bool_]) -> Column:
+        """Return the column of the items that a mask over all has alone."""
+        rows = np.flatnonzero(mask if self.positions is None else mask[self.positions])
+        return Column(self.codes[rows], self.positions_of(rows), self.learned[rows])
 
     def find(self, positions: RowNumbers) -> tuple[RowNumbers, Codes]:
         """Return which of some items have a code, as places in ``positions``, and their codes by byte."""
@@ -169,6 +175,11 @@ class Snapshot:
             for part in self.parts
         ]
         return np.concatenate([np.empty(0, np.uint8), *states])
+
+    def mask(self, where: Where) -> npt.NDArray[np.bool_]:
+        """Return of which items a filter holds, by position."""
+        masks = [(part.segment.fields.mask(where), part.live) for part in self.parts]
+        return np.concatenate([np.empty(0, bool), *(mask if live is None else mask[live] for mask, live in masks)])
 
     def column(self, modality: int) -> Column:
         """Return the codes of a modality: straight from a single clean segment, otherwise gathered once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,6 +43,10 @@ class Strings:
 
     def __getitem__(self, row: int) -> bytes:
         return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes()
+
+    def __iter__(self) -> Iterator[bytes]:
+        blob = np.ascontiguousarray(self.blob).data
+        return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
 
     def take(self, rows: RowNumbers) -> Strings:
         """Return the strings of some rows."""

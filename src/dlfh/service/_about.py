@@ -16,7 +16,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
     """Return what the collection holds, how its codes were learned, and what it can be filtered by."""
     encoder, index = state.encoder, state.index
     model = encoder.model_
-    values = state.filters.values()
+    values = state.facets.values()
     measured = state.once("measured", lambda: read_measured(state.collection.path))
     return {
         "name": state.collection.path.resolve().name,
@@ -26,7 +26,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
         "method": type(model).__name__,
         "parameters": {name: _plain(value) for name, value in model.get_params(deep=False).items()},
         "trained": len(next(iter(model.codes_.values()))),
-        "labels": state.filters.n_labels,
+        "labels": state.facets.n_labels,
         "modalities": {name: _modality(state, name) for name in encoder.modalities_},
         "filters": {name: [{"value": value, "count": n} for value, n in own] for name, own in values.items()},
         "calibrated": bool(state.collection.calibration.fits),

@@ -19,7 +19,7 @@ from dlfh.collection._columns import without_columns
 from dlfh.errors import InputError
 from dlfh.index._items import Item
 from dlfh.service._errors import Refusal
-from dlfh.service._filters import labels_of
+from dlfh.service._facets import labels_of
 from dlfh.service._states import State
 
 __all__ = ["Asked", "Question", "Wanted", "about_item", "answer_together", "describe_item", "dump", "list_items"]
@@ -39,7 +39,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for; names are those of `Collection.search`, and ``where`` is what `Filters.mask` takes."""
+    """What is asked for; names are those of `Collection.search`."""
 
     k: int = 10
     among: str | tuple[str, ...] | None = None
@@ -54,6 +54,7 @@ class Wanted:
 
     def how(self, state: State) -> How:
         """Return it as a collection takes it."""
+        state.facets.check(self.where)
         return How(
             self.among,
             self.match,
@@ -61,18 +62,10 @@ class Wanted:
             self.fair,
             self.min_probability,
             self.radius,
-            candidates=self._candidates(state),
-            most=self.most,
+            self.only,
+            self.where or None,
+            self.most,
         )
-
-    def _candidates(self, state: State) -> npt.NDArray[np.bool_] | None:
-        """Return which items may be found; None for all."""
-        candidates = state.filters.mask(self.where) if self.where else None
-        if self.only is None:
-            return candidates
-        named = np.zeros(len(state.index), bool)
-        named[state.index.positions(self.only)] = True
-        return named if candidates is None else named & candidates
 
 
 @dataclass(frozen=True)
@@ -204,12 +197,7 @@ def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
         raise InputError(
             f"a code of {state.index.n_bits} bits has {2 * n} hexadecimal digits, and 0 in bits after these"
         )
-    only = None
-    if how.candidates is not None:
-        only = [item.id for item in state.index.items(np.flatnonzero(how.candidates).tolist())]
-    if only == []:
-        return _shown(state, "code", None, Found([], code.lower()), (modality,), "codes")
-    hits = state.index.search(query[None], modality, wanted.k, only=only, n_jobs=1)
+    hits = state.index.search(query[None], modality, wanted.k, only=how.only, where=how.where, n_jobs=1)
     distances = hits.distances[0]
     whole = len(distances) < wanted.k  # all items are there: nobody is as far as the last one and not among them
     found = []

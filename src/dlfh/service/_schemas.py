@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dlfh.index._where import MOST_CHARACTERS
 from dlfh.service._answering import Question, Wanted
 from dlfh.service._errors import Refusal
 from dlfh.service._settings import Limits
@@ -35,6 +36,11 @@ Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
 Name = Annotated[str, Field(min_length=1, max_length=200)]
+Value = Annotated[str, Field(max_length=MOST_CHARACTERS)] | bool | int | Number | None
+Values = Annotated[list[Value], Field(max_length=1000)]
+Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
+#: A name's condition; or, of "and", "or" and "not", filters, which are checked when they are read.
+Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
 
 
 class _Strict(BaseModel):
@@ -87,12 +93,10 @@ class _Options(_Strict):
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="Find items that are at least so probable to be right: perhaps none."
     )
-    where: Annotated[dict[Name, Scalar | Annotated[list[Scalar], Field(max_length=1000)]], Field(max_length=32)] = (
-        Field(
-            default_factory=dict,
-            description="Find items whose labels or columns have a value, or one of several: `GET /v1/collection` "
-            "says which there are.",
-        )
+    where: Annotated[dict[Name, Condition], Field(max_length=32)] = Field(
+        default_factory=dict,
+        description="Find items by their labels and columns, listed by `GET /v1/collection`: a value, one of several, "
+        'or an operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
     )
 
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(

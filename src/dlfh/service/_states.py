@@ -23,7 +23,7 @@ from dlfh.collection._asking import Asker
 from dlfh.collection._folder import read_card
 from dlfh.collection._words import WordsOfItems
 from dlfh.index import Index
-from dlfh.service._filters import Filters
+from dlfh.service._facets import Facets
 
 __all__ = ["State", "States"]
 
@@ -42,7 +42,7 @@ class State:
     ----------
     collection : Collection
     asker : Asker
-    filters : Filters
+    facets : Facets
     name : str
         What tells it from all other states.
     """
@@ -58,8 +58,8 @@ class State:
         self._lock = threading.Lock()
 
     @cached_property
-    def filters(self) -> Filters:
-        return Filters(item.metadata for item in self.index.items())
+    def facets(self) -> Facets:
+        return Facets(item.metadata for item in self.index.items())
 
     @cached_property
     def text_modality(self) -> str | None:
@@ -75,7 +75,7 @@ class State:
 
     def warm_up(self) -> None:
         """Do once what the first questions would wait for."""
-        _ = self.filters
+        _ = self.facets
         if self.encoder.text_modalities():
             self._words.now()
         nothing = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)

@@ -1,0 +1,123 @@
+"""Filters mean what they say, item by item and in columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh import InputError
+from dlfh.index import Index
+from dlfh.index._where import names_of, parse_where
+from tests.index.plain_where import FILTERS, METADATA, VALUES, holds
+
+ITEMS = st.lists(METADATA, max_size=8)
+
+
+def index_of(metadata: list[dict[str, Any] | None]) -> Index:
+    index = Index(n_bits=8, modalities=["image"])
+    codes = np.arange(len(metadata), dtype=np.uint8)[:, None]
+    index.add([f"{row}" for row in range(len(metadata))], {"image": codes}, metadata=metadata)
+    return index
+
+
+@given(ITEMS, FILTERS)
+def test_columns_agree_with_their_twin(metadata: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
+    expected = [holds(where, own) for own in metadata]
+    assert index_of(metadata).matches(where).tolist() == expected
+
+
+@given(ITEMS, FILTERS, FILTERS)
+def test_logic_is_logic(metadata: list[dict[str, Any] | None], one: dict[str, Any], other: dict[str, Any]) -> None:
+    index = index_of(metadata)
+    first, second = index.matches(one), index.matches(other)
+    assert np.array_equal(index.matches({"not": one}), ~first)
+    assert np.array_equal(index.matches({"and": [one, other]}), first & second)
+    assert np.array_equal(index.matches({"or": [one, other]}), first | second)
+    assert index.matches({}).all()
+
+
+@given(ITEMS, st.data())
+def test_a_search_finds_what_a_filter_leaves(metadata: list[dict[str, Any] | None], data: st.DataObject) -> None:
+    index = index_of(metadata)
+    where = data.draw(FILTERS)
+    query = np.zeros((1, 1), np.uint8)
+    wanted = [name for name, found in zip(index.ids(), index.matches(where), strict=True) if found]
+    hits = index.search(query, "image", k=100, where=where)
+    assert sorted(hits.ids[0]) == wanted
+    only = wanted[::2]
+    assert (
+        index.search(query, "image", k=100, only=only).ids
+        == index.search(query, "image", k=100, only=only, where=where).ids
+    )
+    assert index.search_radius(query, "image", 8, where=where)[0].ids == hits.ids
+
+
+@given(ITEMS, ITEMS, FILTERS)
+def test_filters_follow_changes(
+    first: list[dict[str, Any] | None], then: list[dict[str, Any] | None], where: dict[str, Any]
+) -> None:
+    index = index_of(first)
+    index.matches(where)  # columns are kept, and must not be those of yesterday
+    names = [f"{row + len(first) // 2}" for row in range(len(then))]
+    index.put(names, {"image": np.zeros((len(then), 1), np.uint8)}, metadata=then)
+    items = list(index.items())
+    assert index.matches(where).tolist() == [holds(where, item.metadata) for item in items]
+    index.remove([item.id for item in items[::2]])
+    assert index.matches(where).tolist() == [holds(where, item.metadata) for item in items[1::2]]
+
+
+@given(VALUES, VALUES)
+def test_types_differ_and_numbers_do_not(one: Any, other: Any) -> None:
+    same = isinstance(one, (str, bool)) == isinstance(other, (str, bool)) and type(one) is type(other)
+    numbers = not isinstance(one, (str, bool)) and not isinstance(other, (str, bool))
+    expected = float(one) == float(other) if numbers else same and one == other
+    assert index_of([{"a": one}]).matches({"a": other}).tolist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ([], "a filter must be a dict"),
+        ({"a": {"~": 3}}, "a filter of 'a' has one of the operators"),
+        ({"a": {"<": None}}, "takes texts"),
+        ({"a": {"<": True}}, "takes a number or a text, got True"),
+        ({"a": {"<": [1]}}, "takes one value"),
+        ({"a": {"in": 1}}, "takes a list of values"),
+        ({"a": float("nan")}, "finite numbers"),
+        ({"a": "x\0"}, "none of them NUL"),
+        ({"a": "\ud800"}, "takes texts"),
+        ({"a": "x" * 1001}, "at most 1,000 characters"),
+        ({"a": [[1]]}, "takes texts"),
+        ({"a": 10**400}, "a whole number of more than 100 digits"),
+        ({3: 1}, "a filter has names of values, got 3"),
+        ({"or": {"a": 1}}, "'or' in a filter takes a list of filters"),
+        ({"not": [1]}, "a filter must be a dict"),
+        ({"a": [1.0] * 10_001}, "at most 10,000 values"),
+    ],
+)
+def test_what_is_no_filter_is_refused_in_a_sentence(where: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        parse_where(where)
+
+
+def test_a_filter_without_end_is_refused() -> None:
+    where: dict[str, Any] = {"a": 1}
+    for _ in range(100_000):
+        where = {"not": where}
+    with pytest.raises(InputError, match="at most 16 deep"):
+        parse_where(where)
+    while where:
+        where = where.pop("not", {})  # so that it is let go of without recursion
+
+
+def test_the_names_of_a_filter_are_known() -> None:
+    assert names_of(parse_where({"a": {"<": 1, ">": 0}, "or": [{"b": None}, {"not": {"c": [1, None]}}]})) == {
+        "a",
+        "b",
+        "c",
+    }
+    assert names_of(parse_where({})) == set()
