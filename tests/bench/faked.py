@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlfh.bench.cache import Result
 from dlfh.bench.experiments import EXPERIMENTS
-from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Results
 
@@ -27,6 +27,8 @@ def faked(plan: Plan, experiment: str) -> Results:
     return Results(dict.fromkeys(EXPERIMENTS[experiment].cells(plan), result))
 
 
-def figure() -> Figure:
+def figure() -> LineFigure:
     lines = (Line("DLFH", (1, 10, 100), (0.5, 0.6, 0.7)), Line("SCM", (1, 10, 100), (0.4, 0.5, 0.6), 9))
-    return Figure("sweep", "MAP against λ", (Panel("a", "λ", "MAP", lines, log_x=True), Panel("b", "m", "MAP", lines)))
+    return LineFigure(
+        "sweep", "MAP against λ", (Panel("a", "λ", "MAP", lines, log_x=True), Panel("b", "m", "MAP", lines))
+    )

@@ -42,14 +42,14 @@ def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source
             results._found[cell] = replace(result, values={"protocols": scores})
     overview = EXPERIMENTS["map"].sections(plan, results)[0]
     assert overview.paragraphs == (
-        "From learned to hashed, the methods' mean MAP goes from 0.600 to 0.400.",
-        "From hashed to unseen, the methods' mean MAP goes from 0.400 to 0.300.",
+        "From unseen to hashed, the methods' mean MAP goes from 0.300 to 0.400.",
+        "From hashed to learned, the methods' mean MAP goes from 0.400 to 0.600.",
     )
     table = overview.blocks[0]
     assert isinstance(table, ReportTable)
     assert {row.label: [entry.is_best for entry in row.entries] for row in table.rows} == {
-        "DLFH": [False, True, True] * 3,
-        "SCM": [True, False, False] * 3,
+        "DLFH": [True, True, False] * 3,
+        "SCM": [False, False, True] * 3,
     }
 
 

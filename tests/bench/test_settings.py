@@ -63,7 +63,7 @@ def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
         ({"parameters": {"DLFH": {"scale": [1]}}}, "scale of DLFH must be a number, a string"),
         ({"parameters": {"SePH": {"train_points": "x"}}}, "train_points of SePH must be a whole number"),
         ({"parameters": {"SePH": {"train_points": 0}}}, "train_points of SePH must be a whole number of at least 1"),
-        ({"protocols": ["seen"]}, "unknown protocol 'seen': there are learned, hashed, unseen, unified"),
+        ({"protocols": ["seen"]}, "unknown protocol 'seen': there are unseen, hashed, learned, unified"),
         ({"parameters": {"DLFH": {"lambda": 1}}}, "DLFH has no parameter 'lambda': it has "),
         ({"parameters": 1}, "parameters must be tables by row"),
         ({"time": 1}, r"time must be a table, \[time\], got 1"),

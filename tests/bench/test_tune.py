@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import tomllib
 from dataclasses import replace
 from pathlib import Path
@@ -15,16 +17,17 @@ from dlfh.bench.runner import Limits, Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 from dlfh.bench.tables import Entry
-from dlfh.bench.tune import Search, Trial, parse_grid
+from dlfh.bench.tune import Search, Trial, parse_grid, tuned_toml, usual_grid
 from dlfh.cli import main
 from dlfh.datasets import make_paired, write_paired
 from dlfh.errors import InputError
+from dlfh.methods import METHODS
 
 
 def test_tuned_settings_keep_the_queries_apart_that_tuning_never_saw(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["SCM"], "queries": 10, "held_out": 0.25, "resplit": False})
     search = Search(Plan(source, settings), "SCM", {"ridge": [0.1, 1.0]}, bits=16)
-    tuned = Settings.from_plain(tomllib.loads(search.to_toml(Trial({"ridge": 1.0}, Entry(0.5)))))
+    tuned = Settings.from_plain(tomllib.loads(tuned_toml([(search, [Trial({"ridge": 1.0}, Entry(0.5))])])))
     (cell, *_) = search._cells({"ridge": 1.0}, None)
     asked = Plan(source, tuned).cell(tuned.row("SCM"), 16, seed=3)
     assert (asked.deal.seed, asked.deal.queries, asked.deal.held_out) == (0, 10, 0.25)
@@ -71,3 +74,48 @@ def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
     assert (kept[0].parameters, kept[0].score) == (trials[0].parameters, trials[0].score)
     assert [trial.resource for trial in kept] == [3, 1, 1]
     assert "left behind at seeds = 1" in halved.table(kept).to_text()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_has_as_many_candidates_and_its_default_is_one_of_them(name: str, source: Source) -> None:
+    plan = Plan(source, Settings.from_plain({"methods": [name], "resplit": False}))
+    search = Search(plan, name, usual_grid(name), bits=16)  # which checks every candidate's parameters
+    candidates = search.candidates()
+    assert len(candidates) == 8
+    known = METHODS[name]().get_params(deep=False)
+    assert {parameter: known[parameter] for parameter in candidates[0]} in candidates
+
+
+def test_several_methods_are_tuned_with_the_same_budget_and_a_bench_takes_what_was_chosen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
+    run = ["--out", str(tmp_path / "run"), "--jobs", "1"]
+    command = f"tune CVH,SCM {tmp_path / 'own.npz'} --bits 16 --seeds 1 --size 60"
+    assert main([*command.split(), *run]) == 0
+    assert "best: SCM: variant = " in capsys.readouterr().out
+    tuned = tmp_path / "run" / "tuned-CVH-SCM.toml"
+    settings = Settings.read(tuned)
+    assert (settings.methods, settings.bits, settings.resplit) == (("CVH", "SCM"), (16,), False)
+    listed = list(
+        csv.DictReader(tuned.with_name("tuned-CVH-SCM-candidates.csv").read_text(encoding="utf-8").splitlines())
+    )
+    assert [sum(line["method"] == name for line in listed) for name in ("CVH", "SCM")] == [8, 8]
+    scores = [float(line["mean"]) for line in listed if line["method"] == "SCM"]
+    assert scores == sorted(scores, reverse=True)
+    best = next(line["parameters"] for line in listed if line["method"] == "SCM")
+    assert best == ", ".join(f"{name} = {value}" for name, value in settings.row("SCM").parameters.items())
+    cells = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "run" / "cells").iterdir()]
+    assert {(each["cell"]["deal"]["size"], each["values"]["n_train"]) for each in cells} == {(60, 60)}
+    # A bench of these settings never asks with a point that was validated on: its queries are those left out of tuning.
+    assert main(["bench", "map", str(tmp_path / "own.npz"), "--settings", str(tuned), "--seeds", "1", *run]) == 0
+
+
+def test_what_could_not_be_measured_is_left_out_of_the_settings(source: Source) -> None:
+    plan = Plan(source, Settings.from_plain({"methods": ["SCM", "CVH"], "resplit": False}))
+    searches = [Search(plan, name, {"ridge": [0.1]}, bits=16) for name in ("SCM", "CVH")]
+    failed = [Trial({"ridge": 0.1}, Entry(note="not finished in 3 minutes"))]
+    text = tuned_toml([(searches[0], failed), (searches[1], [Trial({"ridge": 0.1}, Entry(0.5))])])
+    assert tomllib.loads(text)["methods"] == ["CVH"]
+    with pytest.raises(InputError, match="no candidate could be measured: not finished in 3 minutes"):
+        tuned_toml([(searches[0], failed)])

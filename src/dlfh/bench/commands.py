@@ -44,7 +44,7 @@ SettingsFile = Annotated[Path | None, typer.Option("--settings", help="TOML file
 Methods = Annotated[str | None, typer.Option(help="Rows of the tables, comma-separated.", show_default="all methods")]
 Bits = Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")]
 Seeds = Annotated[int | None, typer.Option(help="Runs of each cell.", show_default="5; for icons 2")]
-Protocols = Annotated[str | None, typer.Option(help="Of learned, hashed, unseen and unified, comma-separated.")]
+Protocols = Annotated[str | None, typer.Option(help="Of unseen, hashed, learned and unified, comma-separated.")]
 Cut = Annotated[int | None, typer.Option("-k", help="The k of MAP@k and precision@k.", show_default="50")]
 Queries = Annotated[int | None, typer.Option(help="Number of queries, for data that has none of its own.")]
 HeldOut = Annotated[float | None, typer.Option(help="Share of the training points to hold out as unseen database.")]
@@ -130,11 +130,49 @@ for _name, _help in _HELP.items():
     bench.command(_name, help=_text)(_experiment(_name))
 
 
+@bench.command("rank")
+def rank(
+    reports: Annotated[
+        list[Path],
+        typer.Argument(help="Folders of reports of dlfh bench map, one for each data set.", show_default=False),
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the report.")] = Path("bench-rank"),
+    bits: Annotated[
+        int | None, typer.Option(help="Code length.", show_default="the longest that all reports have")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(help="Rows to rank, comma-separated.", show_default="those that all reports have")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Rank methods over several data sets, and say which differ: Friedman's test, Nemenyi's critical difference.
+
+    Example: `dlfh bench rank bench-icons bench-wiki bench-iapr_tc12`
+    """
+    from dlfh.bench.ranking import rank_reports
+    from dlfh.bench.tables import ReportTable
+
+    for section in rank_reports(reports, out, bits, _words(methods)):
+        tables = [block for block in section.blocks if isinstance(block, ReportTable)]
+        if not quiet:
+            typer.echo(plain_lines(tables[0].to_text()))
+            typer.echo(plain_lines("\n".join(section.paragraphs) + "\n"))
+    typer.echo(plain(f"report: {out / 'rank'}.html"))
+
+
 def tune(
-    method: Annotated[str, typer.Argument(help="A method, such as DLFH.", show_default=False)],
+    method: Annotated[
+        str, typer.Argument(help="A method, such as DLFH; several, comma-separated; or all.", show_default=False)
+    ],
     data: Data,
     grid: Annotated[
-        list[str] | None, typer.Option("--grid", "-g", help="Values to try: NAME=VALUE,VALUE,...; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--grid",
+            "-g",
+            help="Values to try: NAME=VALUE,VALUE,...; may be repeated.",
+            show_default="eight candidates of each method",
+        ),
     ] = None,
     file: File = None,
     out: Out = None,
@@ -145,11 +183,14 @@ def tune(
         typer.Option(help="Runs of each candidate, each on its own validation points.", show_default="3"),
     ] = None,
     protocol: Annotated[
-        str, typer.Option(help="By whose MAP to choose: learned, hashed, unseen or unified.")
-    ] = "hashed",
+        str, typer.Option(help="By whose MAP to choose: unseen, hashed, learned or unified.")
+    ] = "unseen",
     validation: Annotated[float, typer.Option(help="Share of the training points to validate on.")] = 0.2,
     halving: Annotated[
         str | None, typer.Option(help="Successive halving by max_iter, size or seeds; a plain grid by default.")
+    ] = None,
+    size: Annotated[
+        int | None, typer.Option(min=2, help="How many training points candidates learn from.", show_default="all")
     ] = None,
     queries: Queries = None,
     points: Points = None,
@@ -159,12 +200,17 @@ def tune(
     cell_minutes: Minutes = None,
     write: Annotated[
         Path | None,
-        typer.Option(help="Where the best setting goes.", show_default="tuned-METHOD.toml in the run's folder"),
+        typer.Option(
+            help="Where the best settings go; every candidate's MAP goes beside it, as CSV.",
+            show_default="tuned-METHOD.toml in the run's folder",
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --write.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Choose the parameters of a method by MAP on a part of the training set; the queries are never looked at.
+    """Choose parameters of methods by MAP on a part of the training set; the queries are never looked at.
+
+    Without `--grid` each method has the same number of candidates, so that none is tried harder than another.
 
     Example: `dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100`
     """
@@ -175,14 +221,16 @@ def tune(
         from dlfh.bench.run import limits_of
         from dlfh.bench.runner import Runner
         from dlfh.bench.settings import PROTOCOLS
-        from dlfh.bench.tune import Search, parse_grid
+        from dlfh.bench.tune import Search, parse_grid, trials_csv, tuned_toml, usual_grid
+        from dlfh.methods import METHODS
         from dlfh.persistence._outputs import check_outputs, write_output
 
         if halving is not None:
             check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
         check_choice(protocol, "--protocol", PROTOCOLS)
+        labels = tuple(METHODS) if method == "all" else _words(method)
         flags = {
-            "methods": (method,),
+            "methods": labels,
             "bits": (bits,) if bits is not None else (32,) if settings is None else None,
             "seeds": 3 if seeds is None and settings is None else seeds,
             "resplit": False,
@@ -194,21 +242,42 @@ def tune(
         }
         chosen = _settings(data, settings, flags)
         values = parse_grid(grid or [])
-        if not values:
-            _fail("there is nothing to choose from: give at least one --grid NAME=VALUE,VALUE")
         source = _load(data, file, points)
         folder = out or _folder(data)
-        target = write or folder / f"tuned-{method.replace(' ', '-')}.toml"
+        target = write or folder / f"tuned-{method.replace(' ', '-').replace(',', '-')}.toml"
         if target.is_dir():
             _fail(f"cannot write {target}: it is a folder")
-        check_outputs([write], [Path(data), file, settings], overwrite=overwrite)
-        search = Search(Plan(source, chosen), method, values, chosen.bits[0], protocol, validation, halving)  # type: ignore[arg-type]
-        trials = search.run(Runner(Cache(folder), limits_of(chosen), show=not quiet))
-        best = search.to_toml(trials[0])
+        listed = target.with_name(f"{target.stem}-candidates.csv")
+        if listed.is_dir():
+            _fail(f"cannot write {listed}: it is a folder")
+        if write is not None:
+            check_outputs([target, listed], [Path(data), file, settings], overwrite=overwrite)
+        plan = Plan(source, chosen)
+        searches = [
+            Search(
+                plan,
+                row.label,
+                values or usual_grid(row.method),
+                chosen.bits[0],
+                protocol,
+                validation,
+                halving,  # type: ignore[arg-type]
+                size,
+            )
+            for row in chosen.rows()
+        ]
+        runner = Runner(Cache(folder), limits_of(chosen), show=not quiet)
+        found = []
+        for search in searches:
+            found.append((search, search.run(runner)))
+            if not quiet:
+                typer.echo(plain_lines(search.table(found[-1][1]).to_text()))
+        best = tuned_toml(found)
         write_output(target, [best.encode()], overwrite=overwrite or write is None)
-        if not quiet:
-            typer.echo(plain_lines(search.table(trials).to_text()))
-        typer.echo(plain(f"best: {trials[0].label}"))
+        write_output(listed, [trials_csv(found).encode()], overwrite=overwrite or write is None)
+        for search, trials in found:
+            name = f"{search.method}: " if len(found) > 1 else ""
+            typer.echo(plain(f"best: {name}{trials[0].label}"))
         typer.echo(plain(f"settings for dlfh bench --settings: {target}"))
 
 

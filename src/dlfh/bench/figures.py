@@ -1,17 +1,19 @@
-"""Figures: lines over axes, drawn by Matplotlib the same way every time."""
+"""Figures: lines over axes, and mean ranks, drawn by Matplotlib the same way every time."""
 
 from __future__ import annotations
 
+import abc
 import csv
 import functools
 import importlib.util
 import io
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dlfh._optional import missing
 
-__all__ = ["Figure", "Line", "Panel", "check_can_draw"]
+__all__ = ["Figure", "Line", "LineFigure", "Panel", "RankFigure", "check_can_draw"]
 
 #: A palette that people with any colour vision tell apart (Okabe and Ito), without the yellow that paper swallows.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
@@ -46,8 +48,8 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Figure:
-    """Panels side by side with one legend.
+class Figure(abc.ABC):
+    """What is drawn, with its numbers.
 
     Attributes
     ----------
@@ -55,27 +57,26 @@ class Figure:
         Name of its files.
     title : str
         What it shows, in a sentence.
-    panels : tuple of Panel
     remarks : tuple of str
         What a reader should know.
     """
 
     key: str
     title: str
-    panels: tuple[Panel, ...]
-    remarks: tuple[str, ...] = field(default=())
-    per_row: int = 2
+    remarks: tuple[str, ...] = field(default=(), kw_only=True)
+
+    @abc.abstractmethod
+    def _lines(self) -> Iterable[Sequence[str]]:
+        """Return the numbers as lines of a table, its heads first."""
+
+    @abc.abstractmethod
+    def _draw(self, canvas: Any) -> None:
+        """Draw on an empty canvas."""
 
     def to_csv(self) -> str:
         """Return one line per point."""
         out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["panel", "line", "x", "y"])
-        for panel in self.panels:
-            for line in panel.lines:
-                writer.writerows(
-                    [panel.title, line.label, f"{x:g}", f"{y:.6g}"] for x, y in zip(line.x, line.y, strict=True)
-                )
+        csv.writer(out, lineterminator="\n").writerows(self._lines())
         return out.getvalue()
 
     @property
@@ -108,20 +109,8 @@ class Figure:
             "legend.frameon": False,
         }
         with matplotlib.rc_context(options):
-            n_columns = min(self.per_row, len(self.panels))
-            n_rows = -(-len(self.panels) // n_columns)
-            canvas = Canvas(figsize=(3.9 * n_columns, 2.9 * n_rows + 0.5), layout="constrained")
-            axes = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
-            for panel, axis in zip(self.panels, axes, strict=False):
-                _draw_panel(panel, axis)
-            for axis in axes[len(self.panels) :]:
-                axis.set_axis_off()
-            handles = {
-                label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
-            }
-            longest = max(map(len, handles), default=1)
-            n_legend = max(1, min(4, len(handles), 58 * n_columns // (longest + 8)))
-            canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
+            canvas = Canvas(layout="constrained")
+            self._draw(canvas)
             canvas.draw_without_rendering()
             canvas.set_layout_engine("none")  # one layout for both files
             drawn = {}
@@ -130,6 +119,76 @@ class Figure:
                 canvas.savefig(out, format=form, dpi=160, metadata=undated)
                 drawn[form] = out.getvalue()
             return drawn
+
+
+@dataclass(frozen=True)
+class LineFigure(Figure):
+    """Panels side by side with one legend."""
+
+    panels: tuple[Panel, ...]
+    per_row: int = 2
+
+    def _lines(self) -> Iterator[Sequence[str]]:
+        yield "panel", "line", "x", "y"
+        for panel in self.panels:
+            for line in panel.lines:
+                for x, y in zip(line.x, line.y, strict=True):
+                    yield panel.title, line.label, f"{x:g}", f"{y:.6g}"
+
+    def _draw(self, canvas: Any) -> None:
+        n_columns = min(self.per_row, len(self.panels))
+        n_rows = -(-len(self.panels) // n_columns)
+        canvas.set_size_inches(3.9 * n_columns, 2.9 * n_rows + 0.5)
+        axes = canvas.subplots(n_rows, n_columns, squeeze=False).ravel()
+        for panel, axis in zip(self.panels, axes, strict=False):
+            _draw_panel(panel, axis)
+        for axis in axes[len(self.panels) :]:
+            axis.set_axis_off()
+        handles = {
+            label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+        }
+        longest = max(map(len, handles), default=1)
+        n_legend = max(1, min(4, len(handles), 58 * n_columns // (longest + 8)))
+        canvas.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=n_legend)
+
+
+@dataclass(frozen=True)
+class RankFigure(Figure):
+    """Mean ranks, the best above, each with a bar: two whose bars do not overlap differ.
+
+    Attributes
+    ----------
+    ranks : dict of str to float
+    difference : float
+        The critical difference: bars reach half of it to either side.
+    """
+
+    ranks: dict[str, float]
+    difference: float
+
+    def _lines(self) -> Iterator[Sequence[str]]:
+        yield "row", "rank", "low", "high"
+        for label, rank in self._best_first():
+            low, high = rank - self.difference / 2, rank + self.difference / 2
+            yield label, f"{rank:.3f}", f"{low:.3f}", f"{high:.3f}"
+
+    def _best_first(self) -> list[tuple[str, float]]:
+        return sorted(self.ranks.items(), key=lambda item: item[1])
+
+    def _draw(self, canvas: Any) -> None:
+        labels, ranks = zip(*self._best_first(), strict=True)
+        canvas.set_size_inches(5.2, 0.9 + 0.23 * len(ranks))
+        axis = canvas.subplots()
+        half, edge = self.difference / 2, ranks[0] + self.difference / 2
+        axis.axvspan(ranks[0] - half, edge, color=_COLOURS[0], alpha=0.08, linewidth=0)
+        for place, rank in enumerate(ranks):
+            colour = _COLOURS[0] if rank - half <= edge else _COLOURS[6]
+            axis.plot((rank - half, rank + half), (place, place), color=colour, linewidth=2.2, solid_capstyle="butt")
+            axis.plot(rank, place, "o", color=colour, markersize=5)
+        axis.set_yticks(range(len(labels)), labels)
+        axis.tick_params(axis="y", length=0)
+        axis.set_ylim(len(labels) - 0.4, -0.6)
+        axis.set_xlabel("mean rank, 1 is best")
 
 
 def check_can_draw() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from dlfh.bench.cells import Cell, Deal
@@ -47,7 +47,7 @@ class Plan:
     def seeds(self, row: Row) -> range:
         """Return the seeds of a row: one where neither the split nor the method has anything random."""
         is_fixed = METHODS[row.method].info.is_deterministic and self.deal(1).seed == 0
-        return range(1 if is_fixed else self.settings.seeds)
+        return range(1 if is_fixed else min(row.seeds or self.settings.seeds, self.settings.seeds))
 
     def cell(
         self,
@@ -90,7 +90,8 @@ def _same(value: Any, other: Any) -> bool:
 class Section:
     """A part of a report: paragraphs, tables and figures under a title.
 
-    What ``varies`` from run to run (times and memory) is kept apart from what the settings decide.
+    What ``varies`` from run to run (times and memory) is kept apart from what the settings decide. ``files`` are
+    written beside the report, and not shown in it: their content by their names.
     """
 
     key: str
@@ -98,6 +99,7 @@ class Section:
     paragraphs: tuple[str, ...]
     blocks: tuple[ReportTable | Figure, ...]
     varies: bool = False
+    files: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dlfh.bench.cache import make_folder
@@ -17,28 +17,36 @@ from dlfh.bench.tables import Entry, ReportTable, TableRow
 from dlfh.errors import InputError
 from dlfh.persistence._files import replace_file
 
-__all__ = ["check_report_place", "seconds_section", "write_report"]
+__all__ = ["TITLE", "check_report_place", "seconds_section", "write_report", "write_sections"]
 
-_TITLE = "Cross-modal hashing on"
+#: What the title of every report begins with.
+TITLE = "Cross-modal hashing"
 
 
 def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
     """Write everything that an experiment's results say into a folder; return its sections."""
     sections = [*experiment.sections(plan, results), seconds_section(plan, results)]
-    settings = plan.settings.to_toml()
-    title = f"{_TITLE} {plan.source.name}"
-    told = title, _lead(experiment, plan), sections, _facts(), settings
+    title = f"{TITLE} on {plan.source.name}"
+    write_sections(folder, experiment.name, title, _lead(experiment, plan), sections, plan.settings.to_toml())
+    return sections
+
+
+def write_sections(
+    folder: Path, name: str, title: str, lead: Sequence[str], sections: Sequence[Section], settings: str
+) -> None:
+    """Write sections into a folder: as a page, as Markdown, their tables, figures and files; and the settings."""
+    told = title, lead, sections, _facts(), settings
     # The page first: where it is, the others are a report's.
     texts = {"html": to_page(*told), "md": to_markdown(*told), "toml": settings}
-    files = {f"{experiment.name}.{suffix}": text.encode() for suffix, text in texts.items()}
+    files = {f"{name}.{suffix}": text.encode() for suffix, text in texts.items()}
     blocks = [block for section in sections for block in section.blocks]
     parts = {path: content for block in blocks for path, content in _files(block).items()}
-    _check_own(folder, files, f"{experiment.name}.*")
+    parts |= {path: text.encode() for section in sections for path, text in section.files.items()}
+    _check_own(folder, files, f"{name}.*")
     _check_own(folder, parts, "*.*")  # which all reports in a folder share
     for path, content in (files | parts).items():
         make_folder((folder / path).parent)
         replace_file(folder / path, [content])
-    return sections
 
 
 def check_report_place(folder: Path, name: str, settings: str, read: Path | None) -> None:
@@ -55,7 +63,7 @@ def _check_own(folder: Path, files: Iterable[str], pages: str) -> None:
     if there and not any(
         path.suffix in (".html", ".md")
         and path.is_file()
-        and _TITLE in path.read_text(encoding="utf-8", errors="replace")
+        and TITLE in path.read_text(encoding="utf-8", errors="replace")
         for path in folder.glob(pages)
     ):
         raise InputError(f"cannot write {there[0]}: it is there already, and is of no report; choose another --report")

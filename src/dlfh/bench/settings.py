@@ -12,7 +12,7 @@ from typing import Any
 from dlfh.bench.sources import canonical_name
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
-from dlfh.methods import DLFH, METHODS
+from dlfh.methods import DLFH, DOCH, KDLFH, LEMON, METHODS
 
 __all__ = [
     "PROTOCOLS",
@@ -24,32 +24,47 @@ __all__ = [
     "TimeSettings",
 ]
 
-PROTOCOLS = ("learned", "hashed", "unseen", "unified")
+PROTOCOLS = ("unseen", "hashed", "learned", "unified")
 
-#: The paper's setting, as `DLFH.paper` has it; "n_bits" stands for the code length.
-_PAPER = {
-    name: value
-    for name, value in DLFH.paper().get_params().items()
-    if name not in ("n_bits", "sample_size") and value != DLFH().get_params()[name]
-}
+
+def _paper(method: Any) -> dict[str, Any]:
+    """Return the paper's setting of a method; "n_bits" stands for the code length."""
+    usual, paper = method().get_params(), method.paper().get_params()
+    changed = {name: value for name, value in paper.items() if value != usual[name]}
+    return {name: "n_bits" if name == "sample_size" else value for name, value in changed.items() if name != "n_bits"}
+
 
 #: Parameters that differ from the methods' own defaults, by row of a table; footnotes say so.
 DEFAULT_PARAMETERS: dict[str, dict[str, Any]] = {
-    "DLFH paper": {**_PAPER, "sample_size": "n_bits"},
-    "DLFH full": {**_PAPER, "solver": "full"},
+    "CMFH paper": {"updates": "code-as-is", "init": "uniform", "max_iter": 25, "tol": 0.0},
+    "CMSSH paper": {"step": "unit"},
     "CRH": {"n_pairs": 5000, "n_restarts": 1, "max_iter": 5},
-    "DOCH paper": {"chunk_size": 2000},
-    "LEMON paper": {"chunk_size": 2000},
+    "DLFH full": {name: value for name, value in _paper(DLFH).items() if name != "sample_size"} | {"solver": "full"},
+    "DLFH paper": _paper(DLFH),
+    "DOCH paper": _paper(DOCH),
+    "KDLFH paper": _paper(KDLFH),
+    "LEMON paper": _paper(LEMON),
     "MLBE": {"train_points": 1000},
+    "MLBE paper": {"train_points": 1000, "init": "random", "encoding": "sweep"},
+    "SMFH paper": {"stop": "code", "max_iter": 50},
     "SePH": {"train_points": 5000},
+    "SePH paper": {"train_points": 5000, "init": "random"},
 }
 
 #: What differs from these for a data set: the icons are for a quick look; CRH is quick on Wiki's few features, and slow
-#: on the 2,912 of IAPR TC-12.
+#: on the 2,912 of IAPR TC-12, where MLBE and SePH take minutes, too.
 USUAL: dict[str, dict[str, Any]] = {
     "icons": {"seeds": 2, "parameters": {"CRH": {"n_pairs": 500, "n_restarts": 1, "max_iter": 2}}},
     "wiki": {"parameters": {"CRH": {}}},
-    "iapr-tc12": {"parameters": {"CRH": {"n_pairs": 2000, "n_restarts": 1, "max_iter": 3}}},
+    "iapr-tc12": {
+        "parameters": {
+            "CRH": {"n_pairs": 2000, "n_restarts": 1, "max_iter": 3, "seeds": 1},
+            "MLBE": {**DEFAULT_PARAMETERS["MLBE"], "seeds": 1},
+            "MLBE paper": {**DEFAULT_PARAMETERS["MLBE paper"], "seeds": 1},
+            "SePH": {**DEFAULT_PARAMETERS["SePH"], "seeds": 1},
+            "SePH paper": {**DEFAULT_PARAMETERS["SePH paper"], "seeds": 1},
+        }
+    },
 }
 
 
@@ -66,12 +81,15 @@ class Row:
         ``"n_bits"`` as a value stands for the code length.
     train_points : int or None
         How many of the training points the method learns from; it encodes the others.
+    seeds : int or None
+        How many runs it has, where a cell takes long; by default as many as the others.
     """
 
     label: str
     method: str
     parameters: dict[str, Any]
     train_points: int | None = None
+    seeds: int | None = None
 
     def at(self, bits: int, **changed: Any) -> dict[str, Any]:
         """Return the parameters for a code length."""
@@ -83,6 +101,8 @@ class Row:
         said = [f"{name} = {value}" for name, value in self.parameters.items()]
         if self.train_points is not None and self.train_points < n_train:
             said.insert(0, f"learns from {self.train_points:,} points and encodes the others")
+        if self.seeds is not None:
+            said.append("one run" if self.seeds == 1 else f"{self.seeds} runs")
         return "; ".join(said)
 
 
@@ -133,7 +153,7 @@ class Settings:
     seeds : int
         Runs of each cell that has anything random in it.
     protocols : tuple of str
-        Of "learned", "hashed", "unseen" and, for the methods that have it, "unified".
+        Of "unseen", "hashed", "learned" and, for the methods that have it, "unified".
     k : int
         The k of MAP@k and precision@k.
     queries : int or None
@@ -160,7 +180,7 @@ class Settings:
     methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in METHODS if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
     seeds: int = 5
-    protocols: tuple[str, ...] = ("learned", "hashed", "unseen")
+    protocols: tuple[str, ...] = ("unseen", "hashed", "learned")
     k: int = 50
     queries: int | None = None
     resplit: bool = True
@@ -220,7 +240,8 @@ class Settings:
     def row(self, label: str) -> Row:
         """Return a row of the tables by its label."""
         parameters = dict(self.parameters.get(label, {}))
-        return Row(label, label.split()[0], parameters, parameters.pop("train_points", None))
+        points, seeds = (parameters.pop(name, None) for name in _OF_ROWS)
+        return Row(label, label.split()[0], parameters, points, seeds)
 
     def rows(self) -> list[Row]:
         return [self.row(label) for label in self.methods]
@@ -283,12 +304,16 @@ def _check_lists(settings: Settings) -> None:
             raise InputError(f"{name} has {twice[0]} twice")
 
 
+#: What a row has beside the parameters of its method.
+_OF_ROWS = ("train_points", "seeds")
+
+
 def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
     name = label.split()[0] if label.split() else label
     if name not in METHODS:
         raise InputError(f"unknown method {name!r}: there are {', '.join(METHODS)}")
     method: Any = METHODS[name]
-    known = {*method().get_params(deep=False), "train_points"} - {"n_bits", "random_state", "n_jobs", "verbose"}
+    known = {*method().get_params(deep=False), *_OF_ROWS} - {"n_bits", "random_state", "n_jobs", "verbose"}
     for parameter, value in parameters.items():
         if parameter not in known:
             raise InputError(f"{name} has no parameter {parameter!r}: it has {', '.join(sorted(known))}")
@@ -296,9 +321,10 @@ def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
             raise InputError(f"{parameter} of {label} must be finite, got {value}")
         if not isinstance(value, (str, bool, int, float)):
             raise InputError(f"{parameter} of {label} must be a number, a string, true or false, got {value!r}")
-    points = parameters.get("train_points", 1)
-    if not isinstance(points, int) or isinstance(points, bool) or points < 1:
-        raise InputError(f"train_points of {label} must be a whole number of at least 1, got {points!r}")
+    for name in _OF_ROWS:
+        number = parameters.get(name, 1)
+        if not isinstance(number, int) or isinstance(number, bool) or number < 1:
+            raise InputError(f"{name} of {label} must be a whole number of at least 1, got {number!r}")
 
 
 def _fill(settings: Any, given: Mapping[str, Any], place: str) -> Any:

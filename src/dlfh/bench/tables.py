@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
-__all__ = ["Entry", "ReportTable", "TableRow", "mark_best", "markdown_text", "summarize"]
+__all__ = ["DASH", "Entry", "ReportTable", "TableRow", "mark_best", "markdown_text", "summarize"]
 
 DASH = "–"
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import itertools
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from typing import Any, Literal
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.run import check_cells
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
+from dlfh.bench.tables import DASH, Entry, ReportTable, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods import METHODS
 
-__all__ = ["Search", "Trial", "parse_grid"]
+__all__ = ["Chosen", "Search", "Trial", "parse_grid", "trials_csv", "tuned_toml", "usual_grid"]
 
 Halving = Literal["max_iter", "size", "seeds"]
 
@@ -59,6 +63,23 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
     return grid
 
 
+def usual_grid(method: str) -> dict[str, list[Any]]:
+    """Return what is tried of a method unless other values are given: as many candidates for each method.
+
+    Examples
+    --------
+    >>> usual_grid("KDLFH")
+    {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 1000]}
+    """
+    return {name: list(values) for name, values in _usual_grids()[method].items()}
+
+
+@cache
+def _usual_grids() -> dict[str, dict[str, list[Any]]]:
+    text = resources.files("dlfh.bench").joinpath("grids.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
 def _value(word: str) -> Any:
     try:
         return tomllib.loads(f"value = {word}")["value"]
@@ -87,19 +108,24 @@ class Search:
     halving : {"max_iter", "size", "seeds"}, optional
         What candidates get little of at first: all are tried with a part of it, the best third with three times as
         much, and so on. By default every candidate gets everything.
+    size : int, optional
+        How many of the training points that are left candidates learn from; all by default.
     """
 
     plan: Plan
     method: str
     grid: dict[str, list[Any]]
     bits: int = 32
-    protocol: str = "hashed"
+    protocol: str = "unseen"
     validation: float = 0.2
     halving: Halving | None = None
+    size: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.validation < 1:
             raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
+        if "seeds" in self.grid:
+            raise InputError("seeds are no parameter to choose: they are runs of each candidate")
         method = self.plan.settings.row(self.method).method
         if self.protocol == "unified" and "unified" not in METHODS[method].info.protocols:
             raise InputError(f"{method} has no rule for one code from several modalities: choose by another protocol")
@@ -147,7 +173,7 @@ class Search:
         if self.halving == "seeds":
             return self.plan.settings.seeds
         if self.halving == "size":
-            return round((1 - self.validation) * self.plan.n_train())
+            return min(self.size or math.inf, round((1 - self.validation) * self.plan.n_train()))  # type: ignore[return-value]
         method: Any = METHODS[row.method]
         known = {**method().get_params(deep=False), **row.parameters}
         if "max_iter" not in known or "max_iter" in self.grid:
@@ -158,7 +184,7 @@ class Search:
         row = self.plan.settings.row(self.method)
         changed = dict(parameters)
         train_points = changed.pop("train_points", row.train_points)
-        n_seeds, size = self.plan.settings.seeds, None
+        n_seeds, size = self.plan.settings.seeds, self.size
         if resource is not None and self.halving == "max_iter":
             changed["max_iter"] = resource
         elif resource is not None and self.halving == "seeds":
@@ -192,19 +218,42 @@ class Search:
         title = f"MAP of {self.method} on validation points of {self.plan.source.name}, {self.protocol} database"
         return ReportTable(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
 
-    def to_toml(self, best: Trial) -> str:
-        """Return the best parameters as settings that a bench takes."""
-        if best.score.mean is None:
-            raise InputError(f"no candidate could be measured: {best.score.note}")
-        row = self.plan.settings.row(self.method)
-        parameters = {**self.plan.settings.parameters.get(row.label, {}), **best.parameters}
-        return to_toml(
-            {
-                "methods": [row.label],
-                "bits": [self.bits],
-                "resplit": False,
-                "queries": self.plan.settings.queries,
-                "held_out": self.plan.settings.held_out,
-                "parameters": {row.label: parameters},
-            }
-        )
+
+#: What a search chose: its trials, the best first.
+Chosen = Sequence[tuple[Search, Sequence[Trial]]]
+
+
+def tuned_toml(chosen: Chosen) -> str:
+    """Return the best parameters of each search of one data set as settings that a bench takes.
+
+    What could not be measured with any parameters is left out.
+    """
+    measured = [(search, trials[0]) for search, trials in chosen if trials[0].score.mean is not None]
+    if not measured:
+        raise InputError(f"no candidate could be measured: {chosen[0][1][0].score.note}")
+    settings = measured[0][0].plan.settings
+    parameters: dict[str, Mapping[str, Any]] = {
+        search.method: {**settings.parameters.get(search.method, {}), **best.parameters} for search, best in measured
+    }
+    return to_toml(
+        {
+            "methods": list(parameters),
+            "bits": [measured[0][0].bits],
+            "resplit": False,
+            "queries": settings.queries,
+            "held_out": settings.held_out,
+            "parameters": parameters,
+        }
+    )
+
+
+def trials_csv(chosen: Chosen) -> str:
+    """Return one line per candidate of each search, the best first."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["method", "parameters", "mean", "std", "runs", "note"])
+    for search, trials in chosen:
+        for trial in trials:
+            mean, std = (number.strip(DASH) for number in trial.score.numbers(4))
+            writer.writerow([search.method, trial.label, mean, std, trial.score.runs, trial.score.note])
+    return out.getvalue()

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from dlfh.bench.cells import Cell
-from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
@@ -80,7 +80,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         "The full solver stops when nothing changes any more; its lines go on level from there.",
         *ends,
     )
-    figure = Figure("convergence", "Objective and MAP by iteration, full and stochastic", tuple(panels))
+    figure = LineFigure("convergence", "Objective and MAP by iteration, full and stochastic", tuple(panels))
     return [Section("convergence", "Convergence", words, (figure,))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.experiments.map import mean_maps
-from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
@@ -33,7 +33,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     return [Section("curves", "Precision and recall", tuple(words), tuple(figures))]
 
 
-def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
+def _figure(plan: Plan, results: Results, protocol: str) -> LineFigure:
     best = list(mean_maps(plan, results, _bits(plan), protocol))[: plan.settings.curves.methods]
     rows = [plan.settings.row(label) for label in best]
     panels = []
@@ -52,7 +52,7 @@ def _figure(plan: Plan, results: Results, protocol: str) -> Figure:
             )
             for title, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks"))
         ]
-    return Figure(
+    return LineFigure(
         f"curves-{protocol}",
         f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database",
         tuple(panels),

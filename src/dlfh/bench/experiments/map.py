@@ -9,6 +9,7 @@ from dataclasses import replace
 from dlfh.bench.cells import Cell
 from dlfh.bench.comparison import published_map
 from dlfh.bench.measure import EXACT_AT
+from dlfh.bench.outcomes import OUTCOMES_FILE, Outcome, outcomes_csv
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.published import published
 from dlfh.bench.runner import Results
@@ -73,7 +74,8 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         tables = [_table(plan, results, protocol, measure, title) for measure, title in known.items()]
         paragraphs += _leaders(plan, results, protocol)
         sections.append(Section(f"map-{protocol}", f"Accuracy, {protocol} database", tuple(paragraphs), tuple(tables)))
-    return sections
+    outcomes = {OUTCOMES_FILE: outcomes_csv(_outcomes(plan, results))}
+    return [replace(sections[0], files=outcomes), *sections[1:]]
 
 
 def _is_known(plan: Plan, results: Results, protocol: str, measure: str) -> bool:
@@ -139,20 +141,29 @@ def _overview(plan: Plan, results: Results) -> Section:
             words.append(f"From {before} to {after}, the methods' mean MAP goes from {sums[0]:.3f} to {sums[1]:.3f}.")
     rows = []
     for row in plan.settings.rows():
-        entries = [
+        entries = (
+            *(_over_directions(plan, results, row, bits, protocol) for protocol in protocols),
             *(
-                summarize(*scores(plan, results, row, bits, protocol, direction, "map"))
+                # At a glance the spread of the means is enough; the tables below have all of it.
+                replace(summarize(*scores(plan, results, row, bits, protocol, direction, "map")), std=None)
                 for direction in plan.directions
                 for protocol in protocols
             ),
-            *(_over_directions(plan, results, row, bits, protocol) for protocol in protocols),
-        ]
-        # At a glance means are enough; the tables below have the spread.
-        shown = tuple(replace(entry, std=None) for entry in entries)
-        rows.append(TableRow(row.label, shown, row.footnote(plan.n_train())))
-    columns = tuple((group, protocol) for group in (*plan.directions, "mean") for protocol in protocols)
+        )
+        rows.append(TableRow(row.label, entries, row.footnote(plan.n_train())))
+    columns = tuple((group, protocol) for group in ("mean", *plan.directions) for protocol in protocols)
     table = ReportTable("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
     return Section("map-overview", "Accuracy at a glance", tuple(words), (table,))
+
+
+def _outcomes(plan: Plan, results: Results) -> Iterator[Outcome]:
+    """Yield what each run gave."""
+    for row, bits in itertools.product(plan.settings.rows(), plan.settings.bits):
+        for protocol, direction in itertools.product(plan.settings.protocols, plan.directions):
+            found, _ = scores(plan, results, row, bits, protocol, direction, "map")
+            for seed, value in enumerate(found):
+                if value is not None:
+                    yield Outcome(plan.source.name, row.label, bits, protocol, direction, seed, value)
 
 
 def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> ReportTable:
@@ -171,7 +182,7 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
     runs = f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
     remarks = ["Published: the paper's own figures."] if any(row.published for row in rows) else []
     if n_runs > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
-        remarks.append("Rows without ± have nothing random in them: one run.")
+        remarks.append("Rows without ± are of one run: nothing in them is random, or a footnote says so.")
     return ReportTable(
         f"{measure.replace('_', '-')}-{protocol}",
         f"{title} on {plan.source.name}, {protocol} database; {runs}",

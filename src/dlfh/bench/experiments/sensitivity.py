@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dlfh.bench.cells import Cell
-from dlfh.bench.figures import Figure, Line, Panel
+from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
@@ -74,7 +74,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         if not any(line.x for panel in panels for line in panel.lines):
             continue  # a protocol that no row has
         figures.append(
-            Figure(
+            LineFigure(
                 f"sensitivity-{protocol}",
                 f"MAP against λ and against m on {plan.source.name}, {bits} bits, {protocol} database",
                 tuple(panels),

@@ -56,7 +56,7 @@ def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> T
         value = result.times.get(measure)
         number = None if value is None else value / unit
         entries.append(Entry(number, runs=int(value is not None), note=result.failure or ""))
-    return TableRow(row.label, tuple(entries), replace(row, train_points=None).footnote(0))
+    return TableRow(row.label, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
 
 
 def _seconds(plan: Plan, results: Results) -> ReportTable:
