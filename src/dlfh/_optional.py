@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any
 
 from dlfh.errors import InputError
 
-__all__ = ["missing", "require"]
+__all__ = ["is_installed", "missing", "require"]
 
 #: The names of packages whose modules are called otherwise.
 _PACKAGES = {"matplotlib": "Matplotlib", "torch": "PyTorch"}
@@ -37,6 +38,20 @@ def require(module: str, what: str, extra: str) -> Any:
         return importlib.import_module(module)
     except ImportError:
         raise missing(module, what, extra) from None
+
+
+def is_installed(module: str) -> bool:
+    """Tell whether a module could be imported, without importing it.
+
+    Examples
+    --------
+    >>> is_installed("math"), is_installed("no_such_module")
+    (True, False)
+    """
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):  # its package is not there, or somebody took it away
+        return False
 
 
 def missing(module: str, what: str, extra: str) -> InputError:

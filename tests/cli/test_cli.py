@@ -88,7 +88,7 @@ HEAVY = {
     # What SciPy would load of NumPy, and what of this library does not search.
     *("numpy.f2py.crackfortran", "numpy.ma.core", "numpy.polynomial.polynomial", "unittest"),
     *("dlfh.bench.commands", "dlfh.cli.building", "dlfh.cli.indexing", "dlfh.collection._adding"),
-    *("dlfh.collection._evaluation", "dlfh.datasets._items", "dlfh.datasets._tables", "dlfh.features._hog"),
+    *("dlfh.collection._evaluation", "dlfh.datasets._items", "dlfh.datasets._tables", "dlfh.features._network"),
     *("dlfh.mathematics._classifiers", "dlfh.metrics"),
 }
 
@@ -221,7 +221,7 @@ def test_parameters_are_set_by_name(photos: Path, tmp_path: Path, capsys: pytest
     model = load(tmp_path / "model").model_
     assert (model.scale, model.solver, model.random_state) == (4, "full", 3)
     shown = run(capsys, "info", tmp_path / "model")
-    assert shown["modalities"]["image"]["n_features"] == 512
+    assert shown["modalities"]["image"]["n_features"] == 1792
 
 
 def test_items_are_added_and_removed(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -305,11 +305,11 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--set", "scale=-1"], "scale must be"),
         (
             ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--image-features", "magic"],
-            "the features of 'image' must be gist, .* or clip:FOLDER, got 'magic'",
+            "the features of 'image' must be auto, combined, .* or clip:FOLDER, got 'magic'",
         ),
         (
             ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--text-features", "gist"],
-            "the features of 'text' must be tfidf, count, binary or clip:FOLDER, got 'gist'",
+            "the features of 'text' must be auto, tfidf, .* or clip:FOLDER, got 'gist'",
         ),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--hold-out", "39"], "cannot hold out 39"),
         (

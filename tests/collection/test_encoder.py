@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from dlfh import DLFH, Encoder, ModelError, NotFittedError, load
 from dlfh.codes import hamming_distances
-from dlfh.collection import choose_featurizers
 from dlfh.datasets import Items, Paired
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Gist, Vectors
@@ -211,13 +210,6 @@ def test_vectors_pass_through_an_encoder(paired: tuple[Paired, Paired], tmp_path
     model.save(tmp_path / "model")
     for name, matrix in test.modalities.items():
         np.testing.assert_array_equal(load(tmp_path / "model").encode(name, matrix), plain.encode(name, matrix))
-
-
-def test_features_are_chosen_by_what_values_are(items: Items) -> None:
-    chosen = choose_featurizers(items)
-    assert {name: type(featurizer) for name, featurizer in chosen.items()} == {"image": Gist, "text": BagOfWords}
-    vectors = Items(["a"], {"x": np.ones((1, 2))}, None, [{}], ["row 0"], [])
-    assert isinstance(choose_featurizers(vectors)["x"], Vectors)
 
 
 def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:

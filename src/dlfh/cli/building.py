@@ -19,7 +19,7 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import duration, elapsed, print_qualities, print_trust, report
+from dlfh.cli.printing import duration, elapsed, print_qualities, print_trials, print_trust, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,14 +130,13 @@ def _make_encoder(
     model: ModelOptions, items: ItemOptions, problem_file: Path | None, verbose: bool
 ) -> tuple[Encoder, Items]:
     """Return an encoder to fit, and the items that it is for."""
-    from dlfh.collection import Encoder, choose_featurizers
+    from dlfh.collection import Encoder
 
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read(outputs=[problem_file])
     if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
         read = read.with_label_words()
-    features = choose_featurizers(read, image=model.image_features, text=model.text_features, verbose=verbose)
-    return Encoder(features, hasher), read
+    return Encoder(model.features(read, verbose), hasher), read
 
 
 def _incomplete(number: int) -> str:
@@ -159,7 +158,9 @@ def _summary(
         "bits": encoder.n_bits,
         "seconds": round(elapsed(), 3),
         "learning_seconds": round(encoder.model_.fit_seconds_, 3),
+        "features": {name: repr(featurizer) for name, featurizer in encoder.featurizers_.items()},
         "chosen": _chosen(encoder),
+        "trials": [asdict(trial) for trial in encoder.trials_],
         "quality": [asdict(quality) for quality in qualities],
         "trust": [asdict(own) for own in trust],
     }
@@ -171,8 +172,13 @@ def _chosen(encoder: Encoder) -> dict[str, str]:
 
 
 def _print_held_out(encoder: Encoder, qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
+    from dlfh.cli.expecting import expectations
+
+    print_trials(encoder.trials_)
     for name, learner in _chosen(encoder).items():
         typer.echo(plain(f"Chosen for {name}, by points held out: {learner}"))
     if qualities:
         print_qualities(qualities, "MAP of items held out of training, asking for the others")
     print_trust(trust)
+    for sentence in expectations(encoder, qualities, trust):
+        typer.echo(plain(sentence))

@@ -16,6 +16,7 @@ import typer
 
 if TYPE_CHECKING:
     from dlfh.datasets import Items
+    from dlfh.features import Featurizer
     from dlfh.methods import CrossModalHasher
 
 __all__ = [
@@ -39,6 +40,9 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace files and models that are there already; never what is read.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
+
+#: The length of codes, by what it brings for its bytes (docs/answers.md).
+_BITS, _FAST_BITS = 128, 64
 
 _DATA = "What to read"
 _MODEL = "What to learn"
@@ -151,7 +155,16 @@ class ModelOptions:
     """What is to be learned from items."""
 
     method: Annotated[str, typer.Option(help="A method of `dlfh methods`.", rich_help_panel=_MODEL)] = "DLFH"
-    bits: Annotated[int, typer.Option("--bits", "-b", help="Length of the codes.", rich_help_panel=_MODEL)] = 64
+    bits: Annotated[
+        int | None,
+        typer.Option(
+            "--bits",
+            "-b",
+            help="Length of the codes. Default: 128, or 64 with --fast.",
+            show_default=False,
+            rich_help_panel=_MODEL,
+        ),
+    ] = None
     set: Annotated[
         list[str] | None,
         typer.Option(
@@ -163,13 +176,26 @@ class ModelOptions:
     image_features: Annotated[
         str,
         typer.Option(
-            help="gist, hog, thumbnail, combined (these three), cnn (dlfh[cnn]), or clip:FOLDER.",
+            help="gist, hog, thumbnail, combined (these three), cnn (dlfh[cnn]), clip:FOLDER; or auto: what serves "
+            "best of combined, gist, thumbnail and, if it is installed, cnn, tried on some of the items.",
             rich_help_panel=_MODEL,
         ),
-    ] = "gist"
+    ] = "auto"
     text_features: Annotated[
-        str, typer.Option(help="tfidf, count, binary, or clip:FOLDER.", rich_help_panel=_MODEL)
-    ] = "tfidf"
+        str,
+        typer.Option(
+            help="tfidf, pieces (of words, beside words), count, binary, clip:FOLDER; or auto: tfidf or pieces.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = "auto"
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Try nothing: gist, tfidf, linear hash functions and 64 bits, where options say nothing else.",
+            rich_help_panel=_MODEL,
+        ),
+    ] = False
     seed: Annotated[int, typer.Option(help="Seed of all that is random.", rich_help_panel=_MODEL)] = 0
     hold_out: Annotated[
         int | None,
@@ -191,11 +217,23 @@ class ModelOptions:
             raise InputError(f"unknown method {self.method!r}: choose one of {', '.join(METHODS)}")
         parameters = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
         known = chosen.parameter_names()
+        if self.fast and "hash_function" in known:
+            parameters = {"hash_function": "linear", **parameters}
         for name in parameters:
             if name not in known or name in ("n_bits", "random_state", "verbose"):
                 raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")
-        common = {"n_bits": self.bits, "random_state": self.seed, "verbose": verbose}
+        usual = _FAST_BITS if self.fast else _BITS
+        common = {"n_bits": usual if self.bits is None else self.bits, "random_state": self.seed, "verbose": verbose}
         return chosen(**{name: value for name, value in common.items() if name in known}, **parameters)
+
+    def features(self, items: Items, verbose: bool) -> dict[str, list[Featurizer]]:
+        """Return the featurisers of each modality that are to be chosen from."""
+        from dlfh.collection import featurizers_for
+
+        image, text = self.image_features, self.text_features
+        if self.fast:
+            image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
+        return featurizers_for(items, image=image, text=text, verbose=verbose)
 
 
 def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
-    from dlfh.collection import Quality, Trust
+    from dlfh.collection import Quality, Trial, Trust
     from dlfh.datasets._problem import Problem
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "print_problems",
     "print_qualities",
     "print_table",
+    "print_trials",
     "print_trust",
     "report",
     "start_clock",
@@ -122,6 +123,25 @@ def print_qualities(qualities: Sequence[Quality], title: str) -> None:
             for quality in qualities
         ],
     )
+
+
+def print_trials(trials: Sequence[Trial]) -> None:
+    """Print what was tried, and what was taken."""
+    if trials:
+        print_table(
+            f"Tried on {max(trial.n_items for trial in trials):,} items, a third of them asking for each other unseen",
+            ("what", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
+            [
+                (
+                    trial.what,
+                    trial.option,
+                    *(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact)),
+                    f"{trial.seconds:.1f}" if trial.seconds else "",
+                    "taken" if trial.chosen else "",
+                )
+                for trial in trials
+            ],
+        )
 
 
 def print_trust(trust: Sequence[Trust]) -> None:

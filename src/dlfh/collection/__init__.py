@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
+    from dlfh.collection._candidates import featurizers_for
+    from dlfh.collection._choosing import Trial
     from dlfh.collection._collection import Built, Collection, Evaluated
-    from dlfh.collection._encoder import Encoder, choose_featurizers, load
+    from dlfh.collection._encoder import Encoder, load
     from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
     from dlfh.collection._found import Found, FoundItem
     from dlfh.collection._pictures import contact_sheet
@@ -25,9 +27,10 @@ __all__ = [
     "HeldOut",
     "Quality",
     "Synced",
+    "Trial",
     "Trust",
-    "choose_featurizers",
     "contact_sheet",
+    "featurizers_for",
     "fit_and_evaluate",
     "hold_out",
     "load",
@@ -36,8 +39,10 @@ __all__ = [
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
+        "_candidates": "featurizers_for",
+        "_choosing": "Trial",
         "_collection": "Built Collection Evaluated",
-        "_encoder": "Encoder choose_featurizers load",
+        "_encoder": "Encoder load",
         "_evaluation": "HeldOut Quality fit_and_evaluate hold_out",
         "_found": "Found FoundItem",
         "_pictures": "contact_sheet",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,10 @@ from dlfh.methods._base import hasher_from_parts
 from dlfh.persistence._model_folder import read_model, write_model
 
 if TYPE_CHECKING:
+    from dlfh.collection._choosing import Trial
     from dlfh.datasets._items import Items
 
-__all__ = ["Encoder", "choose_featurizers", "from_parts", "load"]
+__all__ = ["Encoder", "from_parts", "load"]
 
 
 class Encoder(Parameterized):
@@ -35,8 +36,9 @@ class Encoder(Parameterized):
 
     Parameters
     ----------
-    featurizers : dict of str to Featurizer
-        What turns each modality's raw values into vectors.
+    featurizers : dict of str to Featurizer, or to a list of them
+        What turns each modality's raw values into vectors. Of several, the one that serves best is taken: each is tried
+        on items that it was not fitted to (1,200 items at most); of fewer than 100, the first is taken.
     model : CrossModalHasher
         What learns codes from the vectors. Fitting leaves it and the featurisers as they are, and learns in copies.
 
@@ -49,6 +51,8 @@ class Encoder(Parameterized):
     modalities_ : tuple of str
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         The model's codes of the training items.
+    trials_ : list of Trial
+        What each of several featurisers did, if there were several.
     calibration_ : Calibration or None
         What distances say of the probability that an item is right, if items were held out to tell.
 
@@ -66,9 +70,10 @@ class Encoder(Parameterized):
 
     featurizers_: dict[str, Featurizer]
     model_: CrossModalHasher
+    trials_: Sequence[Trial] = ()
     calibration_: Calibration | None = None
 
-    def __init__(self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> None:
+    def __init__(self, featurizers: Mapping[str, Featurizer | Sequence[Featurizer]], model: CrossModalHasher) -> None:
         self.featurizers = featurizers
         self.model = model
 
@@ -109,7 +114,7 @@ class Encoder(Parameterized):
         if not isinstance(modalities, Mapping) or set(modalities) != set(self.featurizers):
             got = sorted(modalities) if isinstance(modalities, Mapping) else type(modalities).__name__
             raise InputError(f"this encoder takes a dict of {sorted(self.featurizers)}, got {got}")
-        featurizers = {name: _unfitted(featurizer) for name, featurizer in self.featurizers.items()}
+        featurizers = self._choose(modalities, labels)
         matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in featurizers.items()}
         model = _unfitted(self.model).fit(matrices, labels)
         self.featurizers_, self.model_, self.calibration_ = featurizers, model, None
@@ -132,7 +137,9 @@ class Encoder(Parameterized):
         Training
         """
         self._check_learnable(items)
-        featurizers = {name: _unfitted(featurizer) for name, featurizer in self.featurizers.items()}
+        _check_modalities(self.featurizers, items, fit=True)
+        whole = items.take(np.flatnonzero(items.complete()))
+        featurizers = self._choose(whole.modalities, whole.labels)
         vectors = _describe(featurizers, items, fit=True)
         supervised = self.model.info.supervised
         labelled = items.labelled() if supervised else np.ones(len(items), bool)
@@ -160,6 +167,18 @@ class Encoder(Parameterized):
             if values is not None:
                 left_out[name] = values
         return Training(vectors, rows, learned, int(incomplete.sum()), left_out)
+
+    def _choose(self, modalities: Mapping[str, Sequence[Any]], labels: Any) -> dict[str, Featurizer]:
+        """Return a featuriser to fit for each modality: of several, the one that serves complete items best."""
+        from dlfh.collection._choosing import choose  # searching chooses nothing
+
+        several = {name: [own] if isinstance(own, Featurizer) else [*own] for name, own in self.featurizers.items()}
+        empty = [name for name, own in several.items() if not own]
+        if empty:
+            raise InputError(f"there are no features to choose from for the modality {empty[0]!r}")
+        seed = getattr(self.model, "random_state", None)
+        taken, self.trials_ = choose(several, self.model, modalities, labels, seed if isinstance(seed, int) else 0)
+        return {name: _unfitted(featurizer) for name, featurizer in taken.items()}
 
     def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:
         """Return which items the model can learn from."""
@@ -291,7 +310,7 @@ class Encoder(Parameterized):
 
     def image_modalities(self) -> tuple[str, ...]:
         """Return the modalities whose raw values are images."""
-        return tuple(name for name, featurizer in self.featurizers.items() if featurizer.takes == "images")
+        return tuple(name for name, featurizer in self.featurizers_.items() if featurizer.takes == "images")
 
     def mean_code(self, modality: str) -> npt.NDArray[np.float32]:
         """Return the mean code of the training items: what a projection less this says is special to its item.
@@ -339,14 +358,19 @@ def _unfitted(estimator: Any) -> Any:
     return type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
 
 
-def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
-    """Return the vectors of what can be read of the items, from featurisers that are fitted to them or were before."""
+def _check_modalities(featurizers: Mapping[str, Any], items: Items, *, fit: bool) -> None:
+    """Say so if items have a modality that is unknown or, where all are needed, lack one."""
     unknown = sorted({*items.modalities} - {*featurizers})
     if unknown:
         raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, featurizers))}")
     if fit and set(items.modalities) != set(featurizers):
         missing = sorted({*featurizers} - {*items.modalities})[0]
         raise InputError(f"the items do not have the modality {missing!r}")
+
+
+def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
+    """Return the vectors of what can be read of the items, from featurisers that are fitted to them or were before."""
+    _check_modalities(featurizers, items, fit=fit)
     # Before anything is read: what changes in between has another hash the next time, and is described again.
     contents = contents_of(featurizers, items)
     matrices, positions, problems = {}, {}, []
@@ -405,57 +429,3 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
         raise ModelError(f"model {folder} cannot be loaded: {error}") from None
     except (ArithmeticError, AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise ModelError(f"model {folder} is damaged: {error}") from None
-
-
-def choose_featurizers(
-    items: Items, *, image: str = "gist", text: str = "tfidf", verbose: bool = False
-) -> dict[str, Featurizer]:
-    """Return a featuriser for each modality of the items, by what its values are.
-
-    Parameters
-    ----------
-    items : Items
-    image : str
-        What describes images: ``gist``, ``hog``, ``thumbnail``, ``combined`` (the three together), ``cnn`` (a network,
-        which needs ``dlfh[cnn]``), or ``clip:FOLDER`` for a CLIP model.
-    text : str
-        What describes texts: ``tfidf``, ``count`` or ``binary`` bags of words, or ``clip:FOLDER``.
-    verbose : bool
-        Show progress bars.
-    """
-    from dlfh.features import Vectors
-
-    featurizers: dict[str, Featurizer] = {}
-    for name, values in items.modalities.items():
-        if not isinstance(values, list):
-            featurizers[name] = Vectors()
-        elif all(value is None or isinstance(value, str) for value in values):
-            featurizers[name] = _featurizer(name, text, "text", verbose)
-        else:
-            featurizers[name] = _featurizer(name, image, "image", verbose)
-    return featurizers
-
-
-#: Image featurisers by the names that choose them.
-_IMAGES = {
-    "gist": "Gist",
-    "hog": "Hog",
-    "thumbnail": "Thumbnail",
-    "combined": "CombinedImage",
-    "cnn": "EfficientNet",
-}
-
-
-def _featurizer(name: str, choice: str, tower: Literal["image", "text"], verbose: bool) -> Featurizer:
-    from dlfh import features  # each is imported when it is asked for: a search needs but its own
-
-    kind, _, folder = choice.partition(":")
-    if kind == "clip" and folder:
-        return features.Clip(folder, tower=tower, verbose=verbose)
-    if tower == "image" and choice in _IMAGES:
-        featurizer: Featurizer = getattr(features, _IMAGES[choice])(verbose=verbose)
-        return featurizer
-    if tower == "text" and choice in ("tfidf", "count", "binary"):
-        return features.BagOfWords(choice, verbose=verbose)  # type: ignore[arg-type]
-    known = ", ".join(_IMAGES) if tower == "image" else "tfidf, count, binary"
-    raise InputError(f"the features of {name!r} must be {known} or clip:FOLDER, got {choice!r}")

@@ -129,7 +129,7 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
     """
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)
-    candidates = np.flatnonzero(_complete(items))
+    candidates = np.flatnonzero(items.complete())
     if n_queries > len(candidates) // 2:
         raise InputError(
             f"cannot hold out {n_queries} of {len(candidates)} complete, labelled items: half of them at most"
@@ -186,13 +186,8 @@ def fit_and_evaluate(
 
 def default_hold_out(items: Items) -> int:
     """Return how many items to hold out: a tenth of the complete, labelled ones, if there are many."""
-    n_complete = int(_complete(items).sum())
+    n_complete = int(items.complete().sum())
     return min(n_complete // 10, _MOST_HELD_OUT) if n_complete >= _LEAST_TO_HOLD_OUT else 0
-
-
-def _complete(items: Items) -> npt.NDArray[np.bool_]:
-    """Return which items have labels and every modality."""
-    return np.logical_and.reduce([items.present(name) for name in items.modalities]) & items.labelled()
 
 
 def hashed_databases(

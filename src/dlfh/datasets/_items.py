@@ -140,6 +140,10 @@ class Items:
         """Return which items have labels."""
         return np.array([bool(labels) for labels in self.labels or [[]] * len(self)], bool)
 
+    def complete(self) -> npt.NDArray[np.bool_]:
+        """Return which items have labels and every modality."""
+        return np.logical_and.reduce([self.labelled(), *map(self.present, self.modalities)])
+
     def with_label_words(self) -> Items:
         """Return the items with their labels as a modality, ``label``, for methods that need two of items with one.
 

@@ -1,0 +1,59 @@
+"""What `build` and `fit` say in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, Encoder
+from dlfh.cli import main
+from dlfh.cli.expecting import expectations
+from dlfh.collection import fit_and_evaluate
+from dlfh.datasets import Items, make_paired
+from dlfh.features import Vectors
+from tests.cli.conftest import COLUMNS
+from tests.cli.test_cli import run
+
+
+def fitted(features: Any, n_items: int, **options: Any) -> list[str]:
+    data = make_paired(n_points=n_items, n_labels=4, random_state=0)
+    labels = [[str(label) for label in np.flatnonzero(row)] for row in data.labels.toarray()]
+    image, text = np.asarray(data.modalities["image"]), np.asarray(data.modalities["text"].toarray())
+    items = Items.of({"image": image, "text": text}, labels)
+    encoder = Encoder({"image": features, "text": Vectors()}, DLFH(n_bits=16, random_state=0, **options))
+    found = fit_and_evaluate(encoder, items)
+    return [*expectations(encoder, found.qualities, found.trust)]
+
+
+def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:
+    chosen, expected, more = fitted([Vectors(), Vectors()], 300, hash_function="kernel")
+    assert chosen == "Features, as trials say: image by Vectors(), text by Vectors(). Codes: 16 bits, 2 bytes each."
+    assert expected.startswith("Expect of new items, hashed: image to text MAP ")
+    assert "by chance" in expected
+    assert "of the first five" in expected
+    assert "Probabilities are off by 0." in expected
+    assert more.startswith("With --bits 32 (4 bytes a code) trials had MAP ")
+
+
+def test_what_was_not_tried_is_said() -> None:
+    chosen, expected, more = fitted(Vectors(), 60, hash_function="linear")
+    assert chosen.startswith("Features: image by Vectors()")
+    assert expected == (
+        "Nothing is known of how good answers are: too few labelled items to hold some out (--hold-out)."
+    )
+    assert more.startswith("More time: without --fast")
+
+
+def test_fast_is_the_light_path(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    built = run(capsys, "build", photos / "items.csv", *COLUMNS, "-o", tmp_path / "light", "--fast")
+    assert built["bits"] == 64
+    assert built["features"]["image"] == "Gist()"
+    assert built["chosen"] == {}
+    whole = run(capsys, "build", photos / "items.csv", *COLUMNS, "-o", tmp_path / "whole")
+    assert whole["bits"] == 128
+    assert whole["features"] == {"image": "CombinedImage()", "text": "BagOfWords()"}
+    assert main(["build", str(photos / "items.csv"), *COLUMNS, "-o", str(tmp_path / "none"), "--bits", "0"]) == 2
+    assert "n_bits" in capsys.readouterr().err

@@ -1,0 +1,54 @@
+"""Which featurisers there are for what items have."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+
+from dlfh.collection import featurizers_for
+from dlfh.datasets import Items
+from dlfh.errors import InputError
+from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Gist, Thumbnail, Vectors
+
+ITEMS = Items.of(
+    {"picture": [np.zeros((4, 4))] * 2, "words": ["a", "b"], "numbers": np.ones((2, 3))}, labels=[["x"], ["y"]]
+)
+
+
+@pytest.fixture
+def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+
+
+@pytest.mark.usefixtures("without_network")
+def test_images_texts_and_vectors_have_candidates_of_their_own() -> None:
+    found = featurizers_for(ITEMS)
+    assert [type(each) for each in found["picture"]] == [CombinedImage, Gist, Thumbnail]
+    assert [repr(each) for each in found["words"]] == ["BagOfWords()", "BagOfWords(analyzer='word+char', min_df=2)"]
+    assert [type(each) for each in found["numbers"]] == [Vectors]
+
+
+def test_a_network_is_a_candidate_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dlfh.collection._candidates.is_installed", lambda module: True)
+    assert isinstance(featurizers_for(ITEMS)["picture"][-1], EfficientNet)
+
+
+def test_what_is_named_is_the_only_candidate() -> None:
+    found = featurizers_for(ITEMS, image="gist", text="count")
+    assert [type(each) for each in found["picture"]] == [Gist]
+    assert [repr(each) for each in found["words"]] == [repr(BagOfWords("count"))]
+    assert isinstance(featurizers_for(ITEMS, text="clip:folder")["words"][0], Clip)
+
+
+def test_labels_that_stand_for_a_modality_are_words() -> None:
+    items = Items.of({"text": ["a", "b"]}, labels=[["x"], ["y"]]).with_label_words()
+    assert [repr(each) for each in featurizers_for(items)["label"]] == ["BagOfWords()"]
+
+
+def test_unknown_features_are_named_with_those_that_there_are() -> None:
+    with pytest.raises(InputError, match=r"the features of 'picture' must be auto, combined, gist, .*, got 'tfidf'"):
+        featurizers_for(ITEMS, image="tfidf")
+    with pytest.raises(InputError, match=r"the features of 'words' must be auto, tfidf, pieces, .*, got 'gist'"):
+        featurizers_for(ITEMS, text="gist")
