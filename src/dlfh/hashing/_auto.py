@@ -48,7 +48,7 @@ class Auto(HashLearner):
     their learned ones (the mean of both), where points that share a label are right answers. First the kind of function
     and the scaling of features are chosen, then the ridge, then the bandwidth: a dozen regressions of a part of the
     points, some seconds for each modality whatever their number. Sparse features, words and tags, get linear functions
-    alone. Of learners that are level with the best, within a standard error, the one that shrinks most is taken. It
+    alone. Of learners that are level with the best, within a standard error, the one that shrinks least is taken. It
     is then fitted to all points.
 
     Without labels (similarities of single pairs), or with fewer than 200 points, it is `KernelRidge` as it comes.
@@ -90,7 +90,7 @@ class Auto(HashLearner):
             for learner in stage(_best(tried)):
                 tried.append((learner, trial.scores(learner)))
                 on_trial()
-        best = _best(tried)
+        best = _least_shrunk_of_the_level(tried)
         # The ridge is what noise is to signal, whatever the number of points; shrinkage is relative to their number.
         shrinkage = best.shrinkage * trial.n_seen / features.shape[0]
         return _changed(best, shrinkage=float(f"{shrinkage:.2g}"))
@@ -98,11 +98,11 @@ class Auto(HashLearner):
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
-            yield KernelRidge(self.n_bases, shrinkage=1e-3, scaling=scaling)
+            yield KernelRidge(self.n_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling)
 
 
 def _words(_: _Ridge) -> Iterator[_Ridge]:
-    """Sparse features are words or tags: kernels gain little there (docs/defaults.md), and rare words lose their say.
+    """Sparse features are words or tags: kernels gain nothing there, and rare words lose their say.
 
     Divided by its deviation, a word that is in one text of a thousand would outweigh all others.
     """
@@ -111,12 +111,12 @@ def _words(_: _Ridge) -> Iterator[_Ridge]:
 
 
 def _ridges(best: _Ridge) -> Iterator[_Ridge]:
-    for shrinkage in (1e-2, 1.0) if isinstance(best, LinearRidge) else (1e-4, 1e-2, 1e-1):
+    for shrinkage in (1e-2, 1.0) if isinstance(best, LinearRidge) else (1e-4, 1e-3, 1e-1):
         yield _changed(best, shrinkage=shrinkage)
 
 
 def _bandwidths(best: _Ridge) -> Iterator[_Ridge]:
-    for bandwidth in () if isinstance(best, LinearRidge) else (0.5, 2.0, 4.0):
+    for bandwidth in () if isinstance(best, LinearRidge) else (1.0, 2.0, 4.0):
         yield _changed(best, bandwidth=bandwidth)
 
 
@@ -125,16 +125,17 @@ def _changed(learner: _Ridge, **changes: Any) -> _Ridge:
 
 
 def _best(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
-    """Return who shrinks most of those that are level with the best: what it says of training points is no memory.
+    return max(tried, key=lambda each: float(each[1].mean()))[0] if tried else KernelRidge()
 
-    Functions that know training points by heart give them their learned codes again, and of a database of such points
-    nothing is learned by comparing both.
+
+def _least_shrunk_of_the_level(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
+    """Return who shrinks least of those of the best kind that are level with the best.
+
+    Held-out points cannot tell them apart, and what shrinks least knows most of the points that it was fitted to.
     """
-    if not tried:
-        return KernelRidge()
     best, best_scores = max(tried, key=lambda each: float(each[1].mean()))
     level = [each for each in tried if type(each[0]) is type(best) and _is_level(best_scores - each[1])]
-    return max(level, key=lambda each: (each[0].shrinkage, float(each[1].mean())))[0]
+    return min(level, key=lambda each: (each[0].shrinkage, -float(each[1].mean())))[0]
 
 
 def _is_level(differences: Floats) -> bool:
