@@ -427,7 +427,7 @@ NOT_ASKED_OF_US = {
 @pytest.mark.filterwarnings("ignore:.*does not inherit from `sklearn.base.BaseEstimator`:UserWarning")
 def test_scikit_learns_checks_pass_but_for_those_that_ask_for_its_words_or_its_classes(name: str) -> None:
     estimator = METHODS_OF_ARRAYS[f"{name}OfArrays"](4)
-    for parameter, value in {"max_iter": 3, "n_restarts": 1, "random_state": 0}.items():
+    for parameter, value in {"max_iter": 3, "n_restarts": 1, "random_state": 0, "keep_sums": True}.items():
         if parameter in estimator.get_params():
             estimator.set_params(**{parameter: value})
     results = check_estimator(estimator, expected_failed_checks=NOT_ASKED_OF_US, on_skip=None)

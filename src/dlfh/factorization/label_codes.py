@@ -8,7 +8,7 @@ as often as points have it. The code depends on the labels and the model alone, 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh.codes import Codes, n_bytes, pad_to_words
+from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 from dlfh.errors import InputError
 from dlfh.factorization.label_rows import Columns, LabelRows, update
 from dlfh.factorization.likelihood import LatentFactorModel
@@ -113,6 +113,103 @@ class LabelCodes:
             answers.append(codes)
         return answers, said
 
+    def grown(
+        self,
+        labels: LabelSets,
+        pair_weights: Integers | None,
+        rng: np.random.Generator,
+        workers: Workers,
+        likelihood: Callable[[LabelRows, int], LatentFactorModel],
+    ) -> tuple[LabelCodes, Integers]:
+        """Return this with more points counted and their new label sets learned, and the set of each of these points.
+
+        Codes that there are stay. Those of new sets are learned together, by exact steps against the old ones and each
+        other, each set counted as often as points have it now. New labels come after those that there are.
+
+        Parameters
+        ----------
+        labels : LabelSets
+            Of the new points, in the form of the first ones.
+        pair_weights : ndarray of int64 (modalities, modalities), optional
+            As for `LabelRows`.
+        rng : numpy Generator
+            Draws where sets start that share nothing with any other.
+        likelihood : callable
+            Returns the likelihood for all points, by which the new codes are learned.
+        """
+        names, number_of = self._names_with(labels)
+        own = [
+            tuple(sorted(number_of[labels.labels[start:stop]].tolist()))
+            for start, stop in itertools.pairwise(labels.starts.tolist())
+        ]
+        known = self._set_numbers
+        new = [key for key in own if key not in known]
+        place = known | {key: self.n_sets + number for number, key in enumerate(new)}
+        number = np.array([place[key] for key in own], np.int64)
+        sets = replace(self, names=names, n_labels=len(names) if names else self.n_labels)._with(new)
+        counts = np.zeros(sets.n_sets, np.int64)
+        np.add.at(counts, number, labels.counts)
+        rows = LabelRows.of_label_sets(sets, pair_weights=pair_weights)
+        weights = np.pad(self.weights, ((0, 0), (0, 0), (0, len(new))))
+        for a, b in itertools.permutations(range(len(weights)), 2):
+            weights[a, b] += rows.pair_weight(a, b) * counts
+        a, b = next((a, b) for a, b in itertools.permutations(range(len(weights)), 2) if rows.pair_weight(a, b))
+        sets = replace(sets, counts=weights[a, b] // rows.pair_weight(a, b))
+        model = likelihood(LabelRows.of_label_sets(sets, pair_weights=pair_weights), len(weights))
+        grown = replace(self, model=model, names=names, n_labels=sets.n_labels, weights=weights)
+        codes = grown._learn_together(new, sets, rng, workers)
+        return replace(grown, starts=sets.starts, labels=sets.labels, codes=codes), number[labels.set_of_point]
+
+    def _names_with(self, labels: LabelSets) -> tuple[tuple[Any, ...] | None, Integers]:
+        """Return all labels' names, new ones last, and the number of each of the given labels."""
+        if (self.names is None) != (labels.names is None):
+            raise InputError(
+                "labels must come in the same form as before: one is an indicator matrix, the other is not"
+            )
+        if self.names is None or labels.names is None:
+            if labels.n_labels != self.n_labels:
+                raise InputError(f"labels has {labels.n_labels} label columns but earlier chunks had {self.n_labels}")
+            return None, np.arange(self.n_labels)
+        given = [getattr(name, "tolist", lambda name=name: name)() for name in labels.names]
+        names = (*self.names, *(name for name in given if name not in self._number_of))
+        if not _are_names([*names], len(names)):
+            raise InputError("labels must be texts or numbers that a file can hold")
+        number = {name: index for index, name in enumerate(names)}
+        return names, np.array([number[name] for name in given], np.int64)
+
+    def _learn_together(
+        self, new: Sequence[tuple[int, ...]], sets: LabelSets, rng: np.random.Generator, workers: Workers
+    ) -> tuple[Codes, ...]:
+        """Return the codes that there are, followed by those of new sets."""
+        width, n_old = n_bytes(self.model.n_bits), self.n_sets
+        if not new:
+            return self.codes
+        everything = np.arange(sets.n_sets)
+        all_rows = LabelRows(sets, everything, everything, sets.counts)
+        new_rows = LabelRows(sets, np.arange(len(new)), n_old + np.arange(len(new)), sets.counts[n_old:])
+        nearest, shares = zip(*(self._nearest(key) for key in new), strict=True)
+        alone = ~np.array(shares, bool)
+        codes = []
+        for own in self.codes:
+            start = own[list(nearest)]
+            start[alone] = random_codes(rng, int(alone.sum()), self.model.n_bits)
+            codes.append(pad_to_words(np.concatenate([own, start])))
+        exact = replace(self.model, step="exact")
+        for _ in range(_MOST_ROUNDS):
+            flips = 0
+            for m, own in enumerate(codes):
+                others = [b for b in range(len(codes)) if b != m] or [0]
+                weights = [self.weights[m, b if len(codes) > 1 else 1] for b in others]
+                chosen = [np.flatnonzero(weight) for weight in weights]
+                counted = [weight[rows] for weight, rows in zip(weights, chosen, strict=True)]
+                columns = Columns.gather(all_rows, chosen, counted, [codes[b] for b in others])
+                moved = own[n_old:].copy()
+                flips += update(exact, moved, new_rows, columns, workers)
+                own[n_old:] = moved
+            if not flips:
+                break
+        return tuple(np.ascontiguousarray(own[:, :width]) for own in codes)
+
     def _rows_of(self, labels: Any) -> list[list[Any]]:
         """Return the labels of each point as a list."""
         if sp.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2):
@@ -150,7 +247,7 @@ class LabelCodes:
         old, more = np.arange(self.n_sets), self.n_sets + np.arange(len(new))
         old_rows = LabelRows(sets, old, old, np.ones(len(old), np.int64))
         new_rows = LabelRows(sets, np.arange(len(new)), more, np.ones(len(new), np.int64))
-        nearest = [self._nearest(key) for key in new]
+        nearest = [self._nearest(key)[0] for key in new]
         exact = replace(self.model, step="exact")
         padded = [pad_to_words(code) for code in self.codes]
         learned = []
@@ -179,13 +276,17 @@ class LabelCodes:
         n = self.n_sets + len(new)
         return LabelSets(self.names, self.n_labels, starts, labels, np.arange(n), np.ones(n, np.int64))
 
-    def _nearest(self, key: tuple[int, ...]) -> int:
-        """Return the set that shares most with a new one, for its size: where the climb starts."""
+    def _nearest(self, key: tuple[int, ...]) -> tuple[int, bool]:
+        """Return the set that shares most with a new one, for its size, and whether it shares anything.
+
+        It is where the climb starts.
+        """
         wanted = np.zeros(self.n_labels, np.int64)
         wanted[list(key)] = 1
         running = np.concatenate([[0], np.cumsum(wanted[self.labels])])
         shared = running[self.starts[1:]] - running[self.starts[:-1]]
-        return int(np.argmax(shared / np.maximum(np.diff(self.starts) + len(key) - shared, 1)))
+        best = int(np.argmax(shared / np.maximum(np.diff(self.starts) + len(key) - shared, 1)))
+        return best, bool(shared[best])
 
     # Files
 

@@ -22,6 +22,7 @@ from dlfh.hashing._base import FitContext, HashFunction, HashLearner
 from dlfh.hashing._kernel import KernelRidge
 from dlfh.hashing._linear import LinearRidge
 from dlfh.hashing._scaling import SCALINGS
+from dlfh.mathematics._ridge import is_wide, typical_variance
 from dlfh.mathematics._targets import Targets
 
 __all__ = ["Auto"]
@@ -92,7 +93,10 @@ class Auto(HashLearner):
                 on_trial()
         best = _least_shrunk_of_the_level(tried)
         # The ridge is what noise is to signal, whatever the number of points; shrinkage is relative to their number.
-        shrinkage = best.shrinkage * trial.n_seen / features.shape[0]
+        seen = trial.n_seen / features.shape[0]
+        if is_wide(features):  # most words are so rare that more points bring more words, not more of each
+            seen = typical_variance(trial.features) / typical_variance(features)
+        shrinkage = best.shrinkage * seen
         return _changed(best, shrinkage=float(f"{shrinkage:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
@@ -120,8 +124,14 @@ def _bandwidths(best: _Ridge) -> Iterator[_Ridge]:
         yield _changed(best, bandwidth=bandwidth)
 
 
-def _changed(learner: _Ridge, **changes: Any) -> _Ridge:
+def _changed(learner: Any, **changes: Any) -> Any:
     return type(learner)(**{**learner.get_params(deep=False), **changes})
+
+
+def rescaled(learner: HashLearner, factor: float) -> HashLearner:
+    """Return a learner that was chosen, with its shrinkage relative to another number of points."""
+    shrinkage = getattr(learner, "shrinkage", None)
+    return learner if shrinkage is None else _changed(learner, shrinkage=shrinkage * factor)
 
 
 def _best(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:

@@ -22,10 +22,11 @@ from dlfh._parameters import Parameterized
 from dlfh._progress import Bar
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes
+from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._targets import Targets
 from dlfh.persistence._registry import Registered, Registry
 
-__all__ = ["FitContext", "HashFunction", "HashLearner"]
+__all__ = ["FitContext", "HashFunction", "HashLearner", "SummedLearner"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -137,3 +138,22 @@ class HashLearner(Registered, Parameterized, ABC):
     @abstractmethod
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return a hash function that predicts the target codes from the features."""
+
+
+class SummedLearner(HashLearner):
+    """A learner whose functions follow from sums over points, so that data may come in parts.
+
+    What is done to features before they are summed, a scaling or a kernel's map, is settled by the first points.
+    """
+
+    @abstractmethod
+    def map_of(self, function: HashFunction) -> Any:
+        """Return what a function that this learner learned does to features before it multiplies them."""
+
+    @abstractmethod
+    def sums(self, own_map: Any, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+        """Return what is to know of some points."""
+
+    @abstractmethod
+    def function(self, own_map: Any, sums: Moments, modality: str) -> HashFunction:
+        """Return the function for all points that the sums are of."""

@@ -6,6 +6,8 @@ closed form, from one pass over the data.
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 
@@ -23,9 +25,10 @@ from dlfh._validation import (
     raise_for_overflow,
     raise_if_not_finite,
 )
-from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array, expected_bits
+from dlfh.hashing._base import FitContext, HashFunction, HashLearner, SummedLearner, check_array, expected_bits
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._leave_one_out import left_out_by_features
+from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
 from dlfh.mathematics._targets import Targets
 
@@ -310,7 +313,7 @@ def _kernel_blocks(
     return blocks
 
 
-class KernelRidge(HashLearner):
+class KernelRidge(SummedLearner):
     """Kernel ridge regression: linear ridge regression on kernel values, in closed form.
 
     Parameters
@@ -365,22 +368,27 @@ class KernelRidge(HashLearner):
             bandwidth_factor=self.bandwidth,
             scaling_kind=self.scaling,
         )
-        n, k = features.shape[0], len(kernel.bases)
-        # One pass: products of the values less those of a point near their mean, corrected afterwards.
-        values = kernel(features[: min(n, _CHUNK_ROWS)])
-        near = values.mean(axis=0)
-        gram, cross, total = np.zeros((k, k)), np.zeros((k, targets.n_bits)), np.zeros(k)
-        for start in range(0, n, _CHUNK_ROWS):
-            stop = min(start + _CHUNK_ROWS, n)
-            values = (kernel(features[start:stop]) if start else values) - near
-            gram += values.T @ values
-            cross += values.T @ targets.points(start, stop).astype(np.float64)
-            total += values.sum(axis=0)
-        mean, target_mean = total / n, targets.mean()
-        gram -= n * np.outer(mean, mean)
-        cross -= n * np.outer(mean, target_mean)
-        weights = solve_ridge(gram, self._resolve_ridge(np.diag(gram)), cross)
-        return KernelHash(kernel, weights, target_mean - (mean + near) @ weights, is_logistic=False)
+        return self.function(kernel, self.sums(kernel, features, targets, modality, context.workers), modality)
+
+    def map_of(self, function: HashFunction) -> RBFMap:
+        """Return the kernel at its bases: those of the first points, whatever comes later."""
+        assert isinstance(function, KernelHash)
+        return function.kernel
+
+    def sums(self, own_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+        """Return what is to know of some points' kernel values."""
+        n = features.shape[0]
+        bounds = ((start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS))
+        parts = (Moments.of_rows(own_map(features[start:stop]), targets.points(start, stop)) for start, stop in bounds)
+        found = functools.reduce(operator.add, parts)
+        if not np.isfinite(found.gram).all():
+            raise_for_overflow(features, modality)
+        return found
+
+    def function(self, own_map: RBFMap, sums: Moments, modality: str) -> KernelHash:
+        """Return the function for all points that the sums are of."""
+        weights = solve_ridge(sums.gram.copy(), self._resolve_ridge(sums.variances), sums.cross)
+        return KernelHash(own_map, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
 
     def _resolve_ridge(self, variances: Floats) -> float:
         return Ridge(self.ridge, self.shrinkage).resolve(variances, np.finfo(np.float64).eps * variances.sum())

@@ -18,12 +18,13 @@ from dlfh import _kernels
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
 from dlfh.codes import Codes, n_bytes
-from dlfh.hashing._base import FitContext, HashFunction, HashLearner, check_array
+from dlfh.errors import InputError
+from dlfh.hashing._base import FitContext, HashFunction, SummedLearner, check_array
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.mathematics._centred import Centred
 from dlfh.mathematics._leave_one_out import left_out_by_features, left_out_by_points
-from dlfh.mathematics._moments import compute_dtype, row_chunks
-from dlfh.mathematics._ridge import Ridge, check_ridge, is_wide, ridge_regression
+from dlfh.mathematics._moments import Moments, compute_dtype, moments, row_chunks
+from dlfh.mathematics._ridge import Ridge, check_ridge, is_wide, ridge_of_moments, ridge_regression
 from dlfh.mathematics._targets import Targets
 
 __all__ = ["LinearHash", "LinearRidge"]
@@ -171,7 +172,7 @@ class LinearHash(HashFunction):
         return cls(arrays["mean"], arrays["weights"], arrays["intercept"], ridge, arrays["offset"], scaling)
 
 
-class LinearRidge(HashLearner):
+class LinearRidge(SummedLearner):
     """Linear hash functions by ridge regression.
 
     Parameters
@@ -222,6 +223,33 @@ class LinearRidge(HashLearner):
         target_mean = targets.mean()
         intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
         return LinearHash(mean, single, intercept, ridge, scaling=scaling)
+
+    def map_of(self, function: HashFunction) -> Scaling:
+        """Return the scaling of the features; "standard" ones are summed as they are, and divided afterwards."""
+        assert isinstance(function, LinearHash)
+        return UNSCALED if self.scaling == "standard" else function.scaling
+
+    def sums(self, own_map: Scaling, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+        """Return what is to know of some points."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = moments(own_map(features), targets, modality, workers)
+        if not np.isfinite(found.gram).all():
+            raise_for_overflow(features, modality)
+        return found
+
+    def function(self, own_map: Scaling, sums: Moments, modality: str) -> LinearHash:
+        """Return the function for all points that the sums are of."""
+        if self.scaling == "standard":
+            mean_squares = sums.variances / sums.n_points + sums.mean**2
+            own_map = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
+            sums = sums.divided(own_map.divisors)
+        with np.errstate(over="ignore", invalid="ignore"):
+            weights, ridge = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage))
+            single = weights.astype(np.float32)
+        if not (np.isfinite(single).all() and np.isfinite(ridge)):
+            raise InputError(f"modality {modality!r} has values too large or too small to compute with: rescale it")
+        intercept = sums.target_mean if self.fit_intercept else np.zeros_like(sums.target_mean)
+        return LinearHash(sums.mean, single, intercept, ridge, scaling=own_map)
 
     def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
         """Return the values that each point would have by a function that was not fitted to it."""

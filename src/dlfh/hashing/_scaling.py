@@ -46,8 +46,13 @@ class Scaling:
                 column_means(features.astype(np.float64).power(2)) if sp.issparse(features) else _mean_squares(features)
             )
             deviations = np.sqrt(np.maximum(squares - mean**2, 0))
+        return cls.by_deviations(deviations, squares)
+
+    @classmethod
+    def by_deviations(cls, deviations: npt.NDArray[np.float64], squares: npt.NDArray[np.float64]) -> Scaling:
+        """Return the scaling by standard deviations; features that hardly vary, by their mean squares, stay."""
         usable = np.isfinite(deviations) & (deviations > 1e-6 * np.sqrt(np.maximum(squares, 0)))
-        return cls(kind, np.where(usable, deviations, 1.0))
+        return cls("standard", np.where(usable, deviations, 1.0))
 
     def __call__(self, features: Features) -> Features:
         """Return the scaled features, dense ones in at least single precision."""

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._validation import Features, column_means, raise_for_overflow, raise_if_not_finite
-from dlfh.mathematics._moments import dense_gram, is_constant, row_chunks, sparse_gram
+from dlfh.mathematics._moments import dense_gram, is_constant, rounding_of, row_chunks, sparse_gram
 
 __all__ = ["Centred"]
 
@@ -58,7 +58,7 @@ class Centred:
                 self.gram, self.is_constant = sparse_gram(features, self.mean)
             else:
                 self.gram = dense_gram(features, self.mean, np.float64)
-                self.is_constant = is_constant(np.diag(self.gram), self.n_points, self.mean, np.float64)
+                self.is_constant = is_constant(np.diag(self.gram), self.n_points, self.mean, rounding_of(np.float64))
         self.gram[self.is_constant] = self.gram[:, self.is_constant] = 0
         if not np.isfinite(self.gram).all():
             raise_for_overflow(features, modality)

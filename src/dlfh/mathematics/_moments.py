@@ -1,10 +1,14 @@
-"""Sums over the data that a ridge regression needs, in one or two passes over chunks of rows."""
+"""Sums over the data that a ridge regression needs, in one or two passes over chunks of rows.
+
+Sums of two parts of the data add up to those of the whole, to rounding: data that arrives later, or that does not fit,
+is a part.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +28,97 @@ _CHUNK_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class Moments:
-    """Mean, centred Gram matrix X'X and centred cross products X'U of features and target codes."""
+    """What a ridge regression needs to know of some points.
 
+    Attributes
+    ----------
+    n_points : int
+    mean, target_mean : ndarray of float64 (d,) and (n_bits,)
+    gram : ndarray of float64 (d, d)
+        X'X of the centred features.
+    cross : ndarray of float64 (d, n_bits)
+        X'U of the centred features and the target codes.
+    rounding : float
+        Relative error of the features' sums of squares.
+    after_products : bool
+        Whether features were centred after they were multiplied, as sparse ones are; then the error is relative to what
+        they were before.
+
+    Examples
+    --------
+    >>> X, U = np.array([[0.0], [2.0], [7.0]]), np.array([[1.0], [-1.0], [1.0]])
+    >>> whole, first, rest = (Moments.of_rows(X[own], U[own]) for own in (slice(3), slice(1), slice(1, 3)))
+    >>> (first + rest).gram == whole.gram, (first + rest).mean == whole.mean
+    (array([[ True]]), array([ True]))
+    """
+
+    n_points: int
     mean: Floats
     gram: Floats
     cross: Floats
+    target_mean: Floats
+    rounding: float = float(np.finfo(np.float64).eps)
+    after_products: bool = False
+
+    @classmethod
+    def of_rows(cls, rows: Floats, targets: npt.NDArray[Any]) -> Moments:
+        """Return the moments of a few dense rows."""
+        mean = rows.mean(axis=0)
+        centred = rows - mean
+        return cls(len(rows), mean, centred.T @ centred, centred.T @ targets, targets.mean(axis=0, dtype=np.float64))
+
+    def __add__(self, other: Moments) -> Moments:
+        """Return the moments of these points and others."""
+        n = self.n_points + other.n_points
+        apart, targets_apart = other.mean - self.mean, other.target_mean - self.target_mean
+        share, weight = other.n_points / n, self.n_points * other.n_points / n
+        gram, cross = self.gram + other.gram, self.cross + other.cross
+        gram += np.outer(weight * apart, apart)
+        cross += np.outer(weight * apart, targets_apart)
+        return Moments(
+            n,
+            self.mean + share * apart,
+            gram,
+            cross,
+            self.target_mean + share * targets_apart,
+            max(self.rounding, other.rounding),
+            self.after_products or other.after_products,
+        )
+
+    @property
+    def variances(self) -> Floats:
+        """Each feature's sum of centred squares."""
+        return np.diag(self.gram)
+
+    @property
+    def floor(self) -> float:
+        """The least ridge that is more than the rounding error of the Gram matrix."""
+        total = float(self.variances.sum())
+        if self.after_products:
+            return 16 * self.rounding * (total + self.n_points * float(self.mean @ self.mean))
+        return self.rounding * total
+
+    def divided(self, divisors: Floats) -> Moments:
+        """Return the moments of the features divided by something each."""
+        gram, cross = self.gram / divisors[:, None] / divisors, self.cross / divisors[:, None]
+        return replace(self, mean=self.mean / divisors, gram=gram, cross=cross)
+
+    def without_constants(self) -> Moments:
+        """Return the same with nothing left of features that vary by rounding alone: it must not be fitted."""
+        if self.after_products:
+            constant = self.variances <= 1e-12 * (self.variances + self.n_points * self.mean**2)
+        else:
+            constant = is_constant(self.variances, self.n_points, self.mean, self.rounding)
+        if not constant.any():
+            return self
+        gram, cross = self.gram.copy(), self.cross.copy()
+        gram[constant] = gram[:, constant] = cross[constant] = 0
+        return replace(self, gram=gram, cross=cross)
+
+
+def rounding_of(dtype: npt.DTypeLike) -> float:
+    """Return the relative rounding error of a floating type."""
+    return float(np.finfo(dtype).eps)
 
 
 def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
@@ -49,8 +139,10 @@ def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | No
 
 def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
     """Return what ridge regression of the target codes on the features needs."""
-    compute = _sparse_moments if sp.issparse(features) else _dense_moments
-    return Moments(*compute(features, targets, modality, workers))
+    sparse = sp.issparse(features)
+    parts = (_sparse_moments if sparse else _dense_moments)(features, targets, modality, workers)
+    rounding = rounding_of(np.float64 if sparse else compute_dtype(features.dtype))
+    return Moments(features.shape[0], *parts, targets.mean(), rounding, sparse).without_constants()
 
 
 def _dense_moments(
@@ -77,8 +169,6 @@ def _dense_moments(
     else:
         cross = np.zeros((n_features, targets.n_bits))
         gram = dense_gram(features, mean, dtype, targets, cross)
-    constant = is_constant(np.diag(gram), n, mean, dtype)
-    gram[constant] = gram[:, constant] = cross[constant] = 0
     return mean, gram, cross
 
 
@@ -111,9 +201,9 @@ def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArr
     return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
 
 
-def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, dtype: npt.DTypeLike) -> npt.NDArray[np.bool_]:
+def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, rounding: float) -> npt.NDArray[np.bool_]:
     """Tell features whose sum of centred squares is rounding: what is left of them must not be fitted."""
-    return np.isfinite(squares) & (squares <= n * (8 * float(np.finfo(dtype).eps) * np.abs(mean)) ** 2)
+    return np.isfinite(squares) & (squares <= n * (8 * rounding * np.abs(mean)) ** 2)
 
 
 def _sparse_moments(
@@ -133,6 +223,5 @@ def _sparse_moments(
         cross += sums[start : start + 65536].T @ codes
         total += counts[start : start + 65536] @ codes
     cross -= np.outer(mean, total)
-    gram, constant = sparse_gram(features, mean)
-    gram[constant] = gram[:, constant] = cross[constant] = 0
+    gram, _ = sparse_gram(features, mean)
     return mean, gram, cross

@@ -19,10 +19,10 @@ from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
 from dlfh.errors import InputError
 from dlfh.mathematics._conjugate import solve_by_conjugate_gradients
-from dlfh.mathematics._moments import compute_dtype, is_constant, moments, row_chunks
+from dlfh.mathematics._moments import Moments, compute_dtype, is_constant, moments, rounding_of, row_chunks
 from dlfh.mathematics._targets import Targets
 
-__all__ = ["Ridge", "check_ridge", "is_wide", "ridge_regression", "solve_ridge"]
+__all__ = ["Ridge", "check_ridge", "is_wide", "ridge_of_moments", "ridge_regression", "solve_ridge", "typical_variance"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -81,8 +81,17 @@ def ridge_regression(
     if features.shape[1] > features.shape[0]:
         return _solve_by_points(features, targets, ridge, modality)
     data = moments(features, targets, modality, workers)
-    gamma = ridge.for_features(np.diag(data.gram), features, data.mean)
-    return data.mean, solve_ridge(data.gram, gamma, data.cross), gamma
+    return data.mean, *ridge_of_moments(data, ridge, keep=False)
+
+
+def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float]:
+    """Return W of shape (features, n_bits), and the ridge that was used; the moments are kept as they are, or used up.
+
+    Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
+    """
+    own = data.without_constants()
+    gamma = ridge.resolve(own.variances, own.floor)
+    return solve_ridge(own.gram.copy() if keep else own.gram, gamma, own.cross), gamma
 
 
 def is_wide(features: Features) -> bool:
@@ -114,7 +123,7 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
         for start in range(0, n_features, 4096):
             columns = slice(start, start + 4096)
             block = np.subtract(features[:, columns], mean[columns], dtype=dtype)
-            block[:, is_constant(np.sum(block**2, axis=0), n, mean[columns], dtype)] = 0
+            block[:, is_constant(np.sum(block**2, axis=0), n, mean[columns], rounding_of(dtype))] = 0
             yield columns, block
 
     variances = _centred_squares(features, mean)
@@ -140,6 +149,12 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
     return mean, weights, gamma
 
 
+def typical_variance(features: Features) -> float:
+    """Return what "auto" shrinks relative to: the mean of the features' sums of centred squares, none too large."""
+    mean = column_means(features)
+    return Ridge("auto", 1.0).for_features(_centred_squares(features, mean), features, mean)
+
+
 def _centred_squares(features: Features, mean: Floats) -> Floats:
     """Return the sum of squares of each centred feature, 0 for constant ones."""
     n = features.shape[0]
@@ -150,7 +165,7 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
     total = np.zeros_like(mean)
     for start, stop in row_chunks(features):
         total += ((features[start:stop] - mean) ** 2).sum(axis=0)
-    return np.where(is_constant(total, n, mean, compute_dtype(features.dtype)), 0, total)
+    return np.where(is_constant(total, n, mean, rounding_of(compute_dtype(features.dtype))), 0, total)
 
 
 def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:

@@ -110,6 +110,21 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
         self.fit_seconds_ = time.perf_counter() - began
 
+    @contextmanager
+    def _fitting_more(self, modalities: Any) -> Iterator[dict[str, Features]]:
+        """Do the same for points that come after those that this model was fitted to."""
+        self.check_parameters()
+        self._check_consistency()
+        resolve_n_jobs(self.n_jobs)
+        names = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
+        if set(names) != set(self.modalities_):
+            raise InputError(f"earlier chunks had the modalities {sorted(self.modalities_)}, got {sorted(names)}")
+        checked = check_modalities(modalities, known=self.n_features_)
+        began = time.perf_counter()
+        with blas_threads(self.n_jobs):
+            yield {name: checked[name] for name in self.modalities_}
+        self.fit_seconds_ = getattr(self, "fit_seconds_", 0.0) + time.perf_counter() - began
+
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
         check_integer(self.n_bits, "n_bits", 1, MAX_BITS)

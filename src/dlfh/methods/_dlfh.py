@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from dlfh._validation import check_flag
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh._progress import progress
+from dlfh._validation import Features, check_flag, check_random_state
 from dlfh.errors import InputError
-from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.factorization.label_codes import LabelCodes
+from dlfh.hashing import (
+    Auto,
+    Deep,
+    FitContext,
+    HashFunction,
+    HashLearner,
+    KernelLogistic,
+    KernelRidge,
+    LinearRidge,
+)
+from dlfh.hashing._auto import rescaled
+from dlfh.hashing._base import SummedLearner
+from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._ridge import check_ridge
+from dlfh.mathematics._targets import Targets
+from dlfh.methods._growing import add_points, check_widths, summed, sums_from_parts, sums_to_parts
 from dlfh.methods._info import MethodInfo
 from dlfh.methods._latent_factor import LatentFactorHasher
+
+if TYPE_CHECKING:
+    from dlfh.methods._incomplete import Missing
 
 __all__ = ["DLFH"]
 
@@ -67,6 +89,10 @@ class DLFH(LatentFactorHasher):
     self_training : int, default 0
         Rounds in which hash functions learn from the points without labels too, from the codes that their
         modalities agree on.
+    keep_sums : bool, default False
+        Keep the sums over points that hash functions follow from, so that `partial_fit` can take more points. They
+        take 8 d (d + n_bits) bytes for each modality of d features (of d bases, for kernel functions), in memory and
+        in files.
     early_stopping : bool, default False
         Stop the stochastic solver after an iteration that changes no bit.
     track_objective : bool, default False
@@ -88,6 +114,8 @@ class DLFH(LatentFactorHasher):
     flips_ : ndarray of int64 (n_iter_,)
         How many bits each iteration changed.
     n_iter_ : int
+    sums_ : dict of str to Moments
+        What hash functions follow from, by modality, with ``keep_sums``; otherwise empty.
     chosen_ : dict of str to HashLearner
         What ``hash_function="auto"`` chose, by modality; empty otherwise.
     modalities_, n_features_, fit_seconds_
@@ -114,6 +142,8 @@ class DLFH(LatentFactorHasher):
         takes_incomplete=True,
     )
 
+    sums_: dict[str, Moments]
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -131,6 +161,7 @@ class DLFH(LatentFactorHasher):
         shared_code: bool = False,
         pair_weights: Mapping[tuple[str, str], int] | None = None,
         self_training: int = 0,
+        keep_sums: bool = False,
         early_stopping: bool = False,
         track_objective: bool = False,
         random_state: int | np.random.Generator | None = None,
@@ -151,6 +182,7 @@ class DLFH(LatentFactorHasher):
         self.shared_code = shared_code
         self.pair_weights = pair_weights
         self.self_training = self_training
+        self.keep_sums = keep_sums
         self.early_stopping = early_stopping
         self.track_objective = track_objective
         self.random_state = random_state
@@ -193,8 +225,113 @@ class DLFH(LatentFactorHasher):
         super().check_parameters()
         check_ridge(self.ridge)
         check_flag(self.fit_intercept, "fit_intercept")
+        check_flag(self.keep_sums, "keep_sums")
+        if self.keep_sums and (self.init != "labels" or self.self_training):
+            raise InputError('keep_sums needs init="labels" and self_training=0')
         for choice in self.hash_function.values() if isinstance(self.hash_function, dict) else [self.hash_function]:
-            self._learner(choice)
+            learner = self._learner(choice)
+            if self.keep_sums and not isinstance(learner, (SummedLearner, Auto)):
+                raise InputError(
+                    f"keep_sums is for linear and kernel ridge functions, not for {type(learner).__name__}"
+                )
+
+    def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
+        """Learn from more points, without those that were learned from before.
+
+        Codes that there are stay. New points have the code of their label set; a label set that was not there before
+        gets one, learned against the others. Hash functions are those that all points, with these codes, would have
+        given at once, to rounding; what "auto" chose, and the bases of kernels, are of the first points. The first call
+        is a `fit`; later ones continue it, or a model that was loaded. Needs ``keep_sums=True``.
+
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            As for `fit`: the same modalities and features each time.
+        labels : array-like or sparse matrix
+            As for `fit`, in the same form each time. Class ids and lists of labels may bring new labels; an indicator
+            matrix always has the same columns.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from dlfh.datasets import make_paired
+        >>> data = make_paired(n_points=300, random_state=0)
+        >>> model = DLFH(n_bits=16, keep_sums=True, random_state=0)
+        >>> for rows in (slice(0, 200), slice(200, 300)):
+        ...     part = {name: matrix[rows] for name, matrix in data.modalities.items()}
+        ...     model = model.partial_fit(part, data.labels[rows])
+        >>> model.codes_["text"].shape
+        (300, 2)
+        """
+        if not hasattr(self, "modalities_"):
+            self.check_parameters()
+            if not self.keep_sums:
+                raise InputError("partial_fit needs a model with keep_sums=True")
+            return self.fit(modalities, labels)
+        if not self.sums_ or self.label_codes_ is None:
+            raise InputError("this model was fitted without keep_sums=True: what it was fitted to is not kept")
+        with self._fitting_more(modalities) as features:
+            self._add_points(features, self._read_labels(labels, features), self.label_codes_)
+        return self
+
+    def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelCodes) -> None:
+        """Count new points and learn from them; if it fails, nothing has changed."""
+        names = self.modalities_
+        n_before = len(self.codes_[names[0]])
+        rng = check_random_state(self.random_state)
+        if not isinstance(self.random_state, np.random.Generator) and self.random_state is not None:
+            rng = np.random.default_rng([int(self.random_state), n_before])
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            grown, row_of_point = label_codes.grown(labels, self._weights_of_pairs(names), rng, workers, self._model)
+            codes = [grown.codes[index if len(grown.codes) > 1 else 0] for index in range(len(names))]
+            targets = {
+                name: Targets(own, row_of_point, int(self.n_bits)) for name, own in zip(names, codes, strict=True)
+            }
+            # The ridge that "auto" found stays, and is less and less beside sums that grow.
+            share = n_before / (n_before + labels.n_points)
+            chosen = {name: rescaled(learner, share) for name, learner in self.chosen_.items()}
+            learners = summed(self._learners(names) | chosen)
+            context = FitContext(workers, 0, bar)
+            functions, sums = add_points(self.hash_functions_, learners, self.sums_, features, targets, context)
+        self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
+        self.codes_ = {
+            name: np.concatenate([self.codes_[name], own[row_of_point]]) for name, own in zip(names, codes, strict=True)
+        }
+
+    def _learn_functions(
+        self,
+        features: dict[str, Features],
+        targets: dict[str, Targets],
+        learners: dict[str, HashLearner],
+        context: FitContext,
+    ) -> dict[str, HashFunction]:
+        self.sums_ = {}
+        if not self.keep_sums:
+            return super()._learn_functions(features, targets, learners, context)
+        check_widths(features)
+        functions = super()._learn_functions(features, targets, learners, context)
+        own = summed({name: context.chosen.get(name) or learner for name, learner in learners.items()})
+        functions, self.sums_ = add_points(functions, own, {}, features, targets, context)
+        return functions
+
+    def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
+        if self.keep_sums:
+            raise InputError("keep_sums needs points that have every modality, and labels")
+        self.sums_ = {}
+        super()._fit_incomplete(features, labels, missing)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        config, arrays = super().to_parts()
+        config["sums"], own = sums_to_parts(self.sums_ if self.keep_sums else {})
+        return config, arrays | own
+
+    def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        super()._restore(config, arrays)
+        learners = self._learners(self.modalities_) | self.chosen_
+        self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
         """Return who learns each modality's hash function."""

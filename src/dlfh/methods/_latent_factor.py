@@ -27,7 +27,7 @@ from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.solver import Factorization, factorize, random_start
 from dlfh.factorization.supervision import Supervision
-from dlfh.hashing import FitContext, HashLearner
+from dlfh.hashing import FitContext, HashFunction, HashLearner
 from dlfh.mathematics._targets import Targets
 from dlfh.methods._base import CrossModalHasher
 from dlfh.persistence._plain import parameters_from_plain, plain_values
@@ -114,12 +114,23 @@ class LatentFactorHasher(CrossModalHasher):
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned = self._learn_codes(rows, len(names), rng, workers, bar)  # section 3.2
             context = FitContext(workers, int(rng.integers(2**63)), bar, rows.labels)
-            self.hash_functions_ = {  # section 3.3
-                name: learners[name].fit(features[name], learned.targets(index), name, context)
-                for index, name in enumerate(bar.track(names, "hash functions"))
-            }
+            targets = {name: learned.targets(index) for index, name in enumerate(names)}
+            self.hash_functions_ = self._learn_functions(features, targets, learners, context)  # section 3.3
         self.chosen_ = context.chosen
         self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
+
+    def _learn_functions(
+        self,
+        features: dict[str, Features],
+        targets: dict[str, Targets],
+        learners: dict[str, HashLearner],
+        context: FitContext,
+    ) -> dict[str, HashFunction]:
+        """Return a hash function for each modality."""
+        return {
+            name: learners[name].fit(matrix, targets[name], name, context)
+            for name, matrix in context.bar.track(features.items(), "hash functions")
+        }
 
     def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
         from dlfh.methods._incomplete import IncompleteData

@@ -6,7 +6,6 @@ all features so far. A chunk's codes never change once they are learned.
 
 from __future__ import annotations
 
-import time
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -17,14 +16,13 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
-from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
+from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import (
     Features,
     check_choice,
     check_flag,
     check_integer,
-    check_modalities,
     check_random_state,
     raise_for_overflow,
     raise_if_not_finite,
@@ -267,23 +265,9 @@ class OnlineHasher(CrossModalHasher):
         >>> model.codes_["text"].shape
         (300, 2)
         """
-        if not hasattr(self, "stream_"):
-            with self._fitting(modalities) as features:
-                self._learn_more(features, self._read_labels(labels, features))
-            return self
-        self.check_parameters()
-        self._check_consistency()
-        resolve_n_jobs(self.n_jobs)
-        least, most = self.info.n_modalities
-        names = check_modalities(modalities, type(self).__name__, least, most)
-        if set(names) != set(self.modalities_):
-            raise InputError(f"earlier chunks had the modalities {sorted(self.modalities_)}, got {sorted(names)}")
-        checked = check_modalities(modalities, known=self.n_features_)
-        features = {name: checked[name] for name in self.modalities_}
-        began = time.perf_counter()
-        with blas_threads(self.n_jobs):
+        fitting = self._fitting_more if hasattr(self, "stream_") else self._fitting
+        with fitting(modalities) as features:
             self._learn_more(features, self._read_labels(labels, features))
-        self.fit_seconds_ = getattr(self, "fit_seconds_", 0.0) + time.perf_counter() - began
         return self
 
     def _learn_more(self, features: dict[str, Features], labels: LabelSets) -> None:
