@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from dlfh.methods._info import MethodInfo
 __all__ = ["PDH"]
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 
 #: Singular values below this share of the largest are the rounding of single precision.
 _SAME_DIRECTION = 1e-5
@@ -180,13 +182,7 @@ class _Machines:
         self.features = features
         # Mean squared length 1, so that C means the same whatever the units.
         self.scale = float(np.sqrt(features.total_variance)) or 1.0
-        self.rows: Any
-        if features.is_sparse:
-            self.rows = _SparseRows(features, self.scale, fit_intercept)
-        else:
-            self.rows = np.full((features.n_points, features.n_features + 1), fit_intercept, np.float32)
-            for start, chunk in features.chunks():
-                self.rows[start : start + len(chunk), :-1] = chunk / self.scale
+        self.rows: _Rows = (_SparseRows if features.is_sparse else _DenseRows)(features, self.scale, fit_intercept)
         self.n_weights = features.n_features + 1
         self.problem = Classifiers(self._blocks, np.eye(self.n_weights), 1 / (2 * C), SQUARED_HINGE, workers)
         self.fit: Fit | None = None
@@ -214,13 +210,61 @@ class _Machines:
         return LinearHash.of_centred(self.features, self.fit.weights[:-1] / self.scale, self.fit.weights[-1])
 
 
-class _SparseRows:
-    """Sparse features, centred and scaled, and a constant one, as products that leave them sparse."""
+class _Rows(abc.ABC):
+    """Features, centred and scaled, and a constant one, as what has products."""
 
     def __init__(self, features: Centred, scale: float, fit_intercept: bool) -> None:
         self.features = features
         self.scale = scale
         self.constant = np.float32(fit_intercept)
+
+    @abc.abstractmethod
+    def __matmul__(self, weights: Singles) -> Singles: ...
+
+    @abc.abstractmethod
+    def transposed_times(self, values: Singles) -> Singles: ...
+
+    @property
+    def T(self) -> _Transposed:
+        return _Transposed(self)
+
+    @property
+    def gram(self) -> Floats:
+        """The products of all features with each other, which are known from the start."""
+        gram = np.zeros((self.features.n_features + 1, self.features.n_features + 1))
+        gram[:-1, :-1] = self.features.gram / self.scale**2
+        gram[-1, -1] = self.features.n_points * self.constant
+        return gram
+
+
+@dataclass(frozen=True)
+class _Transposed:
+    rows: _Rows
+
+    def __matmul__(self, other: Any) -> npt.NDArray[Any]:
+        return self.rows.gram if other is self.rows else self.rows.transposed_times(other)
+
+
+class _DenseRows(_Rows):
+    def __init__(self, features: Centred, scale: float, fit_intercept: bool) -> None:
+        super().__init__(features, scale, fit_intercept)
+        self.matrix = np.empty((features.n_points, features.n_features + 1), np.float32)
+        self.matrix[:, -1] = self.constant
+        for start, chunk in features.chunks():
+            np.divide(chunk, scale, out=self.matrix[start : start + len(chunk), :-1], casting="same_kind")
+
+    def __matmul__(self, weights: Singles) -> Singles:
+        return self.matrix @ weights
+
+    def transposed_times(self, values: Singles) -> Singles:
+        return (values.T @ self.matrix).T  # a quarter less time than the other way round
+
+
+class _SparseRows(_Rows):
+    """Products that leave features sparse."""
+
+    def __init__(self, features: Centred, scale: float, fit_intercept: bool) -> None:
+        super().__init__(features, scale, fit_intercept)
         varying = ~features.is_constant
         # What is constant counts as 0, here by its weights.
         self.used = (varying / scale).astype(np.float32)[:, None]
@@ -228,29 +272,14 @@ class _SparseRows:
         self.matrix = features.features.astype(np.float32)
         self.transposed = self.matrix.T.tocsr()
 
-    @property
-    def T(self) -> _Transposed:
-        return _Transposed(self)
-
-    def __matmul__(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    def __matmul__(self, weights: Singles) -> Singles:
         own = self.used * weights[:-1]
         return np.asarray(self.matrix @ own + (self.constant * weights[-1] - self.mean @ own))
 
-
-@dataclass(frozen=True)
-class _Transposed:
-    rows: _SparseRows
-
-    def __matmul__(self, other: Any) -> npt.NDArray[Any]:
-        rows = self.rows
-        if other is rows:
-            gram = np.zeros((len(rows.mean) + 1, len(rows.mean) + 1))
-            gram[:-1, :-1] = rows.features.gram / rows.scale**2
-            gram[-1, -1] = rows.features.n_points * rows.constant
-            return gram
-        total = other.sum(axis=0, dtype=np.float64).astype(np.float32)
-        own = rows.used * (rows.transposed @ other - np.outer(rows.mean, total))
-        return np.concatenate([own, rows.constant * total[None]])
+    def transposed_times(self, values: Singles) -> Singles:
+        total = values.sum(axis=0, dtype=np.float64).astype(np.float32)
+        own = self.used * (self.transposed @ values - np.outer(self.mean, total))
+        return np.concatenate([own, self.constant * total[None]])
 
 
 def _orthogonal(Z: Floats) -> Floats:
