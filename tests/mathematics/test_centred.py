@@ -41,6 +41,7 @@ def test_centred_features_multiply_as_a_dense_centred_matrix_does(
         (a.times(W), X @ W),
         (a.transposed_times(Z), X.T @ Z),
         (a.transposed_times(sp.csr_array(Z)), X.T @ Z),
+        (a.products_with_signs(W), X.T @ np.sign(X @ W)),
         (a.dense(), X),
         (np.concatenate([chunk for _, chunk in a.chunks()]), X),
     ):

@@ -96,6 +96,18 @@ class Centred:
         products[self.is_constant] = 0
         return products
 
+    def products_with_signs(self, weights: Floats) -> Floats:
+        """Return (X - 1 m')'sign((X - 1 m') W), shape (d, k): dense rows are centred once for both products."""
+        if self.is_sparse:
+            return self.transposed_times(np.sign(self.times(weights)))
+        W = np.where(self.is_constant[:, None], 0.0, weights)
+        products = np.zeros((self.n_features, W.shape[1]))
+        for start, stop in row_chunks(self.features):
+            rows = self._rows(slice(start, stop))
+            products += rows.T @ np.sign(rows @ W)
+        products[self.is_constant] = 0
+        return products
+
     def cross(self, other: Centred) -> Floats:
         """Return X'Y of this modality and another, both centred; shape (d, d of the other)."""
         if other.is_sparse:

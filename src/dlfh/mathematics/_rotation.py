@@ -97,12 +97,25 @@ def iterative_quantization(points: Floats, rotation: Floats, n_iter: int) -> tup
     errors : ndarray of float64 (n_iter + 1,)
         The objective before each step, and of the result; it never rises.
     """
+    # |B - E R|^2 = |B|^2 + |E R|^2 - 2 tr(R'E'B), and a rotation leaves |E R| as it is: E'B is all that steps need.
+    constant = points.size + float(np.vdot(points, points))
     errors = []
     for _ in range(n_iter):
-        rotated = points @ rotation
-        B = signs(rotated)
-        errors.append(float(np.sum((B - rotated) ** 2)))
-        rotation = closest_rotation(points.T @ B)
-    rotated = points @ rotation
-    errors.append(float(np.sum((signs(rotated) - rotated) ** 2)))
+        products = _products_with_signs(points, rotation)
+        errors.append(constant - 2 * float(np.vdot(rotation, products)))
+        rotation = closest_rotation(products)
+    errors.append(constant - 2 * float(np.vdot(rotation, _products_with_signs(points, rotation))))
     return rotation, np.array(errors)
+
+
+#: Rows whose rotation and signs stay in a processor's cache.
+_ROWS = 4096
+
+
+def _products_with_signs(points: Floats, rotation: Floats) -> Floats:
+    """Return E'B for B = signs(E R), block after block of rows, so that neither is ever in memory as a whole."""
+    products = np.zeros_like(rotation)
+    for start in range(0, len(points), _ROWS):
+        block = points[start : start + _ROWS]
+        products += block.T @ signs(block @ rotation)
+    return products

@@ -126,8 +126,7 @@ def _sequential(
             break
         Wx[:, bit], Wy[:, bit] = whitening[0].directions(u), whitening[1].directions(v)
         strength[bit] = rho
-        codes = (np.sign(each.times(W[:, bit : bit + 1])) for each, W in ((x, Wx), (y, Wy)))
-        a, b = (each.transposed_times(code) for each, code in zip((x, y), codes, strict=True))
+        a, b = (each.products_with_signs(W[:, bit : bit + 1]) for each, W in ((x, Wx), (y, Wy)))
         residual -= np.outer(whitening[0].whiten(a), whitening[1].whiten(b))
         done_to_bit(1)
     return CanonicalDirections(Wx, Wy, strength)
