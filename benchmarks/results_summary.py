@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 from collections import defaultdict
 from pathlib import Path
 
@@ -102,19 +103,30 @@ def unified() -> str:
     return "\n".join(lines)
 
 
+#: How a database is ranked: the measure's name in the reports, and what rows say of it.
+RANKINGS = {"map": "", "asymmetric-map": ", asymmetric"}
+
+
 def codes() -> str:
     """Return what balance and exact steps bring: MAP unseen / hashed / learned, mean over directions."""
-    means: dict[tuple[str, str], list[str]] = defaultdict(list)
+    return _steps((16, 32, 64), RANKINGS)
+
+
+def _steps(lengths: tuple[int, ...], rankings: dict[str, str]) -> str:
+    """Return the settings of benchmarks/codes.toml by data set and code length, each ranking in a row of its own."""
     data = {name: title for name, title in DATA.items() if (RESULTS / f"{name}-codes").exists()}
-    for name, title in data.items():
+    means: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for (name, title), (measure, ranking) in itertools.product(data.items(), rankings.items()):
         for protocol in ("unseen", "hashed", "learned"):
             values: dict[tuple[str, str], list[float]] = defaultdict(list)
-            for row in _rows(RESULTS / f"{name}-codes" / "tables" / f"map-{protocol}.csv"):
-                values[row["row"], f"{title}, {row['column']}"].append(float(row["mean"]))
+            table = RESULTS / f"{name}-codes" / "tables" / f"{measure}-{protocol}.csv"
+            for row in _rows(table) if table.exists() else ():
+                values[row["row"] + ranking, f"{title}, {row['column']}"].append(float(row["mean"]))
             for place, each in values.items():
                 means[place].append(f"{sum(each) / len(each):.3f}".lstrip("0"))
-    rows = dict.fromkeys(row for row, _ in means)
-    columns = [f"{title}, {bits} bits" for title in data.values() for bits in (16, 64)]
+    settings = [row for row in dict.fromkeys(row for row, _ in means) if not row.endswith(", asymmetric")]
+    rows = [setting + ranking for setting in settings for ranking in rankings.values()]
+    columns = [f"{title}, {bits} bits" for title in data.values() for bits in lengths]
     lines = ["| setting | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     lines += [
         f"| {row} | {' | '.join(' / '.join(means.get((row, column), ['–'])) for column in columns)} |" for row in rows
@@ -124,7 +136,7 @@ def codes() -> str:
 
 def headline() -> str:
     """Return the paper's setting, linear functions and the defaults from the table of all steps."""
-    table = codes().split("\n")
+    table = _steps((16, 64), {"map": ""}).split("\n")
     rows = [line for name in ("DLFH paper", "DLFH linear", "DLFH") for line in table if line.startswith(f"| {name} |")]
     return "\n".join([*table[:2], *rows])
 

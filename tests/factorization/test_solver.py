@@ -161,8 +161,8 @@ def test_codes_are_the_same_on_every_machine(step: Any, sample_size: int | None,
 
 
 @settings(max_examples=6)
-@given(seeds, kinds)
-def test_codes_do_not_depend_on_the_number_of_threads(seed: int, kind: str) -> None:
+@given(seeds, kinds, st.sampled_from(["bound", "exact"]))
+def test_codes_do_not_depend_on_the_number_of_threads(seed: int, kind: str, step: Any) -> None:
     rng = np.random.default_rng(seed)
     labels = LabelSets.from_labels((rng.random((3000, 40)) < 0.1).astype(np.int8) | np.eye(3000, 40, dtype=np.int8))
     rows = LabelRows.of_label_sets(labels) if kind == "labels" else LabelRows.of_points(labels)
@@ -172,7 +172,7 @@ def test_codes_do_not_depend_on_the_number_of_threads(seed: int, kind: str) -> N
             generator = np.random.default_rng(seed)
             results.append(
                 factorize(
-                    LatentFactorModel(24, 8.0),
+                    LatentFactorModel.balanced(24, 8.0, step, 0.2),
                     rows,
                     random_start(len(rows), 2, 24, generator),
                     max_iter=2,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -55,23 +57,31 @@ def written_out(problem: Problem, codes: list[np.ndarray], S: Any, masks: Any, w
     return total
 
 
+def random_rows(problem: Problem, n_modalities: int, kind: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
+    """Draw what is hidden and how pairs of modalities weigh; return rows with all of it, S, masks and weights."""
+    rng, n = problem.rng, len(problem.indicator)
+    masks = random_masks(rng, n_modalities, n)
+    weights = rng.integers(1, 5, (n_modalities, n_modalities))
+    weights = weights + weights.T
+    options: Any = {"present": masks, "pair_weights": weights}
+    if kind == "similarity":
+        S = random_similarity(rng, n)
+        return ObservedPairs.from_matrix(S, n, **options), S, masks, weights
+    S = ((problem.indicator @ problem.indicator.T) > 0).astype(np.float64)
+    make = LabelRows.of_label_sets if kind == "labels" else LabelRows.of_points
+    return make(problem.labels, **options), S, masks, weights
+
+
+kinds = st.sampled_from(["labels", "random", "similarity"])
+
+
 @settings(max_examples=25)
-@given(problems(max_points=25), st.integers(2, 4), st.sampled_from(["labels", "random", "similarity"]))
+@given(problems(max_points=25), st.integers(2, 4), kinds)
 def test_the_full_solver_never_lowers_the_likelihood_of_what_is_observed(
     problem: Problem, n_modalities: int, kind: str
 ) -> None:
     rng, n = problem.rng, len(problem.indicator)
-    masks = random_masks(rng, n_modalities, n)
-    weights = rng.integers(1, 5, (n_modalities, n_modalities))
-    options: Any = {"present": masks, "pair_weights": weights + weights.T}
-    rows: Any
-    if kind == "similarity":
-        S = random_similarity(rng, n)
-        rows = ObservedPairs.from_matrix(S, n, **options)
-    else:
-        S = ((problem.indicator @ problem.indicator.T) > 0).astype(np.float64)
-        make = LabelRows.of_label_sets if kind == "labels" else LabelRows.of_points
-        rows = make(problem.labels, **options)
+    rows, S, masks, weights = random_rows(problem, n_modalities, kind)
     with Workers(1) as workers:
         learned = factorize(
             problem.model,
@@ -87,7 +97,36 @@ def test_the_full_solver_never_lowers_the_likelihood_of_what_is_observed(
     slack = problem.model.tabulated[1] * weights.sum() * n**2 if problem.model.step == "exact" else 0.0
     assert np.all(np.diff(history) >= -1e-9 * np.abs(history[:-1]) - 1e-9 - slack)
     codes = [learned.codes_of_points(a) for a in range(n_modalities)]
-    assert history[-1] == pytest.approx(written_out(problem, codes, S, masks, weights + weights.T), rel=1e-9, abs=1e-6)
+    assert history[-1] == pytest.approx(written_out(problem, codes, S, masks, weights), rel=1e-9, abs=1e-6)
+
+
+@settings(max_examples=25)
+@given(problems(max_points=25), st.integers(2, 4), kinds)
+def test_exact_steps_rise_to_codes_that_no_single_flip_improves_whatever_is_missing(
+    problem: Problem, n_modalities: int, kind: str
+) -> None:
+    model, (rows, *_) = dataclasses.replace(problem.model, step="exact"), random_rows(problem, n_modalities, kind)
+    with Workers(1) as workers:
+
+        def objective(codes: list[np.ndarray]) -> int:
+            pairs = itertools.combinations(range(n_modalities), 2)
+            return sum(model.tabulated_log_likelihood(rows.count_pairs(model, pair, codes, workers)) for pair in pairs)
+
+        codes = problem.start(rows, n_modalities)
+        before, flips = objective([pad_to_words(code) for code in codes]), 1
+        while flips:
+            learned = factorize(model, rows, codes, max_iter=1, sample_size=None, rng=problem.rng, workers=workers)
+            codes, flips = learned.codes, learned.flips[-1]
+            after = objective([pad_to_words(code) for code in codes])
+            assert after >= before  # a code in place of a modality that its point lacks flips and weighs nothing
+            before = after
+        padded = [pad_to_words(code) for code in codes]
+        for _ in range(20):
+            a, i = int(problem.rng.integers(n_modalities)), int(problem.rng.integers(len(rows)))
+            k = int(problem.rng.integers(model.n_bits))
+            padded[a][i, k >> 3] ^= 1 << (7 - (k & 7))
+            assert objective(padded) <= before
+            padded[a][i, k >> 3] ^= 1 << (7 - (k & 7))
 
 
 @given(problems(max_points=25), st.booleans())
