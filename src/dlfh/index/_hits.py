@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.index._snapshot import Snapshot
-
 __all__ = ["Hit", "Hits"]
+
+
+class Names(Protocol):
+    """What knows the ids of items by their positions."""
+
+    def ids_at(self, positions: npt.ArrayLike) -> list[str]: ...
 
 
 class Hit(NamedTuple):
@@ -41,7 +45,8 @@ class Hits:
         are 1, and orders items as the inner product of z with the +-1 code does, which is
         ``sum(|z_j|) - 2 * distance``.
     positions : ndarray of int64, shape (n_queries, n_found)
-        The items' places in `Index.ids`, at the time of the search.
+        The items' places in `Index.ids`, at the time of the search; in an engine their numbers, which grow in that
+        order.
     learned : ndarray of bool, shape (n_queries, n_found)
         Whether an item's code was learned; otherwise it was hashed.
     ids : list of lists of str
@@ -61,18 +66,18 @@ class Hits:
     distances: npt.NDArray[Any]
     positions: npt.NDArray[np.int64]
     learned: npt.NDArray[np.bool_]
-    _snapshot: Snapshot
+    _names: Names
 
     @cached_property
     def ids(self) -> list[list[str]]:
-        return [self._snapshot.ids_at(row) for row in self.positions]
+        return [self._names.ids_at(row) for row in self.positions]
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, query: int) -> list[Hit]:
         """Return what was found for one query."""
-        ids = self._snapshot.ids_at(self.positions[query])
+        ids = self._names.ids_at(self.positions[query])
         values = zip(ids, self.distances[query].tolist(), self.learned[query].tolist(), strict=True)
         return [Hit(name, distance, learned) for name, distance, learned in values]
 

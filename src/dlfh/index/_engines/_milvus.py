@@ -1,0 +1,372 @@
+"""Items in Milvus: a cluster, or its embedded engine in a file; binary vectors, compared by HAMMING.
+
+Milvus has no transactions. A change of one block of items is made whole; of several, one after the other, and a writer
+that is stopped in between leaves those that are done. `put` can be repeated. Items that are equally far from a query
+are in the order in which they were added among those that are found; which of them are found, Milvus says.
+
+Ids and texts to compare with are written in hexadecimal, which keeps their order and needs no quotes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import secrets
+import threading
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Self
+
+from dlfh._optional import require
+from dlfh.codes import n_bytes
+from dlfh.errors import InputError, StorageError
+from dlfh.index._engines._address import Address
+from dlfh.index._engines._engine import Engine, Found, Row, Scope, Stored, batches, taken, unknown
+from dlfh.index._segment import ABSENT
+from dlfh.index._where import And, Condition, Not, Or, Value, Where
+
+__all__ = ["MilvusIndex"]
+
+_FORMAT = 1
+#: The most bytes of a text, and the most items that one search finds: limits of Milvus.
+_MOST_BYTES, _MOST_FOUND = 65_535, 16_384
+#: Items that are written, read or looked for at a time.
+_BATCH = 1_000
+#: Where a password may be, beside the address.
+_TOKEN = "MILVUS_TOKEN"
+
+
+class MilvusIndex(Engine):
+    """Items in Milvus; made by `create_index` and opened by `open_index`."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self.address = address.shown
+        self._name, self._about = address.name, f"{address.name}_about"
+        self._writing = threading.RLock()
+        self._last = 0
+        self._client: Any = None
+        with self._said():
+            self._client = _connect(address)
+
+    @classmethod
+    def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
+        """Make an empty index, where there is no collection of this name."""
+        index = cls(address)
+        try:
+            index._set_schema(n_bits, modalities)
+            with index._said():
+                index._make()
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    def _make(self) -> None:
+        types = require("pymilvus", "this address", "milvus").DataType
+        if self._client.has_collection(self._name):
+            raise InputError(f"there is a collection {self._name!r} in {self.address} already, which stays")
+        schema = self._client.create_schema(auto_id=False)
+        schema.add_field("key", types.VARCHAR, is_primary=True, max_length=_MOST_BYTES)
+        schema.add_field("number", types.INT64)
+        schema.add_field("metadata", types.VARCHAR, max_length=_MOST_BYTES)
+        schema.add_field("fields", types.JSON)
+        indexes = self._client.prepare_index_params()
+        for column in range(len(self.modalities)):
+            schema.add_field(f"state{column}", types.INT8)
+            schema.add_field(f"code{column}", types.BINARY_VECTOR, dim=8 * n_bytes(self.n_bits))
+            indexes.add_index(f"code{column}", index_type="BIN_FLAT", metric_type="HAMMING")
+        self._client.create_collection(self._name, schema=schema, index_params=indexes, consistency_level="Strong")
+        # What is known of it is a row of a collection of its own; there is none without a vector.
+        schema = self._client.create_schema(auto_id=False)
+        schema.add_field("key", types.VARCHAR, is_primary=True, max_length=16)
+        schema.add_field("about", types.JSON)
+        schema.add_field("nothing", types.BINARY_VECTOR, dim=8)
+        indexes = self._client.prepare_index_params()
+        indexes.add_index("nothing", index_type="BIN_FLAT", metric_type="HAMMING")
+        self._client.create_collection(self._about, schema=schema, index_params=indexes, consistency_level="Strong")
+        about = {"format": _FORMAT, "identity": secrets.token_hex(16), "bits": self.n_bits}
+        self._tell("about", about | {"modalities": [*self.modalities]})
+        self._tell("state", {"state": secrets.token_hex(8)})
+
+    @classmethod
+    def open(cls, address: Address) -> Self:
+        """Open an index that is there."""
+        index = cls(address)
+        try:
+            with index._said():
+                if not index._client.has_collection(index._about):
+                    raise StorageError(f"there is no index at {index.address}")
+                for name in (index._name, index._about):
+                    index._client.load_collection(name)
+            about = index._told("about")
+            if about.get("format") != _FORMAT:
+                raise StorageError(f"{index.address} has another format than this dlfh reads, which is {_FORMAT}")
+            index._set_schema(about["bits"], about["modalities"])
+        except BaseException:
+            index.close()
+            raise
+        return index
+
+    def close(self) -> None:
+        with self._writing:
+            if self._client is not None:
+                self._client.close()
+            self._client = None
+
+    @property
+    def closed(self) -> bool:
+        return self._client is None
+
+    @property
+    def identity(self) -> str:
+        return str(self._told("about")["identity"])
+
+    @property
+    def state(self) -> str:
+        return f"{self.identity}-{self._told('state')['state']}"
+
+    def _tell(self, key: str, about: dict[str, Any]) -> None:
+        self._client.upsert(self._about, [{"key": key, "about": about, "nothing": b"\0"}])
+
+    def _told(self, key: str) -> dict[str, Any]:
+        rows = self._query(self._about, f'key == "{key}"', ["about"])
+        if not rows:
+            raise StorageError(f"the index at {self.address} is damaged: it says nothing of itself")
+        return dict(rows[0]["about"])
+
+    @contextmanager
+    def _said(self) -> Iterator[None]:
+        """Say an error of Milvus in one sentence."""
+        exceptions = require("pymilvus.exceptions", "this address", "milvus")
+        grpc = require("grpc", "this address", "milvus")
+        try:
+            yield
+        except (exceptions.MilvusException, grpc.RpcError, ConnectionError) as error:
+            said = self._address.without_secrets(getattr(error, "message", "") or str(error) or type(error).__name__)
+            raise StorageError(f"Milvus at {self.address}: {said.strip().splitlines()[0]}") from None
+
+    # Writing
+
+    def _write(self, rows: list[Row], *, replace: bool) -> None:
+        for row in rows:
+            self._check(row)
+        with self._writing:
+            if not replace:
+                known = self._numbers([row.id for row in rows])
+                if known:
+                    raise taken(next(row.id for row in rows if row.id in known))
+            first = max(time.time_ns(), self._last + 1)
+            self._last = first + len(rows)
+            entities = [self._entity(row, first + place) for place, row in enumerate(rows)]
+            with self._said():
+                for some in batches(entities, _BATCH):
+                    self._client.upsert(self._name, list(some))
+                self._tell("state", {"state": secrets.token_hex(8)})
+
+    def _check(self, row: Row) -> None:
+        if 2 * len(row.id.encode()) > _MOST_BYTES:
+            raise InputError(f"an id in Milvus has at most {_MOST_BYTES // 2:,} bytes, got {row.id[:50]!r}…")
+        if len(row.metadata.encode()) > _MOST_BYTES:
+            raise InputError(
+                f"metadata in Milvus have at most {_MOST_BYTES:,} bytes as JSON; those of {row.id!r} have more"
+            )
+
+    def _entity(self, row: Row, number: int) -> dict[str, Any]:
+        nothing = bytes(n_bytes(self.n_bits))
+        entity: dict[str, Any] = {"key": _hex(row.id), "number": number, "metadata": row.metadata}
+        entity["fields"] = _fields(row)
+        for column, (state, code) in enumerate(zip(row.states, row.codes, strict=True)):
+            entity |= {f"state{column}": state, f"code{column}": code or nothing}
+        return entity
+
+    def _delete(self, ids: list[str]) -> None:
+        with self._writing:
+            known = self._numbers(ids)
+            for name in ids:
+                if name not in known:
+                    raise unknown(name)
+            with self._said():
+                for some in batches(ids, _BATCH):
+                    self._client.delete(self._name, filter=_one_of("key", [_hex(name) for name in some]))
+                self._tell("state", {"state": secrets.token_hex(8)})
+
+    # Asking
+
+    def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
+        self._check_open()
+        with self._said():
+            return list(self._client.query(name, filter=expression, output_fields=fields, limit=_MOST_FOUND))
+
+    def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
+        if limit is not None and limit > _MOST_FOUND:
+            raise InputError(f"Milvus finds at most {_MOST_FOUND:,} items at a time, got {limit:,}")
+        conditions = [f"state{column} > 0"]
+        if scope.numbers is not None:
+            conditions.append(_one_of("number", scope.numbers))
+        if scope.where is not None:
+            expression = _as_expression(scope.where)
+            if expression is False:
+                return []
+            conditions += [f"({expression})"] if isinstance(expression, str) else []
+        with self._said():
+            (hits,) = self._client.search(
+                self._name,
+                [code],
+                anns_field=f"code{column}",
+                limit=limit or _MOST_FOUND,
+                filter=" and ".join(conditions),
+                search_params={"metric_type": "HAMMING"},
+                output_fields=["number", f"state{column}"],
+            )
+        found = []
+        for hit in hits:
+            own = hit["entity"]
+            key = hit.get("key", hit.get("id"))
+            found.append(Found(own["number"], _unhex(key), round(hit["distance"]), own[f"state{column}"]))
+        if radius is not None:
+            if len(found) == _MOST_FOUND and max(hit.distance for hit in found) <= radius:
+                raise InputError(
+                    f"more than {_MOST_FOUND:,} items are within {radius} bits: Milvus finds no more at a time"
+                )
+            found = [hit for hit in found if hit.distance <= radius]
+        return sorted(found, key=lambda hit: (hit.distance, hit.number))
+
+    def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
+        columns = [part for c in range(len(self.modalities)) for part in (f"state{c}", f"code{c}")]
+        fields = ["key", "number", "metadata", *columns]
+        if numbers is not None:
+            for some in batches(numbers, _BATCH):
+                yield from map(self._stored, self._query(self._name, _one_of("number", list(some)), fields))
+            return
+        order = sorted(row["number"] for row in self._all(["number"]))
+        for some in batches(order, _BATCH):
+            rows = [self._stored(row) for row in self._query(self._name, _one_of("number", list(some)), fields)]
+            yield from sorted(rows)
+
+    def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
+        self._check_open()
+        with self._said():
+            pages = self._client.query_iterator(self._name, batch_size=_BATCH, filter="", output_fields=fields)
+            while page := pages.next():
+                yield from page
+            pages.close()
+
+    def _stored(self, row: dict[str, Any]) -> Stored:
+        states = tuple(row[f"state{column}"] for column in range(len(self.modalities)))
+        codes = tuple(None if state == ABSENT else _bytes(row[f"code{column}"]) for column, state in enumerate(states))
+        return Stored(row["number"], _unhex(row["key"]), row["metadata"], states, codes)
+
+    def _numbers(self, ids: list[str]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for some in batches(ids, _BATCH):
+            expression = _one_of("key", [_hex(name) for name in some])
+            found |= {
+                _unhex(row["key"]): row["number"] for row in self._query(self._name, expression, ["key", "number"])
+            }
+        return found
+
+    def _count(self, column: int | None, states: tuple[int, ...]) -> int:
+        expression = "" if column is None else _one_of(f"state{column}", list(states))
+        with self._said():
+            return int(self._client.query(self._name, filter=expression, output_fields=["count(*)"])[0]["count(*)"])
+
+
+def _connect(address: Address) -> Any:
+    token, _, place = address.place.rpartition("@")
+    if not place.startswith("http"):
+        token, place = "", address.place
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the embedded engine asks a deprecated module for its version
+        pymilvus = require("pymilvus", "this address", "milvus")
+        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it also raises on the terminal
+        if not place.startswith("http"):
+            require("milvus_lite", "this address", "milvus")
+    return pymilvus.MilvusClient(place, token=token or os.environ.get(_TOKEN, ""))
+
+
+def _hex(text: str) -> str:
+    return text.encode().hex()
+
+
+def _unhex(key: str) -> str:
+    return bytes.fromhex(key).decode()
+
+
+def _bytes(vector: Any) -> bytes:
+    """Return a binary vector as bytes: versions of the client give it bare, or in a list of one."""
+    return bytes(vector[0] if isinstance(vector, list) else vector)
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    """Return what an item can be filtered by.
+
+    The embedded engine has no "not" but in "!=", which holds where there is nothing. So what may be denied is a name
+    that is there or not: one for each value, and for what has values, or values that are in an order, of which the
+    least and the greatest are kept.
+    """
+    fields: dict[str, Any] = {}
+    for name, values in row.fields().items():
+        fields[_mark("some", name)] = True
+        fields |= {_mark("is", name, value): True for value in values}
+        for kind in ("amount", "words"):
+            own = [_comparable(value) for value in values if _kind(value) == kind]
+            if own:
+                fields[_mark(kind, name)] = True
+                fields |= {_mark(kind, name) + "_least": min(own), _mark(kind, name) + "_most": max(own)}
+    return fields
+
+
+def _mark(what: str, name: str, value: Value = "") -> str:
+    """Return the name of what is kept of a name, or of a value: short, of letters and digits, and of nothing else."""
+    shown = repr(value + 0.0) if type(value) is float else repr(value)  # 0.0 and -0.0 are one number
+    return what[0] + hashlib.blake2b(repr((what, name, shown)).encode(), digest_size=12).hexdigest()
+
+
+def _kind(value: Value) -> str:
+    return {str: "words", bool: "truth"}.get(type(value), "amount")
+
+
+def _comparable(value: Value) -> Any:
+    return _hex(value) if isinstance(value, str) else value
+
+
+def _one_of(field: str, values: list[Any]) -> str:
+    return f"{field} in {json.dumps(values)}"
+
+
+def _as_expression(where: Where, holds: bool = True) -> str | bool:
+    """Return a filter, or that it does not hold, as Milvus takes it; or whether it is so of every item, or of none."""
+    match where:
+        case Not(part):
+            return _as_expression(part, not holds)
+        case And(parts) | Or(parts):
+            return _joined([_as_expression(part, holds) for part in parts], isinstance(where, And) == holds)
+        case Condition(name, "none"):
+            return _is_there(_mark("some", name), not holds)
+        case Condition(name, "in", wanted):
+            return _joined([_is_there(_mark("is", name, value), holds) for value in wanted], not holds)
+        case Condition(name, operator, wanted):
+            mark = _mark(_kind(wanted[0]), name)
+            # That some value is less is that the least one is.
+            end = f'fields["{mark}_{"least" if operator in ("<", "<=") else "most"}"]'
+            if holds:
+                return f"{end} {operator} {json.dumps(_comparable(wanted[0]))}"
+            opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
+            return _joined([f"{end} {opposite} {json.dumps(_comparable(wanted[0]))}", _is_there(mark, False)], False)
+
+
+def _is_there(mark: str, there: bool) -> str:
+    return f'fields["{mark}"] {"==" if there else "!="} true'
+
+
+def _joined(parts: Sequence[str | bool], all_of_them: bool) -> str | bool:
+    """Return that all of some expressions hold, or one; without those that always do, or never."""
+    if (not all_of_them) in parts:
+        return not all_of_them
+    left = [f"({part})" for part in parts if isinstance(part, str)]
+    return (" and " if all_of_them else " or ").join(left) if left else all_of_them
