@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +42,15 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("DLFH_DATA does not name a folder")
     return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """Where the browser is that is installed."""
+    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if browser is None:
+        pytest.skip("there is no Chromium to open pages in")
+    return browser
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import base64
 import re
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
-
-import pytest
 
 from dlfh.bench.page import to_page
 from dlfh.bench.plan import Section
@@ -38,12 +35,9 @@ def test_the_report_refers_to_nothing_outside_itself() -> None:
     assert "a &lt;machine&gt;" in html
 
 
-def test_the_report_opens_in_a_browser_without_errors(tmp_path: Path) -> None:
-    browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if browser is None:
-        pytest.skip("there is no Chromium to open the report in")
+def test_the_report_opens_in_a_browser_without_errors(tmp_path: Path, chromium: str) -> None:
     (tmp_path / "report.html").write_text(page(), encoding="utf-8")
-    command = [browser, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path / 'profile'}"]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom", f"file://{tmp_path / 'report.html'}"]
     seen = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
     assert "<strong>0.500</strong>" in seen

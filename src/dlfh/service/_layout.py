@@ -21,7 +21,7 @@ _NEIGHBOURS, _STEPS, _PUSHES = 15, 300, 5
 #: The length of a step, the most that one force does, and the width of the start.
 _RATE, _MOST, _WIDTH = 1 / 8, 4.0, 10.0
 #: How much of a place is its rank: without, a few clusters far out leave the others a dot.
-_SPREAD = 0.6
+_SPREAD = 0.75
 _ROWS_AT_ONCE = 1024
 
 

@@ -1,0 +1,100 @@
+// What asks: the search box, and pictures that are chosen, dropped or pasted.
+
+import { debounced, element, fill } from "./elements.js";
+import { picture } from "./pictures.js";
+
+const PAUSE = 110;
+
+/**
+ * Listen to the search box.
+ *
+ * `onText(text, done)` is called while people type, and with `done` when they are through; `onPicture(blob)` with a
+ * picture; `onDrop()` when what asks instead of a text is taken away.
+ */
+export function listen({ onText, onPicture, onDrop }) {
+  const form = document.querySelector("#question");
+  const box = document.querySelector("#text");
+  const chooser = document.querySelector("#file");
+  const soon = debounced(() => onText(box.value, false), PAUSE);
+
+  box.addEventListener("input", () => soon());
+  const done = () => {
+    soon.cancel();
+    onText(box.value, true);
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    done();
+  });
+  box.addEventListener("change", done);
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "Backspace" && !box.value && !document.querySelector("#asker").hidden) onDrop();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.closest("input, textarea, select, dialog");
+    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    box.focus();
+    box.select();
+  });
+
+  chooser.addEventListener("change", () => {
+    if (chooser.files.length) onPicture(chooser.files[0]);
+    chooser.value = "";
+  });
+  document.addEventListener("paste", (event) => {
+    const image = imageOf(event.clipboardData);
+    if (!image) return;
+    event.preventDefault();
+    onPicture(image);
+  });
+  listenForDrops(onPicture);
+}
+
+function listenForDrops(onPicture) {
+  const sign = document.querySelector("#drop");
+  const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
+  let depth = 0; // enter and leave come for every element below the pointer
+  const show = (change) => {
+    depth = Math.max(0, depth + change);
+    sign.hidden = depth === 0;
+  };
+  document.addEventListener("dragenter", (event) => { if (hasFiles(event)) show(1); });
+  document.addEventListener("dragleave", (event) => { if (hasFiles(event)) show(-1); });
+  document.addEventListener("dragover", (event) => { if (hasFiles(event)) event.preventDefault(); });
+  document.addEventListener("drop", (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    show(-depth);
+    const image = imageOf(event.dataTransfer) ?? event.dataTransfer.files[0];
+    if (image) onPicture(image);
+  });
+}
+
+const imageOf = (transfer) => [...(transfer?.files ?? [])].find((file) => file.type.startsWith("image/"));
+
+/** Show in the box what asks: a text, or in its place an item, a picture or a code, which can be taken away. */
+export function showAsker(text, asker, onDrop) {
+  const box = document.querySelector("#text");
+  const place = document.querySelector("#asker");
+  if (document.activeElement !== box || asker) box.value = text;
+  place.hidden = asker === null;
+  fill(place);
+  if (asker === null) return;
+  const seen = asker.blob ? pictureOf(asker.blob) : picture(asker.thumbnail ?? null, { lazy: false });
+  const remove = element("button", { type: "button", "aria-label": `Do not search by ${asker.name}`, onclick: onDrop }, "×");
+  fill(place, seen, element("span", {}, asker.name), remove);
+}
+
+/** A picture that people brought. */
+export function pictureOf(blob) {
+  const address = URL.createObjectURL(blob);
+  const image = element("img", { alt: "", src: address });
+  const done = () => URL.revokeObjectURL(address);
+  image.addEventListener("load", done, { once: true });
+  image.addEventListener("error", () => {
+    done();
+    image.replaceWith(picture(null));
+  }, { once: true });
+  return image;
+}

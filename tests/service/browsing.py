@@ -1,0 +1,139 @@
+"""A browser that looks at the page of a service, and what it noticed meanwhile."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from axe_playwright_python.base import AXE_FILE_PATH  # type: ignore[import-untyped]
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.datasets import Items, load_icons, read_items
+from dlfh.features import BagOfWords, Thumbnail
+
+#: An id that would run a script, were it read as HTML.
+WICKED = "<img src=x onerror=document.title='wicked'>&amp;/#?"
+
+
+def build_icons(folder: Path) -> Path:
+    """Build a collection of some icons, with a column to filter by and an item of a wicked name; return its folder."""
+    icons = load_icons(size=64).labelled()
+    table = icons.take(range(0, len(icons), 7)).write(folder / "icons")
+    read = read_items(table, id="name", image="file", text="words", labels="categories")
+    metadata = [own | {"columns": {"row": row % 3}} for row, own in enumerate(read.metadata)]
+    ids = [WICKED, *read.ids[1:]]
+    items = Items(ids, read.modalities, read.labels, metadata, read.places, read.problems)
+    features = {"image": Thumbnail(8), "text": BagOfWords()}
+    encoder = Encoder(features, DLFH(n_bits=40, random_state=0, hash_function="linear"))
+    Collection.build(folder / "icons-collection", items, encoder, hold_out=50).collection.close()
+    return folder / "icons-collection"
+
+
+def open_browser(playwright: Playwright, path: str) -> Browser:
+    """Start the browser that is installed; no name leads anywhere but to this machine."""
+    arguments = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
+    return playwright.chromium.launch(executable_path=path, args=arguments)
+
+
+@dataclass
+class Tab:
+    """A page in a browser."""
+
+    page: Page
+    address: str
+    errors: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+    def go(self, search: str = "") -> Tab:
+        """Open an address of the service, and wait for what it shows."""
+        self.page.goto(self.address + search)
+        return self.settle()
+
+    def settle(self) -> Tab:
+        self.page.wait_for_function(
+            "() => document.querySelector('a.card, .notice, #map:not([hidden]) .swatch')"
+            " && !document.querySelector('[aria-busy]')"
+        )
+        return self
+
+    def type(self, text: str) -> Tab:
+        """Type as people do, and wait for what it finds."""
+        self.page.locator("#text").press_sequentially(text, delay=5)
+        self.page.wait_for_function("text => document.querySelector('.head h1')?.textContent === text", arg=text)
+        return self.settle()
+
+    @property
+    def ids(self) -> list[str]:
+        """The answers, in their order."""
+        ids: list[str] = self.page.eval_on_selector_all("a.card", "cards => cards.map(card => card.dataset.id)")
+        return ids
+
+    @property
+    def search(self) -> str:
+        return self.page.url.removeprefix(self.address)
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_text_contents()
+
+    def bring(self, kind: str, picture: bytes, name: str = "picture.png", of: str = "image/png") -> Tab:
+        """Drop or paste a file."""
+        self.page.evaluate(
+            """([kind, content, name, type]) => {
+                const bytes = Uint8Array.from(atob(content), (letter) => letter.charCodeAt(0));
+                const brought = new DataTransfer();
+                brought.items.add(new File([bytes], name, { type }));
+                const options = { bubbles: true, cancelable: true };
+                document.body.dispatchEvent(kind === "paste"
+                    ? new ClipboardEvent("paste", { ...options, clipboardData: brought })
+                    : new DragEvent(kind, { ...options, dataTransfer: brought }));
+            }""",
+            [kind, base64.b64encode(picture).decode(), name, of],
+        )
+        return self
+
+    def faults(self) -> list[str]:
+        """Return what axe calls serious or worse."""
+        if not self.page.evaluate("typeof axe === 'object'"):
+            self.page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
+        found: dict[str, Any] = self.page.evaluate("axe.run({ resultTypes: ['violations'] })")
+        return [
+            f"{own['impact']}: {own['help']}: {[node['html'][:200] for node in own['nodes'][:3]]}"
+            for own in found["violations"]
+            if own["impact"] in ("serious", "critical")
+        ]
+
+    def is_wider_than_the_screen(self) -> bool:
+        wide: bool = self.page.evaluate("document.scrollingElement.scrollWidth > innerWidth")
+        return wide
+
+    def forgive(self, message: str) -> None:
+        """Take errors off the list that a test is about."""
+        assert any(message in error for error in self.errors), self.errors
+        self.errors = [error for error in self.errors if message not in error]
+
+
+@contextmanager
+def tab(browser: Browser, address: str, **options: Any) -> Iterator[Tab]:
+    """Open a tab, and see to it in the end that it asked nobody else and had nothing to complain of."""
+    context = browser.new_context(**{"reduced_motion": "reduce", "viewport": {"width": 1200, "height": 800}, **options})
+    context.set_default_timeout(15_000)
+    own = Tab(context.new_page(), address)
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            own.errors.append(message.text)
+
+    own.page.on("console", note)
+    own.page.on("pageerror", lambda error: own.errors.append(str(error)))
+    context.on("request", lambda request: own.asked.append(request.url))
+    try:
+        yield own
+        assert own.errors == []
+        assert [url for url in own.asked if not url.startswith((address, "blob:" + address, "data:"))] == []
+    finally:
+        context.close()
