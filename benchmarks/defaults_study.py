@@ -186,10 +186,16 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
 
 def refit(model: DLFH, learner: Any, train: Paired) -> None:
     """Give a model other hash functions for the codes it has learned."""
+    for modality in train.modalities:
+        refit_one(model, learner, train, modality)
+
+
+def refit_one(model: DLFH, learner: Any, train: Paired, modality: str) -> None:
+    """Give a model another hash function of one modality."""
+    targets = Targets(model.codes_[modality], np.arange(len(train)), model.n_bits)
     with Workers() as workers:
-        for name, features in train.modalities.items():
-            targets = Targets(model.codes_[name], np.arange(len(train)), model.n_bits)
-            model.hash_functions_[name] = learner.fit(features, targets, name, FitContext(workers, seed=0))
+        context = FitContext(workers, seed=0)
+        model.hash_functions_[modality] = learner.fit(train.modalities[modality], targets, modality, context)
 
 
 def readme_table(final: str) -> str:

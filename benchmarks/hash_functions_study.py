@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure
+from benchmarks.defaults_study import DATA, MEASURES, load_iapr, load_wiki, measure, refit_one
 from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh._labels import LabelSets
@@ -112,7 +112,11 @@ def iapr_tables(folder: Path, seed: int) -> tuple[str, str]:
     ]
     for n_bits, shared in product((16, 64), (False, True)):
         train = pools["GIST"].take(rest)
-        codes = DLFH(n_bits, random_state=seed, shared_code=shared).fit(train.modalities, train.labels).codes_
+        codes = (
+            DLFH(n_bits, random_state=seed, shared_code=shared, hash_function="linear")
+            .fit(train.modalities, train.labels)
+            .codes_
+        )
         for label, learner in LEARNERS.items():
             try:
                 text, text_seconds = fit_function(learner, train.modalities["text"], codes["text"], n_bits, "text")
@@ -163,6 +167,47 @@ def scale_rows(n_bits: int, label: str, run: Any, codes: Any, test: Paired, labe
     return rows
 
 
+def bases_table(folder: Path, numbers: tuple[int, ...] = (500, 1000, 2000)) -> str:
+    """Compare numbers of kernel bases on points of the training set that learning never sees, 64 bits, one split."""
+    lines = [
+        "| data | functions | bases | unseen | hashed | learned | processor seconds of fitting | MB of functions |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, load in (("Wiki", load_wiki), ("IAPR TC-12", load_iapr)):
+        pool, _ = load(folder)
+        rest, asking = pool.split(len(pool) // 8, random_state=0)
+        train, unseen = rest.split(len(pool) // 8, random_state=1)
+        model = DLFH(64, random_state=0).fit(train.modalities, train.labels)
+        for label, learners in (("chosen", model.chosen_), ("kernel ridge as it comes", {})):
+            for n_bases in numbers:
+                began = time.process_time()
+                for modality in train.modalities:
+                    learner = learners.get(modality, KernelRidge())
+                    if isinstance(learner, KernelRidge):
+                        learner = KernelRidge(**{**learner.get_params(deep=False), "n_bases": n_bases})
+                    refit_one(model, learner, train, modality)
+                spent = time.process_time() - began
+                functions = model.hash_functions_.values()
+                size = sum(array.nbytes for each in functions for array in each.to_arrays().values()) / 2**20
+                encoded = {id(part): _encoded(model, part) for part in (asking, train, unseen)}
+                values = [
+                    np.mean(directions(encoded[id(asking)].__getitem__, items.__getitem__, asking, part.labels))
+                    for items, part in (
+                        (encoded[id(unseen)], unseen),
+                        (encoded[id(train)], train),
+                        (model.codes_, train),
+                    )
+                ]
+                cells = " | ".join(f"{value:.3f}" for value in values)
+                lines.append(f"| {name} | {label} | {n_bases:,} | {cells} | {spent:.1f} | {size:.1f} |")
+                print(lines[-1], file=sys.stderr, flush=True)
+    return "\n".join(lines)
+
+
+def _encoded(model: DLFH, points: Paired) -> dict[str, np.ndarray]:
+    return {name: model.encode(name, features) for name, features in points.modalities.items()}
+
+
 def shared_table(folder: Path, seeds: int) -> str:
     """Compare separate and shared codes on a validation split, linear hash functions."""
     lines = [
@@ -175,7 +220,12 @@ def shared_table(folder: Path, seeds: int) -> str:
         shown = [MEASURES.index((p, "Hamming", d)) for p, d in product(("learned", "hashed"), ("I→T", "T→I"))]
         n_sets = LabelSets.from_labels(split[0].labels).n_sets
         for n_bits, shared in product((16, 64), (False, True)):
-            values = np.array([measure(split, n_bits, {"shared_code": shared}, seed) for seed in range(seeds)])
+            values = np.array(
+                [
+                    measure(split, n_bits, {"shared_code": shared, "hash_function": "linear"}, seed)
+                    for seed in range(seeds)
+                ]
+            )
             cells = " | ".join(f"{values[:, i].mean():.3f}" for i in shown)
             lines.append(f"| {name} | {n_sets:,} | {n_bits} | {'shared' if shared else 'separate'} | {cells} |")
             print(lines[-1], file=sys.stderr)
@@ -185,7 +235,7 @@ def shared_table(folder: Path, seeds: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds on Wiki (default 5)")
-    parser.add_argument("--only", choices=("wiki", "shared", "iapr"), help="make one part alone")
+    parser.add_argument("--only", choices=("wiki", "shared", "bases", "iapr"), help="make one part alone")
     parser.add_argument("--write", type=Path, help="fill the tables into this document")
     options = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
@@ -196,6 +246,8 @@ def main() -> None:
         tables["wiki"] = wiki_table(folder, options.seeds)
     if options.only in (None, "shared"):
         tables["shared"] = shared_table(folder, seeds=2)
+    if options.only in (None, "bases"):
+        tables["bases"] = bases_table(folder)
     if options.only in (None, "iapr"):
         tables["iapr"], tables["scales"] = iapr_tables(folder, seed=0)
     if options.write:
