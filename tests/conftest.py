@@ -22,6 +22,7 @@ settings.load_profile("default")
 SKIPPED_UNLESS_ASKED_FOR = {
     "data": "needs data that does not come with the project: make test-data DLFH_DATA=...",
     "fuzz": "takes minutes: make fuzz N=2000",
+    "site": "builds the documentation site: make test-site",
     "package": "builds and installs the package: make test-package",
     "kill": "takes minutes: pytest -m kill (DLFH_KILLS=1000)",
 }

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,23 @@ def test_every_public_name_is_documented(module: str) -> None:
         value = getattr(imported, name)
         if callable(value):
             assert inspect.getdoc(value), f"{name} has no docstring"
+
+
+def test_the_sentences_of_the_page_of_errors_are_those_of_the_source() -> None:
+    said = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+    source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    written = re.sub(r'"\s+f?"', "", source)  # a sentence may be in pieces
+    sentences = [sentence for sentence in said if " " in sentence]
+    assert len(sentences) >= 8
+    for sentence in sentences:
+        for piece in sentence.split("…"):
+            assert piece.strip(" ,:") in written, f"nothing says {piece!r}"
+
+
+def test_the_page_of_installing_has_every_extra() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    listed = re.findall(r"`dlfh\[(\w+)\]`", (ROOT / "docs" / "install.md").read_text(encoding="utf-8"))
+    assert sorted(listed) == sorted(extras.keys() - {"dev"}), "docs/install.md lists other extras than pyproject.toml"
 
 
 def test_links_within_the_docs_lead_somewhere() -> None:

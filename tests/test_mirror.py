@@ -9,6 +9,7 @@ SOURCE = TESTS.parent / "src" / "dlfh"
 OF_NO_SINGLE_MODULE = {
     "test_architecture.py": "the layers",
     "test_docs.py": "README, docs and examples",
+    "test_site.py": "the documentation site",
     "test_package.py": "the wheel and the source archive",
     "test_mirror.py": "the tests themselves",
     "fuzz/test_fuzz.py": "every format that is read",
