@@ -177,7 +177,7 @@ class RankFigure(Figure):
 
     def _draw(self, canvas: Any) -> None:
         labels, ranks = zip(*self._best_first(), strict=True)
-        canvas.set_size_inches(5.2, 0.9 + 0.23 * len(ranks))
+        canvas.set_size_inches(6.2, 0.9 + 0.2 * len(ranks))
         axis = canvas.subplots()
         half, edge = self.difference / 2, ranks[0] + self.difference / 2
         axis.axvspan(ranks[0] - half, edge, color=_COLOURS[0], alpha=0.08, linewidth=0)
@@ -188,6 +188,7 @@ class RankFigure(Figure):
         axis.set_yticks(range(len(labels)), labels)
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(len(labels) - 0.4, -0.6)
+        axis.set_xticks([1, *range(5, len(labels) + 1, 5)])  # there are no other ranks, though bars go beyond
         axis.set_xlabel("mean rank, 1 is best")
 
 

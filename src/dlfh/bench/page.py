@@ -47,6 +47,7 @@ tr.published td, tr.published th { color: var(--soft); font-style: italic; }
 tr.published th { padding-left: 1.6rem; }
 td strong { font-weight: 700; }
 td small { color: var(--soft); margin-left: .15em; font-size: .8em; }
+td.alone { padding-right: calc(.6rem + 3em); }
 sup { font-size: .68em; margin-left: .1em; line-height: 0; color: var(--soft); }
 .notes, .remark { font-size: .8rem; color: var(--soft); margin: .5rem 0 0; max-width: 52rem; }
 .notes { padding-left: 1.5rem; }

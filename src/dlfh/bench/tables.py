@@ -237,7 +237,10 @@ class ReportTable:
             number = f"<strong>{mean}</strong>" if entry.is_best else mean
             spread = f"<small>±{std}</small>" if std else ""
             mark = _reference(entry.note, notes, "<sup>{}</sup>")
-            cells.append(f"<td{_class(i in starts and 'start')}>{number}{spread}{mark}</td>")
+            # Room for the spread that others of the column have, so that points stand below each other.
+            alone = not std and any(other.entries[i].std is not None for other in self.rows)
+            names = " ".join(["start"] * (i in starts) + ["alone"] * alone)
+            cells.append(f"<td{_class(names)}>{number}{spread}{mark}</td>")
         return f"<tr{_class(row.published and 'published')}>{''.join(cells)}</tr>"
 
 

@@ -152,7 +152,8 @@ def _overview(plan: Plan, results: Results) -> Section:
         )
         rows.append(TableRow(row.label, entries, row.footnote(plan.n_train())))
     columns = tuple((group, protocol) for group in ("mean", *plan.directions) for protocol in protocols)
-    table = ReportTable("map-overview", f"MAP on {plan.source.name} by protocol, {bits} bits", columns, mark_best(rows))
+    title = f"MAP on {plan.source.name} by protocol, {bits} bits; {_runs_in_words(plan)}"
+    table = ReportTable("map-overview", title, columns, mark_best(rows))
     return Section("map-overview", "Accuracy at a glance", tuple(words), (table,))
 
 
@@ -179,17 +180,21 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
         if protocol == "learned" and measure == "map":
             rows += _published(plan, row)
     n_runs = plan.settings.seeds
-    runs = f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
     remarks = ["Published: the paper's own figures."] if any(row.published for row in rows) else []
     if n_runs > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
         remarks.append("Rows without ± are of one run: nothing in them is random, or a footnote says so.")
     return ReportTable(
         f"{measure.replace('_', '-')}-{protocol}",
-        f"{title} on {plan.source.name}, {protocol} database; {runs}",
+        f"{title} on {plan.source.name}, {protocol} database; {_runs_in_words(plan)}",
         tuple(columns),
         mark_best(rows),
         remarks=tuple(remarks),
     )
+
+
+def _runs_in_words(plan: Plan) -> str:
+    n_runs = plan.settings.seeds
+    return f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
 
 
 def _note(row: Row, protocol: str, n_train: int) -> str:
