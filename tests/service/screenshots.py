@@ -1,0 +1,89 @@
+"""Pictures of the page for the docs, taken of the demo's icons: ``make screenshots``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from tests.service.browsing import Tab, open_browser, tab
+from tests.service.conftest import serving
+
+WIDE = {"viewport": {"width": 1280, "height": 860}}
+NARROW = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+QUERY = "?q=weather+forecast"
+MOST_BYTES = 300_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--demo", type=Path, default=Path("demo-output"), help="what the demo made")
+    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="folder for the pictures")
+    arguments = parser.parse_args()
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        sys.exit("there is no Chromium to take pictures with")
+    icons = arguments.demo / "icons"
+
+    def ask_with_a_bus(page: Page) -> None:
+        page.set_input_files("#file", icons / "bus.png")
+        page.wait_for_selector(".grid.texts a.card")
+
+    def look_closer(page: Page) -> None:
+        box = page.locator("canvas").bounding_box()
+        assert box
+        x, y = box["x"] + 0.42 * box["width"], box["y"] + 0.5 * box["height"]
+        page.mouse.move(x, y)
+        page.mouse.wheel(0, -260)
+
+    def open_the_panel(page: Page) -> None:
+        page.click("#to-about")
+        page.evaluate("document.querySelector('#about').scrollTop = 560")
+
+    pictures: dict[str, tuple[str, dict[str, Any], Callable[[Page], None] | None]] = {
+        "page": (QUERY, WIDE, None),
+        "page-dark": (QUERY, WIDE | {"color_scheme": "dark"}, None),
+        "page-narrow": (QUERY, NARROW, None),
+        "page-map": ("", WIDE, look_closer),
+        "page-image": ("?in=text", WIDE, ask_with_a_bus),
+        "page-about": (QUERY, WIDE, open_the_panel),
+    }
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(arguments.demo / "collection", Path(folder) / "log") as running,
+        sync_playwright() as playwright,
+    ):
+        browser = open_browser(playwright, chromium)
+        for name, (search, options, act) in pictures.items():
+            with tab(browser, running.address, **options) as own:
+                own.go(search)
+                if act:
+                    act(own.page)
+                (arguments.output / f"{name}.png").write_bytes(take(own))
+        browser.close()
+
+
+def take(own: Tab) -> bytes:
+    """Return a picture of what is seen when all is there, in few colours if it would be large otherwise."""
+    own.settle().page.evaluate("document.activeElement.blur()")
+    own.page.wait_for_load_state("networkidle")
+    own.page.wait_for_timeout(1000)
+    image = Image.open(BytesIO(own.page.screenshot())).convert("RGB")
+    for smaller in (image, image.quantize(256, Image.Quantize.FASTOCTREE)):
+        content = BytesIO()
+        smaller.save(content, "PNG", optimize=True)
+        if content.tell() <= MOST_BYTES:
+            break
+    return content.getvalue()
+
+
+if __name__ == "__main__":
+    main()
