@@ -18,7 +18,7 @@ from tests.service.browsing import Tab, open_browser, tab
 from tests.service.conftest import serving
 
 WIDE = {"viewport": {"width": 1280, "height": 860}}
-NARROW = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2, "has_touch": True}
+NARROW = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 QUERY = "?q=weather+forecast"
 MOST_BYTES = 300_000
 
