@@ -12,6 +12,7 @@ from dlfh._terminal import plain
 from dlfh.cli.options import (
     AsJson,
     ItemOptions,
+    ItemsAt,
     ModelOptions,
     Overwrite,
     ProblemFile,
@@ -37,6 +38,7 @@ def build(
         Path, typer.Option("--output", "-o", help="Folder of the collection to make.", show_default=False)
     ],
     model: ModelOptions,
+    items_at: ItemsAt = None,
     problem_file: ProblemFile = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -63,7 +65,7 @@ def build(
     check_free(output)
     check_outputs([problem_file], items.inputs(), overwrite=overwrite)
     encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
-    built = Collection.build(output, read, encoder, hold_out=model.hold_out, random_state=model.seed)
+    built = Collection.build(output, read, encoder, hold_out=model.hold_out, random_state=model.seed, address=items_at)
     with built.collection as collection:
         n_items = len(collection)
     counts = built.n_trained, built.n_incomplete

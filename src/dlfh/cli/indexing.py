@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlfh.cli.options import AsJson, ItemOptions, Overwrite, ProblemFile, Quiet, shows_progress, with_options
+from dlfh.cli.options import AsJson, ItemOptions, ItemsAt, Overwrite, ProblemFile, Quiet, shows_progress, with_options
 from dlfh.cli.printing import print_json, print_table, report
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def build(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder of the collection to make.", show_default=False)
     ],
+    items_at: ItemsAt = None,
     problem_file: ProblemFile = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -51,7 +52,9 @@ def build(
     check_free(output)
     check_outputs([problem_file], [model, *items.inputs()], overwrite=overwrite)
     encoder = load_encoder(model, shows_progress(quiet, as_json))
-    built = Collection.build(output, items.read(encoder.modalities_, outputs=[problem_file]), encoder, fit=False)
+    built = Collection.build(
+        output, items.read(encoder.modalities_, outputs=[problem_file]), encoder, fit=False, address=items_at
+    )
     with built.collection as collection:
         n_items = len(collection)
     report(
@@ -141,6 +144,38 @@ def remove(
     report(
         f"{collection}: {after:,} items",
         {"collection": str(collection), "items": after},
+        [],
+        as_json=as_json,
+        problem_file=None,
+    )
+
+
+@app.command("copy")
+def copy(
+    collection: _Folder,
+    output: Annotated[Path, typer.Argument(help="Folder of the copy to make.", show_default=False)],
+    items_at: ItemsAt = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a collection to a new folder, and its items to an engine if one is named.
+
+    The folder keeps the model and says where the items are; a password is not written there, but taken from the
+    environment when the copy is opened.
+
+    [b]Examples[/b]
+
+    $ dlfh index copy shop/ shop-in-postgres/ --items postgresql://localhost/shop
+
+    $ dlfh index copy shop-in-postgres/ backup/
+    """
+    from dlfh.cli.models import open_collection
+
+    with open_collection(collection) as opened, opened.copy(output, address=items_at) as made:
+        n_items = len(made)
+        where = getattr(made.index, "address", None)
+    report(
+        f"{output}: {n_items:,} items to search" + (f", which are in {where}" if where else ""),
+        {"collection": str(output), "items": n_items, "in": where},
         [],
         as_json=as_json,
         problem_file=None,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AsJson",
     "ItemOptions",
+    "ItemsAt",
     "ModelOptions",
     "Overwrite",
     "ProblemFile",
@@ -38,6 +39,15 @@ ProblemFile = Annotated[
 ]
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace files and models that are there already; never what is read.")
+]
+ItemsAt = Annotated[
+    str | None,
+    typer.Option(
+        "--items",
+        help="Engine to keep the items in: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or "
+        "milvus://HOST:PORT#TABLE. Default: the folder.",
+        show_default=False,
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 

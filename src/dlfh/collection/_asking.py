@@ -115,15 +115,23 @@ class Asker:
         first = next(iter(hashed))
         (name,) = self._named(how.among or first)
         options = self.options(k, how, (name,), "codes", "hamming")
-        candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates.copy()
-        candidates[self.index.positions([identifier])] = False
         codes = hashed if how.fair else item.codes
         code = codes.get(name, codes[first])
         own = {
             other: _signs(hashed.get(other, hashed[first]), self.encoder.n_bits) for other in self.encoder.modalities_
         }
         query = Query(None, code, _signs(code, self.encoder.n_bits), own)
-        return self.answer(self.ranker(options), query, replace(options, candidates=candidates))
+        return self.answer(self.ranker(options), query, self._without(options, identifier))
+
+    def _without(self, options: Options, identifier: str) -> Options:
+        """Return the options with an item left out."""
+        candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates.copy()
+        candidates[self.index.positions([identifier])] = False
+        return replace(options, candidates=candidates)
+
+    def exact(self) -> Asker:
+        """Return what asks all items, which may be slower than this."""
+        return self
 
     def _named(self, among: str | Sequence[str]) -> tuple[str, ...]:
         """Return the modalities that are named, in their order; all for "all"."""
@@ -174,7 +182,9 @@ class Asker:
         least = how.min_probability
         if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
             raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
-        return Options(k, among, match, ranking, how.fair, how.radius, self._candidates(how), least, how.most)
+        candidates = self._candidates(how)
+        limits = (candidates, least, how.most, how.only, how.where)
+        return Options(k, among, match, ranking, how.fair, how.radius, *limits)
 
     def _candidates(self, how: How) -> npt.NDArray[np.bool_] | None:
         """Return which items may be found; None if all may."""

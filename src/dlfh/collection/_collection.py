@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 
 from dlfh.codes import Codes
-from dlfh.collection._asking import Asker, How
+from dlfh.collection._asking import How
 from dlfh.collection._calibration import Calibration
 from dlfh.collection._columns import column_names, hashed_column, without_columns
 from dlfh.collection._encoder import Encoder, from_parts
-from dlfh.collection._folder import check_free, new_folder, note_place, read_card, read_places, write_card
+from dlfh.collection._folder import (
+    check_free,
+    new_folder,
+    note_place,
+    open_items,
+    read_card,
+    read_places,
+    write_address,
+    write_card,
+)
 from dlfh.collection._found import Found
+from dlfh.collection._shortlist import asker_of
 from dlfh.collection._words import WordsOfItems
 from dlfh.datasets._problem import RESERVED_NAMES, Problem
-from dlfh.errors import InputError, ModelError
-from dlfh.index import Index
+from dlfh.errors import InputError, ModelError, StorageError
+from dlfh.index import Index, create_index
+from dlfh.index._engines._engine import Engine
 from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
@@ -118,13 +129,13 @@ class Collection:
         self.encoder = encoder
         self.index = index
         self.path = path
-        self._words = WordsOfItems(index, encoder.text_modalities())
-        self._asker = Asker(encoder, index, self._words)
+        self._words = WordsOfItems(index, encoder.text_modalities(), path)
+        self._asker = asker_of(encoder, index, self._words)
 
     # Making and opening
 
     @classmethod
-    def create(cls, folder: str | os.PathLike[str], encoder: Encoder) -> Collection:
+    def create(cls, folder: str | os.PathLike[str], encoder: Encoder, *, address: str | None = None) -> Collection:
         """Make an empty collection for a fitted encoder, open for writing.
 
         Parameters
@@ -132,27 +143,32 @@ class Collection:
         folder : path
             Where nothing is yet.
         encoder : Encoder
+        address : str, optional
+            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
         """
         path = Path(folder)
         with new_folder(path) as building:
-            cls._create(building, encoder, path).close()
-        return cls(encoder, Index.open(path / "index", writable=True), path)
+            cls._create(building, encoder, path, address).close()
+        return cls(encoder, open_items(path, writable=True), path)
 
     @classmethod
-    def _create(cls, folder: Path, encoder: Encoder, place: Path) -> Collection:
+    def _create(cls, folder: Path, encoder: Encoder, place: Path, address: str | None = None) -> Collection:
         """Make an empty collection in a folder that will be at ``place``: paths of images are relative to that."""
         reserved = sorted((RESERVED_NAMES | {*map(hashed_column, encoder.modalities_)}) & {*encoder.modalities_})
         if reserved:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: something else is")
         encoder.save(folder / "model")
-        index = Index.create(folder / "index", n_bits=encoder.n_bits, modalities=column_names(encoder.modalities_))
+        at = folder / "index" if address is None else address
+        index = cast(Index, create_index(at, encoder.n_bits, column_names(encoder.modalities_)))
         assert index.identity is not None
         try:
+            if isinstance(index, Engine):
+                write_address(folder, index.address)
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
             if encoder.image_modalities():
                 note_place(folder, place)
         except BaseException:
-            index.close()
+            _undo(index)
             raise
         return cls(encoder, index, place)
 
@@ -166,6 +182,7 @@ class Collection:
         fit: bool = True,
         hold_out: int | None = None,
         random_state: int = 0,
+        address: str | None = None,
     ) -> Built:
         """Fit an encoder to items, and make a collection of them; the folder appears when it is complete.
 
@@ -184,6 +201,8 @@ class Collection:
             the collection in the end, like all others.
         random_state : int
             The seed of the draw.
+        address : str, optional
+            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
 
         Returns
         -------
@@ -196,7 +215,11 @@ class Collection:
         check_free(folder)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
         training = parts.training
-        with new_folder(folder) as building, cls._create(building, encoder, Path(folder)) as collection:
+        with (
+            new_folder(folder) as building,
+            cls._create(building, encoder, Path(folder), address) as collection,
+            _undone_if_it_fails(collection.index),
+        ):
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
@@ -221,7 +244,7 @@ class Collection:
         encoder = from_parts(path / "model", config, arrays)
         if not isinstance(encoder, Encoder):
             raise ModelError(f"the model of collection {path} takes vectors only, and a collection needs its features")
-        index = Index.open(path / "index", writable=writable)
+        index = open_items(path, writable=writable)
         if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
             index.close()
             raise ModelError(f"collection {path} is damaged: its model and its index do not belong together")
@@ -250,6 +273,27 @@ class Collection:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def copy(self, folder: str | os.PathLike[str], *, address: str | None = None) -> Collection:
+        """Copy the collection to a new folder, its items to an engine if one is named; return the copy.
+
+        Parameters
+        ----------
+        folder : path
+            Where nothing is yet.
+        address : str, optional
+            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
+        """
+        from dlfh.collection._copying import copy_items
+
+        path = Path(folder)
+        with (
+            new_folder(path) as building,
+            type(self)._create(building, self.encoder, path, address) as copy,
+            _undone_if_it_fails(copy.index),
+        ):
+            copy_items(self, copy)
+        return type(self).open(path)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -521,7 +565,7 @@ class Collection:
         unseen = queries.take(np.flatnonzero(~seen))
         vectors = self.encoder.describe(unseen)
         qualities = evaluate_queries(self.encoder, unseen, vectors, self._databases())
-        trust = trust_in_answers(self._asker, unseen, vectors)
+        trust = trust_in_answers(self._asker.exact(), unseen, vectors)
         return Evaluated(qualities, trust, [*queries.problems, *problems, *vectors.problems])
 
     def _databases(self) -> dict[str, Database]:
@@ -543,6 +587,23 @@ class Collection:
             for name, (codes, labels, learned) in by_modality.items()
             if codes
         }
+
+
+def _undo(index: Index) -> None:
+    """Let go of an index that is in the way of nobody: an engine's tables are deleted, a folder is by who made it."""
+    if isinstance(index, Engine):
+        with suppress(StorageError):
+            index.drop()
+    index.close()
+
+
+@contextmanager
+def _undone_if_it_fails(index: Index) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        _undo(index)
+        raise
 
 
 def _is_file(path: Path) -> bool:

@@ -11,13 +11,25 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from dlfh.errors import InputError, ModelError, StorageError
+from dlfh.index import Index, open_index
+from dlfh.index._engines import is_address
 from dlfh.persistence._files import exclusive, made_folder, read_regular, replace_file, sync_folder, try_lock
 from dlfh.persistence._model_folder import holds_model
 
-__all__ = ["check_free", "is_collection", "new_folder", "note_place", "read_card", "read_places", "write_card"]
+__all__ = [
+    "check_free",
+    "is_collection",
+    "new_folder",
+    "note_place",
+    "open_items",
+    "read_card",
+    "read_places",
+    "write_address",
+    "write_card",
+]
 
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"
@@ -26,6 +38,8 @@ _FORMAT = "dlfh-collection"
 _LOCK, _YOUNG = ".building", 60.0
 _WHOLE = "whole"
 _MOST_CARD_BYTES = 1 << 16
+#: Where the items are, if not in the folder.
+_ITEMS = "items.json"
 
 #: Where the collection was when items came into it, and the most of these places that are kept.
 _PLACES, _MOST_PLACES = "places.json", 16
@@ -75,6 +89,24 @@ def read_card(folder: Path) -> dict[str, Any]:
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} is not as it was written")
     return card
+
+
+def write_address(folder: Path, address: str) -> None:
+    """Keep where the items of a collection are, if they are in an engine; without secrets."""
+    replace_file(folder / _ITEMS, [json.dumps({"items": address}, indent=2).encode()])
+
+
+def open_items(folder: Path, *, writable: bool = False) -> Index:
+    """Open the items of a collection, in its folder or in the engine that it names, which has an index's calls."""
+    try:
+        address = json.loads(read_regular(folder / _ITEMS, _MOST_CARD_BYTES))["items"]
+    except FileNotFoundError:
+        return Index.open(folder / "index", writable=writable)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not say where its items are") from None
+    if not is_address(address):
+        raise ModelError(f"collection {folder} is damaged: {_ITEMS} has no address of an engine")
+    return cast(Index, open_index(address, writable=writable))
 
 
 def note_place(folder: Path, place: Path) -> None:

@@ -7,6 +7,7 @@ modalities that are searched and then in the others, and at last by the order in
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +73,8 @@ class Options:
     min_probability : float or None
     most : int or None
         So many items are found within a radius, or it is an error.
+    only, where, without
+        What ``candidates`` comes from, for an engine that looks itself: ids, a filter, and the id of an item left out.
     """
 
     k: int
@@ -83,6 +86,9 @@ class Options:
     candidates: Mask | None = None
     min_probability: float | None = None
     most: int | None = None
+    only: Sequence[str] | None = None
+    where: Mapping[str, Any] | None = None
+    without: str | None = None
 
 
 @dataclass(frozen=True)

@@ -159,17 +159,28 @@ class WordsOfItems:
     index : Index
     texts : tuple of str
         The modalities whose values are texts; metadata have these.
+    folder : path
+        Of the collection.
     """
 
-    def __init__(self, index: Index, texts: tuple[str, ...]) -> None:
+    def __init__(self, index: Index, texts: tuple[str, ...], folder: Path) -> None:
         self._index = index
         self._texts = texts
+        self.folder = folder if getattr(index, "folder", None) is None else index.folder.parent  # type: ignore[union-attr]
         self._made: tuple[str, Words] | None = None
+        self._numbers: tuple[str, npt.NDArray[np.int64]] | None = None
 
     @property
     def _path(self) -> Path:
-        assert self._index.folder is not None
-        return self._index.folder.parent / WORDS_FILE
+        return self.folder / WORDS_FILE
+
+    def numbers(self) -> npt.NDArray[np.int64]:
+        """Return the numbers that an engine knows the items by, in the order of the words."""
+        self.now()
+        assert self._made is not None
+        if self._numbers is None or self._numbers[0] != self._made[0]:
+            self._numbers = self._made[0], self._index.places()
+        return self._numbers[1]
 
     def now(self) -> Words:
         """Return the words of all items: from the file if it is of this state of the index, or made anew."""
@@ -188,6 +199,9 @@ class WordsOfItems:
 
         A disk that is full, or will not have it, costs time alone: the words are made anew when they are looked for.
         """
+        of_engine = getattr(self._index, "folder", None) is None
+        if of_engine and self._made is None:
+            return  # nobody looked for words, and reading all items of an engine takes its time
         if self._texts and self._index.writable and self._state_of_file() != self._index.state:
             with suppress(OSError, StorageError):
                 self.now().write(self._path, self._index.state or "")

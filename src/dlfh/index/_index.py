@@ -153,6 +153,10 @@ class Index:
         """Return the places of items in `ids`, by their ids."""
         return self._positions(self._current(), Strings.of(check_ids(ids)))
 
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return the positions of all items: 0, 1, 2, ..., and what numbers an engine has."""
+        return np.arange(len(self._current()))
+
     def close(self) -> None:
         """Let go of the folder, so that another process may write. An index in memory is gone."""
         with self._writing:

@@ -19,10 +19,10 @@ import numpy as np
 
 from dlfh.codes import n_bytes
 from dlfh.collection import Collection
-from dlfh.collection._asking import Asker
-from dlfh.collection._folder import read_card
+from dlfh.collection._folder import open_items, read_card
+from dlfh.collection._shortlist import asker_of
 from dlfh.collection._words import WordsOfItems
-from dlfh.index import Index
+from dlfh.index._engines._engine import Engine
 from dlfh.service._facets import Facets
 
 __all__ = ["State", "States"]
@@ -53,8 +53,8 @@ class State:
         self.encoder = collection.encoder
         self.index = collection.index
         self.name = collection.index.state or ""
-        self._words = WordsOfItems(self.index, self.encoder.text_modalities())
-        self.asker = Asker(self.encoder, self.index, self._words)
+        self._words = WordsOfItems(self.index, self.encoder.text_modalities(), collection.path)
+        self.asker = asker_of(self.encoder, self.index, self._words)
         self._lock = threading.Lock()
 
     @cached_property
@@ -102,13 +102,15 @@ class States:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._refreshing = threading.Lock()
-        self._mark = self._look()
         self.current = _open(folder)
+        self._mark = self._look()
         self.current.warm_up()
 
     def _look(self) -> tuple[Any, ...]:
         """Return what changes whenever another state is there: which files name it."""
-        return tuple(_mark_of(self.folder / name) for name in ("collection.json", "index/manifest.json"))
+        marks = tuple(_mark_of(self.folder / name) for name in ("collection.json", "items.json", "index/manifest.json"))
+        index = self.current.index
+        return (*marks, index.state if isinstance(index, Engine) else None)
 
     def refresh(self) -> bool:
         """Take the newest state, if the folder has another; return whether it did.
@@ -140,7 +142,7 @@ def _open(folder: Path, last: State | None = None) -> State:
     """Open a collection, with the encoder of its last state if it is the same."""
     card = read_card(folder)
     if last is not None and last.card == card:
-        index = Index.open(folder / "index")
+        index = open_items(folder)
         if index.identity == card.get("index"):
             return State(Collection(last.encoder, index, last.collection.path), card)
         index.close()

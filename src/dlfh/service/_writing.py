@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from dlfh.collection import Collection
+from dlfh.collection._folder import open_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError, StorageError
-from dlfh.index import Index
 from dlfh.persistence._files import replace_file
 from dlfh.service._errors import Refusal
 from dlfh.service._schemas import NamedItem
@@ -70,7 +70,7 @@ class _writing:  # noqa: N801 - a block of code
 
     def __init__(self, state: State) -> None:
         try:
-            self._index = Index.open(state.collection.path / "index", writable=True)
+            self._index = open_items(state.collection.path, writable=True)
         except StorageError:
             raise Refusal(409, "another process is changing the collection: try again", {"retry-after": "1"}) from None
         self._collection = Collection(state.encoder, self._index, state.collection.path)

@@ -93,6 +93,12 @@ class DuckIndex(Engine):
                 self._connection.close()
             self._connection = None
 
+    def drop(self) -> None:
+        with self._transaction() as cursor:
+            for table in (self._table, self._values, self._about):
+                cursor.execute(f"DROP TABLE IF EXISTS {table}")
+        self.close()
+
     @property
     def closed(self) -> bool:
         return self._connection is None
@@ -234,6 +240,9 @@ class DuckIndex(Engine):
         codes = [words[n_words * column : n_words * (column + 1)] for column in range(n)]
         packed = (None if own[0] is None else np.array(own, "<u8").tobytes()[:width] for own in codes)
         return Stored(row[0], row[1], row[2] or "", row[3 : 3 + n], tuple(packed))
+
+    def places(self) -> npt.NDArray[np.int64]:
+        return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         with self._connection.cursor() as cursor:

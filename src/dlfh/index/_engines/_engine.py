@@ -163,6 +163,10 @@ class Engine(ABC):
     def _count(self, column: int | None, states: tuple[int, ...]) -> int:
         """Return how many items have one of some states in a modality, or all items."""
 
+    @abstractmethod
+    def drop(self) -> None:
+        """Delete it, with all items, and close it."""
+
     @property
     @abstractmethod
     def identity(self) -> str:
@@ -310,6 +314,27 @@ class Engine(ABC):
         if missing:
             raise InputError(f"positions must be numbers of items that are there, got {missing[0]}")
         yield from (self._item(rows[number]) for number in wanted)
+
+    def items_at(self, numbers: Sequence[int]) -> list[tuple[int, Item]]:
+        """Return those of some items, by their numbers, that are still there."""
+        self._check_open()
+        return [(row.number, self._item(row)) for row in self._read(list(numbers))] if len(numbers) else []
+
+    def places(self) -> npt.NDArray[np.int64]:
+        """Return the numbers of all items, in the order in which they were added."""
+        self._check_open()
+        return np.array([row.number for row in self._read(None)], np.int64)
+
+    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return, in the order of items, which have a code in a modality, and of which it is learned."""
+        column = self._column(modality)
+        states = np.array([row.states[column] for row in self._read(None)], np.int64)
+        return states != ABSENT, states == LEARNED
+
+    def verify(self) -> None:
+        """Read every item; whether bytes are as they were written, an engine knows."""
+        for _ in self.items():
+            pass
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""

@@ -10,6 +10,7 @@ Ids and texts to compare with are written in hexadecimal, which keeps their orde
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -36,6 +37,8 @@ _FORMAT = 1
 _MOST_BYTES, _MOST_FOUND = 65_535, 16_384
 #: Items that are written, read or looked for at a time.
 _BATCH = 1_000
+#: For how many seconds a server is waited for when it is first asked.
+_PATIENCE = 5.0
 #: Where a password may be, beside the address.
 _TOKEN = "MILVUS_TOKEN"
 
@@ -118,6 +121,12 @@ class MilvusIndex(Engine):
                 self._client.close()
             self._client = None
 
+    def drop(self) -> None:
+        with self._said():
+            for name in (self._name, self._about):
+                self._client.drop_collection(name)
+        self.close()
+
     @property
     def closed(self) -> bool:
         return self._client is None
@@ -143,7 +152,7 @@ class MilvusIndex(Engine):
     def _said(self) -> Iterator[None]:
         """Say an error of Milvus in one sentence."""
         exceptions = require("pymilvus.exceptions", "this address", "milvus")
-        grpc = require("grpc", "this address", "milvus")
+        grpc = importlib.import_module("grpc")  # which pymilvus brings
         try:
             yield
         except (exceptions.MilvusException, grpc.RpcError, ConnectionError) as error:
@@ -286,7 +295,7 @@ def _connect(address: Address) -> Any:
         logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it also raises on the terminal
         if not place.startswith("http"):
             require("milvus_lite", "this address", "milvus")
-    return pymilvus.MilvusClient(place, token=token or os.environ.get(_TOKEN, ""))
+    return pymilvus.MilvusClient(place, token=token or os.environ.get(_TOKEN, ""), timeout=_PATIENCE)
 
 
 def _hex(text: str) -> str:

@@ -11,15 +11,16 @@ that its transaction was not committed: nothing is lost, and nothing is done twi
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from dlfh._optional import require
 from dlfh._validation import check_choice, check_integer
@@ -31,8 +32,8 @@ from dlfh.index._where import And, Condition, Not, Or, Value, Where
 __all__ = ["PostgresIndex"]
 
 _FORMAT = 1
-#: The pool tells its log of every attempt; without a log, that would be the terminal.
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+#: Connections that are kept for the next question.
+_MOST_IDLE = 4
 #: Longer ids do not fit into an index of PostgreSQL.
 _MOST_ID_BYTES = 2_000
 #: Items that are read, or written, at a time.
@@ -55,16 +56,8 @@ class PostgresIndex(Engine):
         self._name = address.name
         self._table, self._about = f'"{address.name}"', f'"{address.name}_about"'
         self.address = address.shown
-        pool = require("psycopg_pool", "this address", "postgres")
-        # (Nothing of ours is prepared on a server: what stands between may hand us another connection.)
-        self._pool: Any = pool.ConnectionPool(
-            address.place,
-            min_size=0,
-            max_size=4,
-            timeout=patience,
-            open=False,
-            kwargs={"autocommit": True, "prepare_threshold": None},
-        )
+        self._idle: list[Any] | None = []
+        self._lock = threading.Lock()
 
     # Making and opening
 
@@ -114,14 +107,12 @@ class PostgresIndex(Engine):
             self._change(_MIGRATIONS[step](self))
 
     def _open_pool(self) -> None:
+        """Say at once if there is no server, or if it will not have us."""
         try:
-            self._try_to_connect()
+            with self._connection():
+                pass
         except self._psycopg.Error as error:
             raise self._said(error) from None
-        self._pool.open()
-
-    def _try_to_connect(self) -> None:
-        self._psycopg.connect(self._address.place, connect_timeout=5).close()
 
     @contextmanager
     def _closed_if_it_fails(self) -> Iterator[None]:
@@ -132,11 +123,18 @@ class PostgresIndex(Engine):
             raise
 
     def close(self) -> None:
-        self._pool.close()
+        with self._lock:
+            idle, self._idle = self._idle or [], None
+        for connection in idle:
+            connection.close()
+
+    def drop(self) -> None:
+        self._change(lambda connection: connection.execute(f"DROP TABLE IF EXISTS {self._table}, {self._about}"))
+        self.close()
 
     @property
     def closed(self) -> bool:
-        return bool(self._pool.closed)
+        return self._idle is None
 
     @property
     def identity(self) -> str:
@@ -183,7 +181,7 @@ class PostgresIndex(Engine):
         end = time.monotonic() + self._patience
         while True:
             try:
-                with self._connection(end) as connection:
+                with self._connection() as connection:
                     return use(connection)
             except self._psycopg.Error as error:
                 if not self._is_broken(error) or time.monotonic() > end:
@@ -193,18 +191,24 @@ class PostgresIndex(Engine):
                 return None
 
     @contextmanager
-    def _connection(self, end: float) -> Iterator[Any]:
-        """Lend a connection; while there is none to be had, say what the server says."""
-        pool = require("psycopg_pool", "this address", "postgres")
-        try:
-            connection = self._pool.getconn(timeout=min(2.0, max(0.1, end - time.monotonic())))
-        except pool.PoolTimeout:
-            self._try_to_connect()  # the pool waits and does not say why: one attempt of our own does
-            raise self._psycopg.OperationalError("no connection was free in time") from None
+    def _connection(self) -> Iterator[Any]:
+        """Lend a connection that nobody uses, or make one; those that are whole are kept for others."""
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        # (Nothing of ours is prepared on a server: what stands between may hand us another connection.)
+        connection = connection or self._psycopg.connect(
+            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
+        )
         try:
             yield connection
         finally:
-            self._pool.putconn(connection)
+            with self._lock:
+                keep = self._idle is not None and len(self._idle) < _MOST_IDLE and not connection.closed
+                if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
+                    self._idle.append(connection)  # type: ignore[union-attr]
+                    connection = None
+            if connection is not None:
+                connection.close()
 
     def _is_broken(self, error: Exception) -> bool:
         """Return whether an error is of the connection, or of a server that stops or starts."""
@@ -325,6 +329,9 @@ class PostgresIndex(Engine):
         states, bits = row[3::2], row[4::2]
         codes = tuple(None if own is None else _packed(own) for own in bits)
         return Stored(row[0], row[1], row[2] or "", tuple(states), codes)
+
+    def places(self) -> npt.NDArray[np.int64]:
+        return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         names = [name for name in ids if "\0" not in name]

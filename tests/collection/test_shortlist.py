@@ -1,0 +1,162 @@
+"""A collection whose items are in an engine answers as one in a folder does, as far as its shortlists reach."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh import DLFH, Collection, Encoder, InputError, StorageError
+from dlfh.cli import main
+from dlfh.collection import _shortlist as module
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords
+from tests.index.engines import place_of, postgres_server
+
+WORDS = {
+    "car": "red fast wheel road engine",
+    "dog": "bark tail small friend pet",
+    "tree": "leaf green tall forest wood",
+}
+
+
+def items(n: int = 240) -> Items:
+    rng = np.random.default_rng(0)
+    labels = [str(rng.choice([*WORDS])) for _ in range(n)]
+    texts = [" ".join([*rng.choice(WORDS[label].split(), 3), f"word{row}"]) for row, label in enumerate(labels)]
+    titles = [" ".join(rng.choice(WORDS[label].split(), 2)) for label in labels]
+    own = Items.of({"text": texts, "title": titles}, [[label] for label in labels], [f"item {row}" for row in range(n)])
+    metadata = [card | {"columns": {"price": row % 50}} for row, card in enumerate(own.metadata)]
+    return Items(**{**own.__dict__, "metadata": metadata})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("collections") / "shop"
+    encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    Collection.build(place, items(), encoder, hold_out=40).collection.close()
+    return place
+
+
+@pytest.fixture(scope="module")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with postgres_server(tmp_path_factory.mktemp("pg")) as address:
+        yield address
+
+
+def copied(folder: Path, engine: str, tmp_path: Path, postgres: str) -> Collection:
+    with Collection.open(folder) as source:
+        return source.copy(tmp_path / "copy", address=place_of(engine, tmp_path, postgres))
+
+
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
+def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tmp_path: Path, postgres: str) -> None:
+    ways: list[dict[str, Any]] = [
+        {},
+        {"match": "codes", "among": "title"},
+        {"match": "words"},
+        {"match": "both", "among": "all"},
+        {"match": "both", "fair": True},
+        {"match": "codes", "fair": True, "ranking": "hamming"},
+        {"ranking": "specific"},
+        {"where": {"price": {"<": 10}}},
+        {"match": "both", "among": "all", "where": {"labels": ["car"], "price": {">=": 25}}},
+        {"only": [f"item {row}" for row in range(30)]},
+        {"match": "codes", "radius": 9},
+        {"min_probability": 0.5},
+    ]
+    with Collection.open(folder) as local, copied(folder, engine, tmp_path, postgres) as there:
+        for text in ("red engine on the road", "word7 forest", "pet"):
+            for how in ways:
+                expected, found = (own.search("text", text, 8, **how).to_dicts() for own in (local, there))
+                assert found == expected, how
+        for how in ({}, {"fair": True}, {"where": {"price": {"<": 10}}}, {"radius": 6}):
+            expected, found = (own.similar("item 3", 8, **how).to_dicts() for own in (local, there))
+            assert found == expected, how
+        assert [item.id for item in there] == [item.id for item in local]
+
+
+def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path, folder: Path) -> None:
+    address = place_of("duckdb", tmp_path, "")
+    encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=32, random_state=0))
+    built = Collection.build(tmp_path / "shop", items(), encoder, hold_out=40, address=address)
+    built.collection.close()
+    with Collection.open(folder) as local:
+        assert built.qualities == Collection.build(tmp_path / "local", items(), encoder, hold_out=40).qualities
+        new = Items.of(
+            {"text": ["red wheel", "green leaf"], "title": ["fast", "tall"]}, [["car"], ["tree"]], ["n1", "n2"]
+        )
+        with Collection.open(tmp_path / "shop", writable=True) as there:
+            assert not there.add(new)
+            there.remove(["item 0"])
+            assert len(there) == len(local) + 1
+            there.verify()
+            there.remove(["n1", "n2"])
+        queries = Items.of({"text": ["red fast", "bark"], "title": ["road", "tail"]}, [["car"], ["dog"]], ["q1", "q2"])
+        with Collection.open(tmp_path / "shop") as there:
+            measured = there.evaluate(queries)
+            assert len(measured.qualities) == 2
+            assert measured.trust
+
+
+def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = place_of("duckdb", tmp_path, "")
+    monkeypatch.setattr("dlfh.collection._copying._BATCH", 100)
+    calls = []
+
+    def fail(some: Any, *more: Any) -> Any:
+        calls.append(len(some))
+        if len(calls) == 2:
+            raise StorageError("the power is gone")
+        return module.arguments_of(some, *more)
+
+    monkeypatch.setattr("dlfh.collection._copying.arguments_of", fail)
+    with Collection.open(folder) as source:
+        with pytest.raises(StorageError, match="the power is gone"):
+            source.copy(tmp_path / "copy", address=address)
+        assert not (tmp_path / "copy").exists()
+        monkeypatch.undo()
+        with source.copy(tmp_path / "copy", address=address) as copy:
+            assert len(copy) == len(source)
+        with pytest.raises(InputError, match="already"):
+            source.copy(tmp_path / "again", address=address)
+        assert not (tmp_path / "again").exists()
+
+
+def test_a_shortlist_finds_most_of_what_is_there(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_LEAST", 40)
+    monkeypatch.setattr(module, "_TIMES", 4)
+    with Collection.open(folder) as local, copied(folder, "duckdb", tmp_path, "") as there:
+        texts = [f"{word} word{row}" for row, word in enumerate(" ".join(WORDS.values()).split())]
+        pairs = [(own.search("text", texts, 10)) for own in (local, there)]
+        shares = [len({*one.ids} & {*other.ids}) / 10 for one, other in zip(*pairs, strict=True)]
+        assert np.mean(shares) > 0.8
+
+
+def test_commands_take_a_folder_whose_items_are_elsewhere(
+    folder: Path, tmp_path: Path, postgres: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    secret = "s3cret"
+    address = place_of("postgresql", tmp_path, postgres).replace("postgres:@", f"postgres:{secret}@")
+    there, back = tmp_path / "there", tmp_path / "back"
+    assert main(["index", "copy", str(folder), str(there), "--items", address]) == 0
+    told = capsys.readouterr()
+    assert "240 items to search, which are in postgresql://postgres@" in told.out
+    assert main(["index", "copy", str(there), str(back)]) == 0
+    assert main(["index", "info", str(there), "--verify"]) == 0
+    capsys.readouterr()
+    answers = []
+    for place in (folder, there, back):
+        assert main(["search", str(place), "--text", "red engine", "--where", "price<10", "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert answers[0] == answers[1] == answers[2]
+    written = [file.read_bytes() for file in there.rglob("*") if file.is_file()]
+    assert secret.encode() not in b"".join(written)
+    assert secret not in told.out + told.err
+    (there / "items.json").write_text("{}", encoding="utf-8")
+    assert main(["search", str(there), "--text", "red"]) != 0
+    assert "does not say where its items are" in capsys.readouterr().err

