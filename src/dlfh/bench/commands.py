@@ -281,6 +281,45 @@ def tune(
         typer.echo(plain(f"settings for dlfh bench --settings: {target}"))
 
 
+@bench.command()
+def splits(
+    data: Data,
+    file: File = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many splits, from seed 0 on.")] = 5,
+    queries: Queries = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="JSON file to write.", show_default="printed")] = None,
+    check: Annotated[Path | None, typer.Option(help="Compare with a published file instead.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --out.")] = False,
+) -> None:
+    """Which points are queries, by seed, with checksums of the data: for others who repeat an experiment.
+
+    Example: `dlfh bench splits wiki --data wiki.mat --check docs/splits/wiki.json`
+    """
+    with _resumable():
+        import json
+
+        from dlfh.bench.splits import compare_splits, splits_of
+        from dlfh.persistence._outputs import check_outputs, write_output
+
+        if out is not None:
+            check_outputs([out], [Path(data), file, check], overwrite=overwrite)
+        source = _load(data, file, None)
+        if check is not None:
+            try:
+                differences = compare_splits(json.loads(check.read_text(encoding="utf-8")), source)
+            except (OSError, ValueError, KeyError, StopIteration) as error:
+                _fail(f"cannot compare with {check}: {error}")
+            if differences:
+                _fail(f"{data} differs from {check}: {'; '.join(differences)}")
+            typer.echo(plain(f"{data} and its splits are those of {check}"))
+            return
+        text = json.dumps(splits_of(source, seeds, queries), separators=(",", ":")).replace('],"', '],\n"') + "\n"
+        if out is None:
+            typer.echo(text, nl=False)
+        else:
+            write_output(out, [text.encode()], overwrite=overwrite)
+
+
 def _run(name: str, source: Source, settings: Settings, folder: Path, report: Path, retry: bool, quiet: bool) -> None:
     from dlfh.bench.run import run_experiment
     from dlfh.bench.tables import ReportTable

@@ -34,6 +34,7 @@ COMMANDS = {
     "evaluate": "dlfh.cli.evaluating:evaluate",
     "info": "dlfh.cli.informing:info",
     "methods": "dlfh.cli.informing:methods",
+    "cite": "dlfh.cli.citing:cite",
     "index": "dlfh.cli.indexing:app",
     "bench": "dlfh.bench.commands:bench",
     "tune": "dlfh.bench.commands:tune",
