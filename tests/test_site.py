@@ -109,6 +109,7 @@ def test_the_navigation_has_every_page_of_the_docs_once() -> None:
     listed = re.findall(r"^\s+- (?:[^:\n]+: )?([\w./-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
     assert len(listed) == len(set(listed))
     generated = {"command-line.md", *(f"api/{door}.md" for door in reference_pages())}
+    generated |= {f"notebooks/{file.stem.replace('_', '-')}.md" for file in ROOT.glob("examples/notebooks/*.py")}
     root = {"contributing.md", "security.md", "releasing.md", "changelog.md"}
     there = {file.name for file in (ROOT / "docs").glob("*.md")}
     assert set(listed) == there | generated | root

@@ -41,6 +41,8 @@ def stage(to: Path = SOURCES) -> None:
             _write(to / name, file.read_bytes())
     for source, name in ROOT_PAGES.items():
         pages[name] = _page(ROOT / source, name)
+    for notebook in (ROOT / "examples" / "notebooks").glob("*.py"):
+        pages[f"notebooks/{notebook.stem.replace('_', '-')}.md"] = _notebook(notebook)
     for name, text in pages.items():
         _write(to / name, text.encode())
     for file in (ROOT / "website" / "theme").iterdir():
@@ -80,6 +82,20 @@ def _page(source: Path, name: str) -> str:
         return f'<figure class="drawing">{" ".join(drawing.split())}</figure>'
 
     return FIGURE.sub(inlined, LINK.sub(completed, text))
+
+
+def _notebook(file: Path) -> str:
+    """Return a notebook, cells of a Python file, as a page."""
+    page = []
+    for cell in file.read_text(encoding="utf-8").split("# %%")[1:]:
+        kind, _, body = cell.partition("\n")
+        if kind.strip() == "[markdown]":
+            page.append("\n".join(line.removeprefix("#").removeprefix(" ") for line in body.strip().splitlines()))
+        else:
+            page.append(f"```python\n{body.strip()}\n```")
+    title, *rest = page
+    said = f"Run it as it is: `{file.relative_to(ROOT)}`, a script that Jupyter opens as a notebook (by jupytext)."
+    return "\n\n".join([title, said, *rest]) + "\n"
 
 
 def _fetch_katex(to: Path) -> None:
