@@ -101,6 +101,12 @@ FIRST ?= 0
 fuzz: $(READY)  ## Give damaged files of every format to what reads them: make fuzz N=10000 (of each)
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.fuzz --cases $(N) --first $(FIRST)
 
+REQUESTS ?= 10000
+.PHONY: fuzz-service
+fuzz-service: $(READY)  ## Ask a service with damaged requests, and with what its description allows: make fuzz-service REQUESTS=100000
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.fuzzing --cases $(REQUESTS) --first $(FIRST)
+	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest tests/service/test_fuzz.py
+
 SECONDS_EACH ?= 60
 fuzz-guided: $(FUZZ_READY)  ## The same guided by coverage, of what is parsed in Python: make fuzz-guided SECONDS_EACH=600
 	for format in matlab5 table layout json-lines workbook; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
@@ -133,6 +139,10 @@ bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.m
 	$(RUN) -m benchmarks.run all --write docs/performance.md
 	$(RUN) -m benchmarks.index all --write docs/performance.md
 
+.PHONY: bench-service
+bench-service: $(READY)  ## Measure the service under load, on a million items, into docs/service.md
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md
+
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md
 
@@ -147,6 +157,10 @@ study-methods: $(READY)  ## Compare with reference codes: make study-methods DLF
 
 study-answers: $(READY)  ## Measure answers: make study-answers DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.answers_study --write docs/answers.md
+
+.PHONY: study-probable
+study-probable: $(READY)  ## Measure what min_probability does: make study-probable DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probable_study --write docs/answers.md --picture docs/images/reliability.png
 
 study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
 	$(RUN) -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png

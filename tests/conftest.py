@@ -71,8 +71,11 @@ def stripes(angle: int, seed: int) -> Image.Image:
 
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty pictures of two kinds, described in a table, with some of it broken."""
-    folder = tmp_path_factory.mktemp("photos")
+    return draw_photos(tmp_path_factory.mktemp("photos"))
+
+
+def draw_photos(folder: Path) -> Path:
+    """Draw forty pictures of two kinds, described in a table, with some of it broken."""
     rows = ["file,caption,tags"]
     for number in range(40):
         kind = ("upright", "level")[number % 2]

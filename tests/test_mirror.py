@@ -14,6 +14,7 @@ OF_NO_SINGLE_MODULE = {
     "test_package.py": "the wheel and the source archive",
     "test_mirror.py": "the tests themselves",
     "fuzz/test_fuzz.py": "every format that is read",
+    "service/test_fuzz.py": "every request that a service takes",
     "features/test_battery.py": "every featuriser",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_disks.py": "an index on disks that are full, fail, or lose power",

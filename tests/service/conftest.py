@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -130,3 +131,29 @@ def service(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     """A service of it, that everybody may ask."""
     with serving(stripes_folder, tmp_path_factory.mktemp("log") / "log") as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service that wants a token and has little patience."""
+    settings = (
+        f"Settings(token={TOKEN!r}, limits=Limits(read_seconds=0.4, connections=6, body_bytes=2000, upload_bytes=4000))"
+    )
+    log = tmp_path_factory.mktemp("log") / "log"
+    with serving(stripes_folder, log, token=TOKEN, settings=settings) as running:
+        yield running
+
+
+def address(running: Running) -> tuple[str, int]:
+    assert running.client.base_url.port is not None
+    return running.client.base_url.host, running.client.base_url.port
+
+
+def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:
+    """Send bytes, and return all that comes back until the other side has no more to say."""
+    with socket.create_connection(address(running), timeout=wait) as connection:
+        connection.sendall(content)
+        received = b""
+        while chunk := connection.recv(65536):
+            received += chunk
+        return received

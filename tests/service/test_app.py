@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
 import re
+import subprocess
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -12,8 +17,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dlfh import Collection
-from tests.service.conftest import AWKWARD, Running, memory_of
+from dlfh import DLFH, Collection, Encoder
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords, Thumbnail
+from tests.service.conftest import AWKWARD, TOKEN, Running, memory_of, serving
 
 
 def answers(found: Any) -> list[dict[str, Any]]:
@@ -270,3 +277,56 @@ def test_ids_with_slashes_are_asked_for_as_they_are_written(service: Running) ->
         assert service.client.get(item["thumbnail"]).headers["content-type"] == "image/webp"
     assert service.client.get("/v1/items/a/b").json()["id"] == "a/b"
     assert service.client.get("/v1/items/a/b/thumbnail").headers["content-type"] == "image/webp"
+
+
+# ------------------------------------------------------------------------------------------------- documentation
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "service.md"
+
+
+@pytest.fixture(scope="module")
+def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service with what the documentation asks for."""
+    kinds = ["shoe" if number % 2 else "coat" for number in range(40)]
+    texts = [f"a {('red', 'blue', 'green')[number % 3]} {kind}" for number, kind in enumerate(kinds)]
+    images = [photos / f"{number}.png" if number not in (3, 4) else None for number in range(40)]
+    items = Items.of(
+        {"image": images, "text": texts}, [[kind + "s"] for kind in kinds], [f"sku-{n}" for n in range(40)]
+    )
+    for number, own in enumerate(items.metadata):
+        own["columns"] = {"price": number}
+    encoder = Encoder({"image": Thumbnail(8), "text": BagOfWords()}, DLFH(n_bits=20, random_state=0))
+    place = tmp_path_factory.mktemp("shop")
+    Collection.build(place / "shop", items, encoder, hold_out=12).collection.close()
+    with serving(place / "shop", place / "log", "--writable", token=TOKEN) as running:
+        yield running
+
+
+def test_the_examples_of_the_documentation_run(shop: Running, photos: Path, tmp_path: Path) -> None:
+    (tmp_path / "photo.png").write_bytes((photos / "8.png").read_bytes())
+    text = DOCUMENT.read_text(encoding="utf-8").replace("http://127.0.0.1:8000", shop.address.rstrip("/"))
+    commands = [
+        line.replace("curl -s ", 'curl -sSf -H "authorization: Bearer $DLFH_TOKEN" ')
+        for block in re.findall(r"^```bash\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    assert len(commands) >= 8
+    for line in commands:
+        done = subprocess.run(
+            ["bash", "-c", line.replace('-H "authorization: Bearer $DLFH_TOKEN"', "", line.count("authorization") - 1)],
+            cwd=tmp_path,
+            env=os.environ | {"DLFH_TOKEN": TOKEN, "no_proxy": "*"},
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, (line, done.stderr)
+        if "/v1/search" in line:
+            assert all(result["answers"] for result in json.loads(done.stdout)["results"]), line
+    (program,) = re.findall(r"^```py\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    program = program.replace('")  # was', f'", token={TOKEN!r})  # was')
+    namespace: dict[str, Any] = {}
+    with contextlib.chdir(tmp_path):
+        exec(compile(program, str(DOCUMENT), "exec"), namespace)
+    assert len(namespace["found"]) == 5
+    assert all(item.metadata["columns"]["price"] < 30 for found in namespace["batch"] for item in found)
+    namespace["collection"].close()

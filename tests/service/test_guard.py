@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.service.conftest import TOKEN, Running, memory_of, serving
-
-
-@pytest.fixture(scope="module")
-def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service that wants a token and has little patience."""
-    settings = (
-        f"Settings(token={TOKEN!r}, limits=Limits(read_seconds=0.4, connections=6, body_bytes=2000, upload_bytes=4000))"
-    )
-    log = tmp_path_factory.mktemp("log") / "log"
-    with serving(stripes_folder, log, token=TOKEN, settings=settings) as running:
-        yield running
-
-
-def address(running: Running) -> tuple[str, int]:
-    assert running.client.base_url.port is not None
-    return running.client.base_url.host, running.client.base_url.port
-
-
-def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:
-    """Send bytes, and return all that comes back until the other side has no more to say."""
-    with socket.create_connection(address(running), timeout=wait) as connection:
-        connection.sendall(content)
-        received = b""
-        while chunk := connection.recv(65536):
-            received += chunk
-        return received
+from tests.service.conftest import TOKEN, Running, memory_of, raw
 
 
 @pytest.mark.parametrize(
@@ -126,30 +98,3 @@ def test_who_is_slow_is_not_waited_for(strict: Running) -> None:
     assert raw(strict, head + b"content-length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408 ")  # nor does the body
     assert raw(strict, b"") == b""  # nothing comes at all
     assert time.monotonic() - began < 3
-
-
-def test_a_head_without_end_is_refused(service: Running) -> None:
-    endless = b"GET / HTTP/1.1\r\nhost: localhost\r\n" + b"x-more: " + b"a" * 100_000
-    assert raw(service, endless).startswith(b"HTTP/1.1 431 ")
-
-
-@pytest.mark.parametrize(
-    "content", [b"\x16\x03\x01\x02\0\x01", b"GET\r\n\r\n", b"GET /%%% HTTP/9\r\n\r\n", b"\0" * 100]
-)
-def test_what_is_no_http_gets_a_sentence(service: Running, content: bytes) -> None:
-    answer = raw(service, content)
-    assert answer.startswith(b"HTTP/1.1 400 ")
-    assert answer.endswith(b'{"error":"the request is not HTTP"}')
-
-
-def test_one_connection_too_many_is_told_to_come_back(strict: Running) -> None:
-    strict.client.get("/healthz")  # one
-    others = [socket.create_connection(address(strict), timeout=3) for _ in range(8)]
-    try:
-        answers = [other.recv(1000) for other in others[5:]]
-        assert all(answer.startswith(b"HTTP/1.1 503 ") and b"retry-after" in answer for answer in answers)
-    finally:
-        for other in others:
-            other.close()
-    time.sleep(0.1)
-    assert strict.client.get("/healthz").status_code == 200

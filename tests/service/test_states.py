@@ -52,14 +52,13 @@ def test_answers_are_of_one_state_while_another_process_changes_the_collection(
         threads = [threading.Thread(target=ask, args=(running.address,)) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for step in range(6):
-            time.sleep(0.15)
-            steps[change(folder, step)] = step
-        last = change(folder, 6)
-        steps[last] = 6
-        until = time.monotonic() + 10
-        while running.search(text="level")["state"] != last and time.monotonic() < until:
+        for step in range(7):
             time.sleep(0.05)
+            last = change(folder, step)
+            steps[last] = step
+            until = time.monotonic() + 10
+            while step % 2 == 0 and running.search(text="level")["state"] != last and time.monotonic() < until:
+                time.sleep(0.05)
         done.set()
         for thread in threads:
             thread.join()

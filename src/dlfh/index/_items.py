@@ -39,7 +39,8 @@ def read_item(segment: Segment, row: int, modalities: tuple[str, ...]) -> Item:
     codes = {}
     for name, states, values in zip(modalities, segment.states, segment.codes, strict=True):
         if states[row] != ABSENT:
-            codes[name] = values[np.count_nonzero(states[:row])].copy()
+            place = row if len(values) == len(states) else np.count_nonzero(states[:row])  # often, all have one
+            codes[name] = values[place].copy()
     states_by_name = {name: STATES[segment.states[m, row]] for m, name in enumerate(modalities)}
     return Item(segment.ids[row].decode(), segment.metadata_of(row), codes, states_by_name)
 

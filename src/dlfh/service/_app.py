@@ -45,7 +45,7 @@ from dlfh.service._schemas import (
     Search,
 )
 from dlfh.service._settings import Limits, Settings
-from dlfh.service._states import States
+from dlfh.service._states import State, States
 from dlfh.service._thumbnails import Thumbnails, check_pixels
 from dlfh.service._writing import put_items, remove_items
 
@@ -110,6 +110,8 @@ class Service:
         self.log = log
         self.metrics = Metrics()
         self.states = States(folder)
+        if settings.writable:
+            self.states.current.warm_up_changes()
         self.thumbnails = Thumbnails()
         limits = settings.limits
         self.batcher = Batcher(settings.workers, limits.waiting, limits.answer_seconds)
@@ -178,6 +180,11 @@ class Service:
             return [state.once("map", lambda: dump(draw_map(state, self.limits.map_points)))]
 
         content: bytes = await self._painter.ask(draw, None)
+        return content
+
+    def about(self, state: State) -> bytes:
+        """Return what the collection says of itself, found out once for each of its states."""
+        content: bytes = state.once("about", lambda: dump(describe_collection(state, self.settings)))
         return content
 
     async def change(self, work: Callable[..., Any], *arguments: Any) -> Response:
@@ -289,7 +296,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/v1/collection", response_model=AboutCollection, responses=_responses(), summary="The collection")
     async def collection() -> Response:
         """Return what the collection holds, how its codes were learned, and what it can be filtered by."""
-        return Response(dump(await service.run(describe_collection, service.settings)), media_type=_JSON)
+        return Response(await service.run(service.about), media_type=_JSON)
 
     @app.get("/v1/map", response_model=Map, responses=_responses(), summary="The map")
     async def map_of_codes() -> Response:

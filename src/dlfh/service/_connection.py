@@ -1,4 +1,6 @@
-"""One connection: how many there may be, how long the head of a request may take, and how large it may be.
+"""One connection: how many there may be, how long a request may take to come, how large all around its body may be.
+
+Who asks and does not listen is not waited for either: an answer that nobody reads would stay in memory for ever.
 
 uvicorn leaves these to a proxy in front of it; a service that people start by hand has none.
 """
@@ -14,7 +16,7 @@ from dlfh.service._answering import dump
 
 __all__ = ["connection_class"]
 
-#: The first line and the headers of a request together; browsers send a tenth of it.
+#: The first line and the headers of a request together, or what comes after its body; browsers send a tenth of it.
 _MOST_HEAD_BYTES = 32 << 10
 
 
@@ -25,8 +27,9 @@ def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self._in_head = True
-            self._head_bytes = 0
+            self._head_bytes = 0  # and of what else is no body: chunks' own heads, and what follows the last one
             self._timer: asyncio.TimerHandle | None = None
+            self._listening: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -36,16 +39,17 @@ def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._unset_timer()
+            self._end_listening()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             if self.transport.is_closing():
                 return
+            self._head_bytes += len(data)
             if self._in_head:
-                self._head_bytes += len(data)
                 self._set_timer()
             super().data_received(data)
-            if self._in_head and self._head_bytes > _MOST_HEAD_BYTES:
+            if self._head_bytes > _MOST_HEAD_BYTES:
                 self._refuse(431, f"the head of the request has more than {_MOST_HEAD_BYTES:,} bytes")
 
         def on_headers_complete(self) -> None:
@@ -53,9 +57,39 @@ def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
             self._unset_timer()
             super().on_headers_complete()
 
+        def on_body(self, body: bytes) -> None:
+            self._head_bytes = 0
+            super().on_body(body)
+
         def on_message_complete(self) -> None:
             super().on_message_complete()
             self._in_head, self._head_bytes = True, 0
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._expect_less(self.transport.get_write_buffer_size())
+
+        def resume_writing(self) -> None:
+            self._end_listening()
+            super().resume_writing()
+
+        def _expect_less(self, n_bytes: int) -> None:
+            """Look later whether some of an answer was read, and if not, let go of it and of the connection."""
+
+            def look() -> None:
+                left = self.transport.get_write_buffer_size()
+                if left >= n_bytes:
+                    self.transport.abort()
+                else:
+                    self._expect_less(left)
+
+            self._end_listening()
+            self._listening = self.loop.call_later(seconds, look)
+
+        def _end_listening(self) -> None:
+            if self._listening is not None:
+                self._listening.cancel()
+                self._listening = None
 
         def send_400_response(self, msg: str) -> None:
             self._refuse(400, "the request is not HTTP")

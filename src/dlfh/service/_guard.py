@@ -36,8 +36,8 @@ _HEADERS = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
 
-#: Where requests may be as large as an upload.
-_UPLOADS = ("/v1/search/image", "/v1/items")
+#: Where requests may be as large as an upload; those that change something, where that is allowed.
+_UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
 #: All bodies that are being read may have so many bytes together, as a multiple of the largest.
 _BODIES_AT_ONCE = 16
 #: Of a body that is too large so much is read and thrown away, so that its sender comes to read why.
@@ -58,6 +58,7 @@ class Guard:
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app = app
         self._limits = settings.limits
+        self._uploads = (_UPLOADS, _CHANGES) if settings.writable else (_UPLOADS,)
         self._token = None if settings.token is None else settings.token.encode()
         self._hosts = None if "*" in settings.hosts else {*LOOPBACK, *(name.lower() for name in settings.hosts)}
         self._metrics = metrics
@@ -132,7 +133,7 @@ class Guard:
         raise Refusal(401, sentence, {"www-authenticate": "Bearer"})
 
     def _most_bytes(self, scope: Scope) -> int:
-        uploads = scope["path"].startswith(_UPLOADS)
+        uploads = scope["path"].startswith(self._uploads)
         return self._limits.upload_bytes if uploads else self._limits.body_bytes
 
     def take_bytes(self, n_bytes: int) -> None:

@@ -56,6 +56,8 @@ class State:
         self._words = WordsOfItems(self.index, self.encoder.text_modalities(), collection.path)
         self.asker = asker_of(self.encoder, self.index, self._words)
         self._lock = threading.Lock()
+        self._making: dict[str, threading.Lock] = {}
+        self._made: dict[str, Any] = {}
 
     @cached_property
     def facets(self) -> Facets:
@@ -82,13 +84,19 @@ class State:
         for name in self.encoder.searchable():
             self.index.search(nothing, name, 1, n_jobs=1)
 
+    def warm_up_changes(self) -> None:
+        """Do once what the first change would wait for: learning a code for labels that are new together compiles."""
+        labels = [str(value) for value, _ in self.facets.values().get("labels", ())]
+        self.encoder.codes_of_labels([labels], 1)
+
     def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` gives, made once for this state."""
+        """Return what ``make`` gives, made once for this state; who asks for something else does not wait for it."""
         with self._lock:
-            kept = self.__dict__.setdefault("_made", {})
-            if name not in kept:
-                kept[name] = make()
-            return kept[name]
+            making = self._making.setdefault(name, threading.Lock())
+        with making:
+            if name not in self._made:
+                self._made[name] = make()
+            return self._made[name]
 
 
 class States:

@@ -1,0 +1,158 @@
+"""What `min_probability` does to answers, and how far probabilities can be trusted: a table and a reliability diagram.
+
+    make study-probable DLFH_DATA=/path/to/folder
+
+The settings are those of `benchmarks.answers_study`: a fifth of the items ask and are in no collection; a tenth of the
+others come later, without their labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.answers_study import Setting, settings
+from benchmarks.report import fill, machine
+from dlfh import Collection
+from dlfh.collection import Trust
+from dlfh.collection._ranking import probability
+
+K = 10
+LEAST = (None, 0.25, 0.5, 0.75)
+N_BINS = 10
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of a query and an item: how probable each is said to be, and whether it is right.
+
+    Attributes
+    ----------
+    name : str
+        The data, and what asks.
+    probabilities : ndarray of float64
+    right : ndarray of bool
+    """
+
+    name: str
+    probabilities: np.ndarray
+    right: np.ndarray
+
+    def bins(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean probability and the share of right pairs, of pairs of about the same probability."""
+        bins = np.minimum((self.probabilities * N_BINS).astype(int), N_BINS - 1)
+        counts = np.bincount(bins, minlength=N_BINS)
+        enough = counts >= 100
+        sums = (np.bincount(bins, values, N_BINS)[enough] for values in (self.probabilities, self.right))
+        said, true = (own / counts[enough] for own in sums)
+        return said, true
+
+
+def queries_of(setting: Setting, modality: str) -> Any:
+    return setting.queries.modalities[modality]
+
+
+def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[str]]) -> list[str]:
+    """Return what queries find, among the first ten, that is probable enough."""
+    rows = []
+    asking = [{*own} for own in setting.queries.labels or []]
+    for modality in ("text", "image"):
+        for least in LEAST:
+            batch = collection.search(modality, queries_of(setting, modality), K, min_probability=least)
+            n_found = [len(found) for found in batch]
+            right = [bool(truth[name] & own) for own, found in zip(asking, batch, strict=True) for name in found.ids]
+            precision = f"{np.mean(right):.3f}" if right else "-"
+            shown = "none" if least is None else f"{least:g}"
+            nothing = np.mean([n == 0 for n in n_found])
+            rows.append(
+                f"| {setting.name} | {modality} | {shown} | {np.mean(n_found):.1f} | {nothing:.1%} | {precision} |"
+            )
+    return rows
+
+
+def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]], modality: str) -> Pairs:
+    """Return all pairs, as a search by default sees them."""
+    asker = collection._asker
+    vectors = collection.encoder.describe(setting.queries).matrices[modality]
+    texts = queries_of(setting, modality) if modality == "text" else None
+    answered = asker.log_odds_of_all(modality, vectors, texts)
+    assert answered is not None
+    ids = collection.index.ids()
+    names = sorted({label for own in truth.values() for label in own})
+    places = {name: place for place, name in enumerate(names)}
+
+    def marks(sets: list[Any]) -> np.ndarray:
+        marked = np.zeros((len(sets), len(names)), np.float32)
+        for row, own in enumerate(sets):
+            marked[row, [places[label] for label in own if label in places]] = 1
+        return marked
+
+    right = marks(list(setting.queries.labels or [])) @ marks([truth[name] for name in ids]).T > 0
+    found = np.isfinite(answered[0])
+    return Pairs(f"{setting.name}, {modality} asks", probability(answered[0][found]), right[found])
+
+
+def draw(all_pairs: list[Pairs], picture: Path) -> None:
+    """Draw the reliability diagram."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
+    axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle=":", label="as said")
+    for own, mark in zip(all_pairs, "osD^v<>", strict=False):
+        axes.plot(*own.bins(), marker=mark, markersize=4, linewidth=1.2, label=own.name)
+    axes.set(xlabel="probability that was said", ylabel="share of right pairs", xlim=(0, 1), ylim=(0, 1))
+    axes.legend(frameon=False, fontsize=8)
+    figure.savefig(picture, dpi=110, metadata={"Software": None})
+    plt.close(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--picture", type=Path, help="file for the reliability diagram")
+    arguments = parser.parse_args()
+    rows = [
+        f"| data | query | `min_probability` | answers a query, of {K} | queries with none | precision |",
+        "|---|---|---|---|---|---|",
+    ]
+    scores = ["| data | right pairs | Brier score | constant | calibration error |", "|---|---|---|---|---|"]
+    all_pairs = []
+    with tempfile.TemporaryDirectory() as place:
+        for setting in settings(Path(os.environ.get("DLFH_DATA", "")), Path(place)):
+            truth = {
+                name: {*labels}
+                for items in (setting.first, setting.later)
+                for name, labels in zip(items.ids, items.labels or [], strict=True)
+            }
+            collection = setting.build(Path(place) / f"{setting.name.replace(' ', '-')}.probable", labels=False)
+            rows += answers_rows(setting, collection, truth)
+            for modality in ("text", "image"):
+                own = pairs_of(setting, collection, truth, modality)
+                trust = Trust.of(modality, "hashed", own.probabilities, own.right)
+                constant = trust.share * (1 - trust.share)
+                scores.append(
+                    f"| {own.name} | {trust.share:.3f} | {trust.brier:.3f} | {constant:.3f} | "
+                    f"{trust.calibration_error:.3f} |"
+                )
+                all_pairs.append(own)
+            print("\n".join([*rows, *scores]), flush=True)
+    if arguments.picture:
+        draw(all_pairs, arguments.picture)
+    if arguments.write:
+        fill(
+            arguments.write,
+            {"probable-machine": machine(), "probable": "\n".join(rows), "reliability": "\n".join(scores)},
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""The service under load, on loopback: requests a second, waiting times, overhead, memory.
+
+    python -m benchmarks.service --write docs/service.md
+
+A million items with generated vectors are built once (`--folder` keeps them for the next run), served by a process of
+its own, and asked by this one. Beside it, in the same run and in turns, the bare call of the index is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.index import clustered_codes
+from benchmarks.report import fill, machine
+from dlfh import DLFH, Collection, Encoder
+from dlfh.datasets import Items
+from dlfh.features import Vectors
+
+N_ITEMS, N_BITS, K, N_FEATURES = 1_000_000, 64, 10, 16
+#: Connections, requests and most seconds of each round. The last of them makes it 100,000 requests.
+ROUNDS = ((1, 3_000, 60.0), (8, 12_000, 90.0), (64, 25_000, 120.0))
+N_REQUESTS, MOST_SECONDS = 100_000, 200.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """What a round of requests measured.
+
+    Attributes
+    ----------
+    connections, requests, failures : int
+    seconds : float
+    waits : ndarray of float64
+        Of each request, in milliseconds.
+    """
+
+    connections: int
+    requests: int
+    failures: int
+    seconds: float
+    waits: np.ndarray
+
+    @property
+    def rate(self) -> float:
+        """Requests a second."""
+        return self.requests / self.seconds
+
+    def percentile(self, share: float) -> float:
+        """Return how long so many of a hundred requests took at most, in milliseconds."""
+        return float(np.percentile(self.waits, share))
+
+
+# ------------------------------------------------------------------------------------------------- what is served
+
+
+def build(folder: Path, n_items: int) -> None:
+    """Build a collection of generated vectors, and fill it up with codes."""
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 50, 3000)
+    centres = rng.normal(size=(50, N_FEATURES))
+    vectors = {
+        name: (centres[kinds] + rng.normal(size=(len(kinds), N_FEATURES))).astype(np.float32)
+        for name in ("image", "text")
+    }
+    items = Items.of(vectors, [[f"kind {kind}"] for kind in kinds], [f"trained {row}" for row in range(len(kinds))])
+    encoder = Encoder({name: Vectors() for name in vectors}, DLFH(n_bits=N_BITS, random_state=0))
+    Collection.build(folder, items, encoder).collection.close()
+    n_more = n_items - len(items)
+    codes = {"image": clustered_codes(n_more, 1), "text": clustered_codes(n_more, 2)}
+    metadata = [{"columns": {"shelf": row % 100}} for row in range(n_more)]
+    with Collection.open(folder, writable=True) as collection:
+        collection.index.add([f"item {row}" for row in range(n_more)], codes, metadata=metadata)
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[tuple[int, int]]:
+    """Serve a collection; give its port, and the number of its process."""
+    command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0"]
+    env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as process:
+        try:
+            assert process.stdout is not None
+            found = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+            if found is None:
+                raise SystemExit("the service did not start")
+            yield int(found[1]), process.pid
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def memory_of(process: int) -> float:
+    """Return how much memory of its own a process has, in megabytes."""
+    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
+    return int(status.split("RssAnon:")[1].split()[0]) / 1024
+
+
+# ------------------------------------------------------------------------------------------------- what asks
+
+
+def requests_of(codes: np.ndarray) -> list[bytes]:
+    """Return requests by codes, as bytes."""
+    requests = []
+    for code in codes:
+        body = json.dumps({"code": code.tobytes().hex(), "k": K, "in": "image"}).encode()
+        head = "POST /v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
+        requests.append("\r\n".join((*head, f"content-length: {len(body)}", "", "")).encode() + body)
+    return requests
+
+
+async def _ask(port: int, requests: list[bytes], todo: Iterator[int], until: float, waits: list[float]) -> int:
+    """Ask on one connection until there is nothing left to ask, or no time; return how many failed."""
+    failures = 0
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    for number in todo:
+        if time.perf_counter() > until:
+            break
+        began = time.perf_counter()
+        writer.write(requests[number % len(requests)])
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+        body = await reader.readexactly(length)
+        waits.append(time.perf_counter() - began)
+        failures += not head.startswith(b"HTTP/1.1 200 ") or body.count(b'"rank":') != K
+    writer.close()
+    return failures
+
+
+def load(port: int, requests: list[bytes], connections: int, n: int, seconds: float) -> Load:
+    """Ask so many requests on so many connections, for so many seconds at most."""
+
+    async def run() -> Load:
+        waits: list[float] = []
+        todo = iter(range(n))
+        began = time.perf_counter()
+        failed = await asyncio.gather(
+            *(_ask(port, requests, todo, began + seconds, waits) for _ in range(connections)), return_exceptions=True
+        )
+        took = time.perf_counter() - began
+        failures = sum(1 if isinstance(own, BaseException) else own for own in failed)
+        return Load(connections, len(waits), failures, took, 1000 * np.array(waits))
+
+    return asyncio.run(run())
+
+
+def bare(folder: Path, codes: np.ndarray) -> Load:
+    """Ask the index itself, one query at a time."""
+    waits = []
+    with Collection.open(folder) as collection:
+        collection.index.search(codes[:1], "image", K, n_jobs=1)
+        for code in codes:
+            began = time.perf_counter()
+            collection.index.search(code[None], "image", K, n_jobs=1)
+            waits.append(time.perf_counter() - began)
+    return Load(0, len(waits), 0, sum(waits), 1000 * np.array(waits))
+
+
+# ------------------------------------------------------------------------------------------------- what is written
+
+
+def measure(folder: Path) -> dict[str, str]:
+    codes = clustered_codes(2000, 3)
+    requests = requests_of(codes)
+    rows, bares = [], [bare(folder, codes[:500])]
+    with serving(folder) as (port, process):
+        load(port, requests, 8, 1000, 30.0)  # what is slow once
+        before, asked = memory_of(process), 0
+        memories = [before]
+        for connections, n, seconds in ROUNDS:
+            rows.append(load(port, requests, connections, n, seconds))
+            bares.append(bare(folder, codes[:500]))
+            memories.append(memory_of(process))
+            asked += rows[-1].requests
+        last = load(port, requests, 64, N_REQUESTS - asked, MOST_SECONDS)
+        asked += last.requests
+        memories.append(memory_of(process))
+    waits = np.concatenate([own.waits for own in bares])
+    one = Load(0, len(waits), 0, sum(own.seconds for own in bares), waits)
+    lines = [
+        "| asked by | connections | requests | failed | requests a second | p50, ms | p99, ms |",
+        "|---|---|---|---|---|---|---|",
+        f"| `Index.search`, no service | | {one.requests:,} | | {one.rate:,.0f} | {one.percentile(50):.2f} | "
+        f"{one.percentile(99):.2f} |",
+    ]
+    lines += [
+        f"| the service | {own.connections} | {own.requests:,} | {own.failures} | {own.rate:,.0f} | "
+        f"{own.percentile(50):.2f} | {own.percentile(99):.2f} |"
+        for own in rows
+    ]
+    failures = last.failures + sum(own.failures for own in rows)
+    overhead = rows[0].percentile(50) - one.percentile(50)
+    memory = (
+        f"The service adds **{overhead:.2f} ms** to a request on one connection (p50 against p50). "
+        f"Over {asked:,} requests, {failures} failed, and its memory went from {memories[0]:.0f} MB "
+        f"to {memories[-1]:.0f} MB "
+        f"({', '.join(f'{own:.0f}' for own in memories)} MB after each round)."
+    )
+    return {"load-machine": machine(), "load": "\n".join(lines), "load-memory": memory}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, help="where the collection is, or is built and kept")
+    parser.add_argument("--items", type=int, default=N_ITEMS)
+    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        folder = arguments.folder or Path(place) / "million"
+        if not folder.exists():
+            build(folder, arguments.items)
+        tables = measure(folder)
+    if arguments.write:
+        fill(arguments.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
+
+
+if __name__ == "__main__":
+    main()
