@@ -10,11 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.base import AXE_FILE_PATH  # type: ignore[import-untyped]
-from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items, load_icons, read_items
 from dlfh.features import BagOfWords, Thumbnail
+
+#: Machines that are busy take longer.
+PATIENCE = 30_000
+expect.set_options(PATIENCE)
 
 #: An id that would run a script, were it read as HTML.
 WICKED = "<img src=x onerror=document.title='wicked'>&amp;/#?"
@@ -96,6 +100,14 @@ class Tab:
         )
         return self
 
+    def wait_for_another_map(self, before: bytes) -> None:
+        """Wait until the map looks different."""
+        for _ in range(PATIENCE // 100):
+            if self.page.locator("canvas").screenshot() != before:
+                return
+            self.page.wait_for_timeout(100)
+        raise AssertionError("the map is as it was")
+
     def faults(self) -> list[str]:
         """Return what axe calls serious or worse."""
         if not self.page.evaluate("typeof axe === 'object'"):
@@ -121,7 +133,7 @@ class Tab:
 def tab(browser: Browser, address: str, **options: Any) -> Iterator[Tab]:
     """Open a tab, and see to it in the end that it asked nobody else and had nothing to complain of."""
     context = browser.new_context(**{"reduced_motion": "reduce", "viewport": {"width": 1200, "height": 800}, **options})
-    context.set_default_timeout(15_000)
+    context.set_default_timeout(PATIENCE)
     own = Tab(context.new_page(), address)
 
     def note(message: ConsoleMessage) -> None:
