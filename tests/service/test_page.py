@@ -281,6 +281,44 @@ def test_a_barcode_has_the_bits_of_the_code(page: Tab) -> None:
         ]
 
 
+def test_nothing_is_said_to_be_certain_that_is_not(page: Tab) -> None:
+    page.go("?q=bird")
+    written = page.page.evaluate(
+        "async (values) => { const { percent } = await import('./elements.js'); return values.map(percent); }",
+        [0, 0.001, 0.014, 0.5, 0.994, 0.999, 1],
+    )
+    assert written == ["0 %", "<1 %", "1 %", "50 %", "99 %", ">99 %", "100 %"]
+
+
+def test_drawings_are_told_from_photographs(page: Tab) -> None:
+    page.go("?q=bird")
+    told = page.page.evaluate(
+        """async () => {
+            const { isDrawing } = await import("./drawings.js");
+            const pens = {
+                drawing: (pen) => { pen.fillStyle = "#000"; pen.fillRect(20, 20, 30, 40); },
+                coloured: (pen) => { pen.fillStyle = "#300"; pen.fillRect(20, 20, 30, 40); },
+                shaded: (pen) => {
+                    for (let x = 20; x < 70; x += 1) {
+                        pen.fillStyle = `rgb(${3 * x} ${3 * x} ${3 * x})`;
+                        pen.fillRect(x, 20, 1, 40);
+                    }
+                },
+                dark: (pen) => { pen.fillStyle = "#000"; pen.fillRect(0, 0, 90, 90); },
+                blank: () => {},
+            };
+            return Object.entries(pens).filter(([, draw]) => {
+                const pen = Object.assign(document.createElement("canvas"), { width: 90, height: 90 }).getContext("2d");
+                pen.fillStyle = "#fff";
+                pen.fillRect(0, 0, 90, 90);
+                draw(pen);
+                return isDrawing(pen.canvas);
+            }).map(([name]) => name);
+        }"""
+    )
+    assert told == ["drawing"]
+
+
 # -------------------------------------------------------------------------------------------------------- failing
 
 

@@ -1,23 +1,33 @@
-// Drawings in black on white are shown in white on black to people who want it dark; photographs never are.
+// Drawings in black on white are shown in white on black to people who want it dark; photographs are not.
 
-const SIDE = 24;
-const GREY = 26;
+const SIDE = 48;
+const COLOURLESS = 3;
 const WHITE = 235;
+const BLACK = 16;
+const LEAST_BLACK = 0.4;
 
 let scratch = null;
 
-/** Whether a picture is a drawing: without colours, and white at its corners. */
+/**
+ * Whether a picture is a drawing: without colours, white at its corners, and of what is not white much is quite black.
+ * Photographs of black things on white have shades.
+ */
 export function isDrawing(image) {
   scratch ??= Object.assign(document.createElement("canvas"), { width: SIDE, height: SIDE }).getContext("2d", { willReadFrequently: true });
+  scratch.imageSmoothingEnabled = false;
   scratch.fillStyle = "#fff";
   scratch.fillRect(0, 0, SIDE, SIDE);
   scratch.drawImage(image, 0, 0, SIDE, SIDE);
   const { data } = scratch.getImageData(0, 0, SIDE, SIDE);
+  if ([0, SIDE - 1, SIDE * (SIDE - 1), SIDE * SIDE - 1].some((corner) => data[4 * corner] < WHITE)) return false;
+  let [grey, black] = [0, 0];
   for (let place = 0; place < data.length; place += 4) {
     const [r, g, b] = [data[place], data[place + 1], data[place + 2]];
-    if (Math.max(r, g, b) - Math.min(r, g, b) > GREY) return false;
+    if (Math.max(r, g, b) - Math.min(r, g, b) > COLOURLESS) return false;
+    grey += r < WHITE;
+    black += r < BLACK;
   }
-  return [0, SIDE - 1, SIDE * (SIDE - 1), SIDE * SIDE - 1].every((corner) => data[4 * corner] >= WHITE);
+  return black > 0 && black >= LEAST_BLACK * grey;
 }
 
 /** A drawing with black and white exchanged, on a ground of its own. */

@@ -30,7 +30,12 @@ export function fill(node, ...children) {
 const NUMBERS = new Intl.NumberFormat("en");
 
 export const number = (value) => NUMBERS.format(value);
-export const percent = (value) => `${value > 0 && value < 0.005 ? "<1" : Math.round(100 * value)} %`;
+/** Nothing that is not certain is said to be. */
+export function percent(value) {
+  const rounded = Math.round(100 * value);
+  if (value > 0 && rounded === 0) return "<1 %";
+  return value < 1 && rounded === 100 ? ">99 %" : `${rounded} %`;
+}
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
 /** "a, b and c" */
 export const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
