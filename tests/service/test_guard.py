@@ -84,6 +84,12 @@ def test_a_body_is_measured_whatever_it_says_of_itself(strict: Running) -> None:
     assert strict.client.post("/v1/search/image", files={"image": b"x" * 5000}).status_code == 413
 
 
+def test_items_are_no_upload_where_nothing_is_changed(strict: Running) -> None:
+    response = strict.client.post("/v1/items", json={"items": [{"id": "a", "text": "b" * 3000}]})
+    assert response.status_code == 413
+    assert "more than 2,000 bytes" in response.json()["error"]
+
+
 def test_a_long_body_takes_no_memory(service: Running) -> None:
     before = memory_of(service.process.pid)
     response = service.client.post("/v1/search", content=(b" " * 65536 for _ in range(800)))

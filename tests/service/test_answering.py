@@ -1,0 +1,42 @@
+"""Questions are answered within limits, together as one by one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dlfh.errors import InputError
+from dlfh.service._answering import Asked, Question, Wanted, answer_together
+from dlfh.service._states import State, States
+
+
+@pytest.fixture(scope="module")
+def state(stripes_folder: Path) -> State:
+    return States(stripes_folder).current
+
+
+def asked(text: str, **wanted: object) -> Asked:
+    return Asked((Question("text", text),), Wanted(**wanted))  # type: ignore[arg-type]
+
+
+def test_a_radius_finds_all_or_says_that_it_is_too_large(state: State) -> None:
+    whole, refused = answer_together(state, [asked("level", radius=20, most=38), asked("level", radius=20, most=37)])
+    assert isinstance(whole, bytes)
+    assert len(json.loads(whole)["results"][0]["answers"]) == 38
+    assert isinstance(refused, InputError)
+    assert "38 items are found, and 37 are the most" in str(refused)
+
+
+def test_questions_that_are_answered_together_get_what_each_gets_alone(state: State) -> None:
+    texts = ["level stripes 3", "upright", "stripes", "xylophone", "level", "upright 12"]
+    requests = [asked(text, k=1 + row, match="both") for row, text in enumerate(texts)]
+    together = answer_together(state, requests)
+    assert together == [answer_together(state, [request])[0] for request in requests]
+
+
+def test_one_that_is_wrong_is_wrong_alone(state: State) -> None:
+    right, wrong, also_right = answer_together(state, [asked("level"), asked("x", among="sound"), asked("upright")])
+    assert isinstance(wrong, InputError)
+    assert [right, also_right] == [answer_together(state, [asked(text)])[0] for text in ("level", "upright")]
