@@ -155,8 +155,15 @@ study-codes: $(READY)  ## Measure stalls and the ceiling: make study-codes DLFH_
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 
+# Goes on where it was stopped, in runs/answers.
 study-answers: $(READY)  ## Measure answers: make study-answers DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.answers_study --write docs/answers.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.build_study --write docs/answers.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
+
+.PHONY: study-cnn
+study-cnn: $(TORCH_READY)  ## Compare features of images, a network's among them: make study-cnn DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md
 
 .PHONY: study-probable
 study-probable: $(READY)  ## Measure what min_probability does: make study-probable DLFH_DATA=/path/to/folder

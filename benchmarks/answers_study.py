@@ -2,7 +2,8 @@
 
     DLFH_DATA=/path/to/folder python -m benchmarks.answers_study --write docs/answers.md
 
-The folder holds `iapr_tc12.npz` and `photos.tar.xz`; what is not there is left out.
+The folder holds `iapr_tc12.npz` and `photos.tar.xz`; what is not there is left out. Collections that were built are
+kept in ``--work``, and not built again while the library is the same.
 """
 
 from __future__ import annotations
@@ -10,27 +11,25 @@ from __future__ import annotations
 import argparse
 import os
 import resource
+import shutil
 import subprocess
 import sys
-import tarfile
-import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.report import fill, machine
-from dlfh import DLFH, Collection, Encoder
+from benchmarks.answers_data import Setting, settings, without_labels
+from benchmarks.report import code_version, fill, machine
+from dlfh import Collection
 from dlfh.collection import Trust
 from dlfh.collection._asking import How
 from dlfh.collection._ranking import Query, probability
-from dlfh.datasets import Items, load_icons, read_arrays, read_items
-from dlfh.features import BagOfWords, Gist, Vectors
+from dlfh.datasets import Items
+from dlfh.features import cached
 
-N_BITS = 64
 #: Rankings of a collection: how they are asked for, and whether what held-out items told is known.
 RANKINGS: dict[str, tuple[How, bool]] = {
     "distance": (How(match="codes"), False),
@@ -40,76 +39,24 @@ RANKINGS: dict[str, tuple[How, bool]] = {
 }
 
 
-@dataclass(frozen=True)
-class Setting:
-    """A data set, its encoder, and who comes when.
-
-    Attributes
-    ----------
-    name : str
-    queries, first, later : Items
-        Those that ask, those that a collection is built of, and those that are added.
-    encoder : callable
-    """
-
-    name: str
-    queries: Items
-    first: Items
-    later: Items
-    encoder: Callable[[], Encoder]
-
-    @classmethod
-    def of(cls, name: str, items: Items, features: Callable[[], dict[str, Any]]) -> Setting:
-        """Draw who asks, and who comes later."""
-        order = np.random.default_rng(0).permutation(len(items))
-        n_queries, n_later = len(items) // 5, (len(items) - len(items) // 5) // 10
-        parts = np.split(order, [n_queries, n_queries + n_later])
-        queries, later, first = (items.take(np.sort(part)) for part in parts)
-        return cls(name, queries, first, later, lambda: Encoder(features(), DLFH(n_bits=N_BITS, random_state=0)))
-
-    def build(self, folder: Path, *, labels: bool) -> Collection:
-        """Build a collection, and add what comes later, with or without its labels."""
-        Collection.build(folder, self.first, self.encoder()).collection.close()
-        with Collection.open(folder, writable=True) as collection:
-            collection.add(self.later if labels else without_labels(self.later))
-        return Collection.open(folder)
+def built(setting: Setting, work: Path) -> Path:
+    """Return the folder of a collection of the first items, as `dlfh build` makes it; it is built once."""
+    folder = work / "built" / code_version() / setting.name.replace(" ", "-")
+    if not folder.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        Collection.build(folder, setting.first, setting.encoder()).collection.close()
+    return folder
 
 
-def without_labels(items: Items) -> Items:
-    bare = [{key: value for key, value in own.items() if key != "labels"} for own in items.metadata]
-    return replace(items, labels=None, metadata=bare)
-
-
-def settings(data: Path, work: Path) -> Iterator[Setting]:
-    load_icons().labelled().write(work / "icons")
-    table = work / "icons" / "items.csv"
-    icons = read_items(table, id="name", image="file", text="words", labels="categories")
-    yield Setting.of("icons", icons, lambda: {"image": Gist(), "text": BagOfWords()})
-    if (data / "photos.tar.xz").exists():
-        with tarfile.open(data / "photos.tar.xz") as archive:
-            archive.extractall(work / "photos", filter="data")
-        table = work / "photos" / "items.csv"
-        photos = read_items(work / "photos" / "photos", table=table, id="id", image="file", text="name", labels="tags")
-        yield Setting.of("photographs", photos, lambda: {"image": Gist(), "text": BagOfWords()})
-    if (data / "iapr_tc12.npz").exists():
-        features = lambda: {"image": Vectors(), "text": BagOfWords()}  # noqa: E731
-        yield Setting.of("IAPR TC-12", iapr(data), features)
-
-
-def iapr(data: Path) -> Items:
-    """Return every fourth photograph; a caption is the numbers of its words, as often as it has them."""
-    file = read_arrays(data / "iapr_tc12.npz")
-    rows = np.arange(0, file["image"].shape[0], 4)
-    captions, labels = file["english"].tocsr()[rows], file["labels"].tocsr()[rows]
-    texts = [
-        " ".join(f"w{word}" for word, count in zip(own.indices, own.data, strict=True) for _ in range(int(count)))
-        for own in (captions[[row]].tocsr() for row in range(len(rows)))
-    ]
-    names = [[f"l{label}" for label in labels[[row]].tocsr().indices] for row in range(len(rows))]
-    keep = np.array([bool(text) and bool(own) for text, own in zip(texts, names, strict=True)])
-    images = file["image"][rows].astype(np.float32)
-    ids = [f"p{row}" for row in rows]
-    return Items.of({"image": images, "text": texts}, names, ids).take(np.flatnonzero(keep))
+def with_later(setting: Setting, work: Path, *, labels: bool) -> Collection:
+    """Return the collection, with what comes later, with or without its labels."""
+    folder = built(setting, work)
+    copy = folder.with_name(f"{folder.name}.{'labelled' if labels else 'bare'}")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(folder, copy)
+    with Collection.open(copy, writable=True) as collection:
+        collection.add(setting.later if labels else without_labels(setting.later))
+    return Collection.open(copy)
 
 
 class Asked:
@@ -274,15 +221,15 @@ def time_table(built: dict[str, tuple[Setting, Asked]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and built")
     arguments = parser.parse_args()
-    data = Path(os.environ.get("DLFH_DATA", ""))
-    with tempfile.TemporaryDirectory() as place:
-        work = Path(place)
-        labelled, bare = {}, {}
+    data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    labelled, bare = {}, {}
+    with cached(work / "descriptions"):
         for setting in settings(data, work):
-            folder = work / setting.name.replace(" ", "-")
-            labelled[setting.name] = setting, Asked(setting.build(folder.with_suffix(".labelled"), labels=True))
-            bare[setting.name] = setting, Asked(setting.build(folder.with_suffix(".bare"), labels=False))
+            labelled[setting.name] = setting, Asked(with_later(setting, work, labels=True))
+            bare[setting.name] = setting, Asked(with_later(setting, work, labels=False))
         tables = {
             "machine": machine(),
             "ties": ties_table(labelled),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import platform
 import re
@@ -36,3 +38,14 @@ def machine() -> str:
         f"{model}, {cores} cores, {platform.system()}, Python {platform.python_version()}, "
         f"NumPy {numpy.__version__}, SciPy {scipy.__version__}, Numba {numba.__version__}"
     )
+
+
+@functools.cache
+def code_version() -> str:
+    """Return a short hash of the library's source: what another version made is not taken for this one's."""
+    import dlfh
+
+    digest = hashlib.sha256()
+    for path in sorted(Path(dlfh.__file__).parent.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

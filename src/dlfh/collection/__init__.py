@@ -9,8 +9,9 @@ from dlfh._lazy import import_on_demand
 if TYPE_CHECKING:
     from dlfh.collection._candidates import featurizers_for
     from dlfh.collection._choosing import Trial
-    from dlfh.collection._collection import Built, Collection, Evaluated
+    from dlfh.collection._collection import Built, Collection
     from dlfh.collection._encoder import Encoder, load
+    from dlfh.collection._evaluated import Evaluated
     from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
     from dlfh.collection._found import Found, FoundItem
     from dlfh.collection._pictures import contact_sheet
@@ -41,8 +42,9 @@ __getattr__, __dir__ = import_on_demand(
     {
         "_candidates": "featurizers_for",
         "_choosing": "Trial",
-        "_collection": "Built Collection Evaluated",
+        "_collection": "Built Collection",
         "_encoder": "Encoder load",
+        "_evaluated": "Evaluated",
         "_evaluation": "HeldOut Quality fit_and_evaluate hold_out",
         "_found": "Found FoundItem",
         "_pictures": "contact_sheet",

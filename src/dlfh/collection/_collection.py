@@ -11,9 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-import numpy as np
-
-from dlfh.codes import Codes
 from dlfh.collection._asking import How
 from dlfh.collection._calibration import Calibration
 from dlfh.collection._columns import column_names, hashed_column, without_columns
@@ -39,13 +36,14 @@ from dlfh.index._items import Item
 from dlfh.persistence._model_folder import config_checksum, read_model
 
 if TYPE_CHECKING:
-    from dlfh.collection._evaluation import Database, Quality
+    from dlfh.collection._evaluated import Evaluated
+    from dlfh.collection._evaluation import Quality
     from dlfh.collection._item_vectors import ItemVectors
     from dlfh.collection._syncing import Synced
     from dlfh.collection._trust import Trust
     from dlfh.datasets._items import Items
 
-__all__ = ["Built", "Collection", "Evaluated"]
+__all__ = ["Built", "Collection"]
 
 
 @dataclass(frozen=True)
@@ -74,25 +72,6 @@ class Built:
     problems: list[Problem]
     qualities: list[Quality]
     trust: list[Trust]
-
-
-@dataclass(frozen=True)
-class Evaluated:
-    """What `Collection.evaluate` measured.
-
-    Attributes
-    ----------
-    qualities : list of Quality
-        How well queries find items, by direction.
-    trust : list of Trust
-        How far the probabilities of answers can be trusted; empty if the collection has none.
-    problems : list of Problem
-        Queries that are not asked with: those that are in the collection themselves, or cannot be read.
-    """
-
-    qualities: list[Quality]
-    trust: list[Trust]
-    problems: list[Problem]
 
 
 class Collection:
@@ -552,41 +531,9 @@ class Collection:
         -------
         Evaluated
         """
-        from dlfh.collection._evaluation import evaluate_queries
-        from dlfh.collection._trust import trust_in_answers
+        from dlfh.collection._evaluated import evaluate_collection
 
-        seen = self.index.contains(queries.ids) if queries.named else np.zeros(len(queries), bool)
-        if seen.all():
-            raise InputError("every query is in the collection itself: evaluate with items that it does not have")
-        problems = [
-            Problem(queries.places[row], "item", f"{queries.ids[row]!r} is in the collection itself")
-            for row in np.flatnonzero(seen)
-        ]
-        unseen = queries.take(np.flatnonzero(~seen))
-        vectors = self.encoder.describe(unseen)
-        qualities = evaluate_queries(self.encoder, unseen, vectors, self._databases())
-        trust = trust_in_answers(self._asker.exact(), unseen, vectors)
-        return Evaluated(qualities, trust, [*queries.problems, *problems, *vectors.problems])
-
-    def _databases(self) -> dict[str, Database]:
-        """Return the labelled items of each modality."""
-        from dlfh.collection._evaluation import Database
-
-        by_modality: dict[str, tuple[list[Codes], list[list[str]], list[bool]]]
-        by_modality = {name: ([], [], []) for name in self.encoder.modalities_}
-        for item in self:
-            labels = (item.metadata or {}).get("labels")
-            if labels:
-                for name, code in item.codes.items():
-                    codes, own, learned = by_modality[name]
-                    codes.append(code)
-                    own.append(labels)
-                    learned.append(item.states[name] == "learned")
-        return {
-            name: Database(np.stack(codes), labels, np.array(learned, bool))
-            for name, (codes, labels, learned) in by_modality.items()
-            if codes
-        }
+        return evaluate_collection(self, queries)
 
 
 def _undo(index: Index) -> None:

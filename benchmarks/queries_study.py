@@ -1,0 +1,162 @@
+"""Fifty short questions that people would ask: what they found before, and what they find now.
+
+    DLFH_DATA=/path/to/folder python -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
+
+`benchmarks/fifty_queries.csv` was written before any of them was asked, with what counts as right: every word of it, or
+one of several that bars separate, must be the beginning of a word of the item's own name, text or labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.answers_data import Setting, icons, photographs
+from benchmarks.report import code_version, fill
+from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import FoundItem, contact_sheet
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords, Gist, cached
+
+QUERIES = Path(__file__).with_name("fifty_queries.csv")
+#: How many answers are looked at, and how many a first right one is looked for in.
+SHOWN, LOOKED_AT = 5, 1000
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question, and the words of right answers: one of each group."""
+
+    collection: str
+    text: str
+    right: list[list[str]]
+
+    def answered_by(self, item: FoundItem) -> bool:
+        """Tell whether an item is right."""
+        own = item.metadata or {}
+        written = " ".join([item.id, str(own.get("text", "")), *(own.get("labels") or [])])
+        words = re.findall(r"[^\W_]+", written.lower())
+        return all(any(word.startswith(start) for word in words for start in group) for group in self.right)
+
+
+def questions() -> list[Question]:
+    with QUERIES.open(encoding="utf-8", newline="") as file:
+        return [
+            Question(row["collection"], row["query"], [group.split("|") for group in row["right"].split()])
+            for row in csv.DictReader(file)
+        ]
+
+
+def collections(name: str, items: Items, work: Path) -> dict[str, Collection]:
+    """Return a collection of all items as it was built before, and as it is built now."""
+    whole = Setting(name, items, items, items)
+    former = Encoder(
+        {"image": Gist(), "text": BagOfWords()},
+        DLFH(64, hash_function="linear", balance=False, step="bound", random_state=0),
+    )
+    found = {}
+    for kind, encoder in (("before", former), ("now", whole.encoder())):
+        folder = work / "built" / code_version() / f"{name}-{kind}"
+        if not (folder / "index").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            Collection.build(folder, items, encoder).collection.close()
+        found[kind] = Collection.open(folder)
+    return found
+
+
+def ask(collection: Collection, kind: str, text: str) -> list[FoundItem]:
+    """Ask as it was done before, by the distance of images' codes alone, or as it is done now."""
+    if kind == "now":
+        return [*collection.search("text", text, LOOKED_AT)]
+    known, collection.encoder.calibration_ = collection.encoder.calibration_, None
+    try:
+        return by_distance_alone(collection, text)
+    finally:
+        collection.encoder.calibration_ = known
+
+
+def by_distance_alone(collection: Collection, text: str) -> list[FoundItem]:
+    """Return answers by Hamming distance, equals in the order in which they were added."""
+    found = [*collection.search("text", text, len(collection), among="image", match="codes", ranking="hamming")]
+    place = {identifier: row for row, identifier in enumerate(collection.index.ids())}
+    return sorted(found, key=lambda item: (item.bits_apart, place[item.id]))[:LOOKED_AT]
+
+
+def rank(question: Question, answers: list[FoundItem]) -> int | None:
+    return next((row for row, item in enumerate(answers, 1) if question.answered_by(item)), None)
+
+
+def shown(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--picture", type=Path, help="where what icons are found goes")
+    parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and built")
+    arguments = parser.parse_args()
+    data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work
+    work.mkdir(parents=True, exist_ok=True)
+    sources = {"icons": icons(work)}
+    if (data / "photos.tar.xz").exists():
+        sources["photographs"] = photographs(data, work)
+    lines = [
+        "| data | question | right of 5, before | now | first right one, before | now | first five now |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    totals = ["| data | questions | right of the first five, before | now | first right one at 1, before | now |"]
+    totals.append("|---|---|---|---|---|---|")
+    tiles: list[Any] = []
+    captions: list[str] = []
+    with cached(work / "descriptions"):
+        for name, items in sources.items():
+            opened = collections(name, items, work)
+            right: dict[str, list[float]] = {kind: [] for kind in opened}
+            first: dict[str, list[bool]] = {kind: [] for kind in opened}
+            for question in (own for own in questions() if own.collection == name):
+                answers = {kind: ask(collection, kind, question.text) for kind, collection in opened.items()}
+                good = {kind: sum(map(question.answered_by, own[:SHOWN])) for kind, own in answers.items()}
+                ranks = {kind: rank(question, own) for kind, own in answers.items()}
+                for kind in opened:
+                    right[kind].append(good[kind] / SHOWN)
+                    first[kind].append(ranks[kind] == 1)
+                names = [item.id if name == "icons" else item.metadata["text"] for item in answers["now"][:SHOWN]]
+                lines.append(
+                    f"| {name} | {question.text} | {good['before']} | {good['now']} | {shown(ranks['before'])} | "
+                    f"{shown(ranks['now'])} | {'; '.join(names)} |"
+                )
+                if name == "icons":
+                    blank = np.ones((8, 8))
+                    for kind, collection in opened.items():
+                        if kind == "before":
+                            tiles.append(blank)
+                            captions.append(question.text)
+                        tiles += [collection.image_path(item.metadata) for item in answers[kind][:SHOWN]]
+                        captions += [item.id for item in answers[kind][:SHOWN]]
+            totals.append(
+                f"| {name} | {len(right['now'])} | "
+                + " | ".join(f"{np.mean(own):.2f}" for by in (right, first) for own in by.values())
+                + " |"
+            )
+    if arguments.picture:
+        sheet = contact_sheet(tiles, captions, columns=1 + 2 * SHOWN, size=56)
+        sheet.convert("L").quantize(16).save(arguments.picture, optimize=True)
+    tables = {"fifty": "\n".join(totals), "fifty-each": "\n".join(lines)}
+    if arguments.write:
+        fill(arguments.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
+
+
+if __name__ == "__main__":
+    main()
