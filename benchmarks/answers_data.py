@@ -13,14 +13,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dlfh import DLFH, Encoder
-from dlfh.collection import featurizers_for
+from dlfh import Encoder
+from dlfh.collection import featurizers_for, recommended_model
 from dlfh.datasets import Items, load_icons, read_arrays, read_items
 
-__all__ = ["N_BITS", "Setting", "settings", "without_labels"]
-
-#: What `dlfh build` has by default.
-N_BITS = 128
+__all__ = ["Setting", "settings", "without_labels"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Setting:
 
     def encoder(self) -> Encoder:
         """Return what `dlfh build` makes with no option but the columns."""
-        return Encoder(dict(featurizers_for(self.first)), DLFH(n_bits=N_BITS, random_state=0))
+        return Encoder(dict(featurizers_for(self.first)), recommended_model(random_state=0))
 
 
 def without_labels(items: Items) -> Items:

@@ -23,12 +23,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from benchmarks.answers_data import N_BITS, Setting, settings, without_labels
+from benchmarks.answers_data import Setting, settings, without_labels
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
 from dlfh._labels import LabelSets
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection import featurizers_for
+from dlfh.collection import featurizers_for, recommended_model
 from dlfh.collection._choosing import choose
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors, cached
@@ -336,7 +336,7 @@ def features_table(all_settings: list[Setting]) -> str:
         several = featurizers_for(setting.first, text="tfidf")
         several["image"].insert(2, Hog())
         items = setting.first
-        _, trials = choose(several, DLFH(N_BITS, random_state=0), items.modalities, items.labels)
+        _, trials = choose(several, recommended_model(random_state=0), items.modalities, items.labels)
         for trial in trials:
             if trial.what == "image":
                 values = " | ".join(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact))

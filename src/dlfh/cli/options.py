@@ -51,8 +51,8 @@ ItemsAt = Annotated[
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
 
-#: The length of codes, by what it brings for its bytes (docs/answers.md).
-_BITS, _FAST_BITS = 128, 64
+#: The length of codes with --fast.
+_FAST_BITS = 64
 
 _DATA = "What to read"
 _MODEL = "What to learn"
@@ -218,6 +218,8 @@ class ModelOptions:
 
     def hasher(self, verbose: bool) -> CrossModalHasher:
         """Return the method, with its parameters."""
+        from dlfh.collection import recommended_model
+        from dlfh.collection._candidates import N_BITS
         from dlfh.errors import InputError
         from dlfh.methods import METHODS
 
@@ -232,9 +234,10 @@ class ModelOptions:
         for name in parameters:
             if name not in known or name in ("n_bits", "random_state", "verbose"):
                 raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")
-        usual = _FAST_BITS if self.fast else _BITS
+        usual = _FAST_BITS if self.fast else N_BITS
         common = {"n_bits": usual if self.bits is None else self.bits, "random_state": self.seed, "verbose": verbose}
-        return chosen(**{name: value for name, value in common.items() if name in known}, **parameters)
+        parameters |= {name: value for name, value in common.items() if name in known}
+        return recommended_model(**parameters) if chosen is METHODS["DLFH"] else chosen(**parameters)
 
     def features(self, items: Items, verbose: bool) -> dict[str, list[Featurizer]]:
         """Return the featurisers of each modality that are to be chosen from."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
-    from dlfh.collection._candidates import featurizers_for
+    from dlfh.collection._candidates import featurizers_for, recommended_model
     from dlfh.collection._choosing import Trial
     from dlfh.collection._collection import Built, Collection
     from dlfh.collection._encoder import Encoder, load
@@ -35,12 +35,13 @@ __all__ = [
     "fit_and_evaluate",
     "hold_out",
     "load",
+    "recommended_model",
 ]
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_candidates": "featurizers_for",
+        "_candidates": "featurizers_for recommended_model",
         "_choosing": "Trial",
         "_collection": "Built Collection",
         "_encoder": "Encoder load",

@@ -1,8 +1,8 @@
-"""Which featurisers there are for what items have: the candidates of a choice, or those that a user names."""
+"""What `dlfh build` learns with: the model that is recommended, and the featurisers for what items have."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dlfh._optional import is_installed
 from dlfh.datasets._problem import LABEL_WORDS
@@ -11,8 +11,13 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.datasets._items import Items
     from dlfh.features import Featurizer
+    from dlfh.methods import DLFH
 
-__all__ = ["IMAGE_FEATURES", "TEXT_FEATURES", "featurizers_for"]
+__all__ = ["IMAGE_FEATURES", "N_BITS", "TEXT_FEATURES", "featurizers_for", "recommended_model"]
+
+#: Bits by what they bring for their bytes, and bases of kernel functions: every item of a small collection is one.
+#: (docs/answers.md, on validation items.)
+N_BITS, N_BASES = 128, 2000
 
 Takes = Literal["image", "text"]
 
@@ -35,6 +40,20 @@ TEXT_FEATURES = {
 
 #: What is tried, in each case; the first is what is taken where nothing can be tried. A network is, if it is installed.
 _TRIED: dict[Takes, tuple[str, ...]] = {"image": ("combined", "gist", "thumbnail"), "text": ("tfidf", "pieces")}
+
+
+def recommended_model(**parameters: Any) -> DLFH:
+    """Return the model that `dlfh build` takes by default, with parameters that a user sets.
+
+    Examples
+    --------
+    >>> recommended_model(random_state=0)
+    DLFH(n_bits=128, hash_function=Auto(n_bases=2000), random_state=0)
+    """
+    from dlfh.hashing import Auto
+    from dlfh.methods import DLFH
+
+    return DLFH(**{"n_bits": N_BITS, "hash_function": Auto(N_BASES), **parameters})
 
 
 def featurizers_for(

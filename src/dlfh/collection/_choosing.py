@@ -215,10 +215,11 @@ def _changed(model: CrossModalHasher, **changes: Any) -> CrossModalHasher:
 
 def _plain(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossModalHasher:
     """Return a model to fit, with hash functions that are good for most features if it would look for its own."""
-    from dlfh.hashing import KernelRidge, LinearRidge
+    from dlfh.hashing import Auto, KernelRidge, LinearRidge
 
     changes: dict[str, Any] = {"verbose": False} if "verbose" in model.get_params(deep=False) else {}
-    if getattr(model, "hash_function", None) == "auto":
+    functions = getattr(model, "hash_function", None)
+    if functions == "auto" or isinstance(functions, Auto):
         changes["hash_function"] = {
             name: LinearRidge(shrinkage=0.3) if sp.issparse(matrix) else KernelRidge(shrinkage=0.01, scaling="standard")
             for name, matrix in matrices.items()
