@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +218,15 @@ def time_table(built: dict[str, tuple[Setting, Asked]]) -> str:
     return "\n".join(lines)
 
 
+def kept(work: Path, name: str, make: Callable[[], str]) -> str:
+    """Return a table that was made before by the same library, or make it."""
+    file = work / "tables" / code_version() / f"{name}.md"
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(make(), encoding="utf-8")
+    return file.read_text(encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="document to write the tables into")
@@ -230,15 +239,15 @@ def main() -> None:
         for setting in settings(data, work):
             labelled[setting.name] = setting, Asked(with_later(setting, work, labels=True))
             bare[setting.name] = setting, Asked(with_later(setting, work, labels=False))
-        tables = {
-            "machine": machine(),
-            "ties": ties_table(labelled),
-            "labelled": later_table(labelled, ("calibrated", "default")),
-            "unlabelled": later_table(bare, ("distance", "calibrated", "fair", "default")),
-            "known": known_table(bare),
-            "trust": trust_table(labelled, bare),
-            "time": time_table(labelled),
+        made: dict[str, Callable[[], str]] = {
+            "ties": lambda: ties_table(labelled),
+            "labelled": lambda: later_table(labelled, ("calibrated", "default")),
+            "unlabelled": lambda: later_table(bare, ("distance", "calibrated", "fair", "default")),
+            "known": lambda: known_table(bare),
+            "trust": lambda: trust_table(labelled, bare),
+            "time": lambda: time_table(labelled),
         }
+        tables = {"machine": machine()} | {name: kept(work, name, make) for name, make in made.items()}
     if arguments.write:
         fill(arguments.write, tables)
     else:

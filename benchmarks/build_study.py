@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ Scores = dict[str, Floats]
 
 #: How many items learn and ask where ridges of others are chosen: the share of the training items that asks.
 VALIDATION = 0.3
-RIDGES = (1e-3, 1e-2, 1e-1, 1.0)
+RIDGES = (1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True)
@@ -188,8 +188,8 @@ def dense(matrix: Any) -> Floats:
     return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, np.float64)
 
 
-def correlated(known: Any, new: Any, labels: Any, ridge: float, k: int) -> Scores:
-    """Return cosines of the first canonical variates, each weighted by its correlation."""
+def correlated(known: Any, new: Any, labels: Any, ridge: float, sizes: Sequence[int]) -> list[Scores]:
+    """Return cosines of the first canonical variates, each weighted by its correlation, for each number of them."""
     x, y = ({name: dense(own[name]) for name in ("image", "text")} for own in (known, new))
     means = {name: own.mean(axis=0) for name, own in x.items()}
     centred = {name: own - means[name] for name, own in x.items()}
@@ -199,12 +199,16 @@ def correlated(known: Any, new: Any, labels: Any, ridge: float, k: int) -> Score
         covariance = own.T @ own / n
         whitening[name] = Whitening(covariance, ridge * float(np.trace(covariance)) / len(covariance))
     cross = centred["image"].T @ centred["text"] / n
-    found = canonical_directions(whitening["image"], whitening["text"], cross).first(k)
-    directions = {"image": found.x, "text": found.y}
-    return across({name: (own - means[name]) @ directions[name] * found.correlations for name, own in y.items()})
+    every = canonical_directions(whitening["image"], whitening["text"], cross)
+    scores = []
+    for k in sizes:
+        found = every.first(k)
+        ways = {"image": found.x, "text": found.y}
+        scores.append(across({name: (own - means[name]) @ ways[name] * found.correlations for name, own in y.items()}))
+    return scores
 
 
-def to_labels(known: Any, new: Any, labels: Any, ridge: float, _: int) -> Scores:
+def to_labels(known: Any, new: Any, labels: Any, ridge: float, _: Sequence[int]) -> list[Scores]:
     """Return cosines of what ridge regressions say of the labels."""
     sets = LabelSets.from_labels(labels)
     targets = dense(sets.rows()[sets.set_of_point])
@@ -218,7 +222,16 @@ def to_labels(known: Any, new: Any, labels: Any, ridge: float, _: int) -> Scores
         strength = ridge * float(np.trace(kernel)) / len(kernel)
         weights = np.linalg.solve(kernel + strength * np.eye(len(kernel)), targets - mean)
         said[name] = y @ (x.T @ weights)
-    return across(said)
+    return [across(said)]
+
+
+def merit(scores: Scores, asking: Items) -> float:
+    return float(np.mean([own[0] for own in measure(scores, asking.labels or []).values()]))
+
+
+def best_of(merits: dict[float, list[float]]) -> list[float]:
+    """Return the ridge that was best, for each number of dimensions."""
+    return [max(merits, key=lambda ridge: merits[ridge][place]) for place in range(len(next(iter(merits.values()))))]
 
 
 def real_valued(kind: Any, sizes: tuple[int, ...]) -> Callable[[Setting], dict[str, tuple[Scores, float]]]:
@@ -229,23 +242,16 @@ def real_valued(kind: Any, sizes: tuple[int, ...]) -> Callable[[Setting], dict[s
         order = np.random.default_rng(0).permutation(len(items))
         n = int(VALIDATION * len(items))
         asking, seen = items.take(np.sort(order[:n])), items.take(np.sort(order[n:]))
-        features = {"image": image_features(setting, CombinedImage), "text": BagOfWords(max_features=2000)}
+        features = {"image": image_features(setting, CombinedImage), "text": BagOfWords(max_features=1000)}
         trial, whole = described(features, seen, asking), described(features, items, setting.queries)
         n_labels = len({label for own in items.labels or [] for label in own})
-        found: dict[str, tuple[Scores, float]] = {}
-        for size in sizes:
-            merits = {
-                ridge: np.mean(
-                    [own[0] for own in measure(kind(*trial, seen.labels, ridge, size), asking.labels or []).values()]
-                )
-                for ridge in RIDGES
-            }
-            best = max(merits, key=lambda ridge: float(merits[ridge]))
-            found[f"{size} numbers" if size else "all labels"] = (
-                kind(*whole, items.labels, best, size),
-                4 * (size or n_labels),
-            )
-        return found
+        names = [f"{size} numbers" if size else "all labels" for size in sizes]
+        merits = {ridge: [merit(own, asking) for own in kind(*trial, seen.labels, ridge, sizes)] for ridge in RIDGES}
+        answers = {ridge: kind(*whole, items.labels, ridge, sizes) for ridge in {*best_of(merits)}}
+        return {
+            name: (answers[best][place], 4 * (sizes[place] or n_labels))
+            for place, (name, best) in enumerate(zip(names, best_of(merits), strict=True))
+        }
 
     return way
 

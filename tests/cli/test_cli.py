@@ -110,7 +110,7 @@ def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys:
     assert code == 0
     assert HEAVY & {*modules} == set()
     assert {module for module in modules if module.startswith("dlfh.methods._")} == {
-        f"dlfh.methods.{name}" for name in ("_base", "_dlfh", "_info", "_latent_factor")
+        f"dlfh.methods.{name}" for name in ("_base", "_dlfh", "_growing", "_info", "_latent_factor")
     }
     # What NumPy found there is what the kernels, which are loaded here, find.
     assert json.loads(printed) == run(capsys, *arguments)
