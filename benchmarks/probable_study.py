@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.answers_study import Setting, settings
+from benchmarks.answers_data import Setting, settings
+from benchmarks.answers_study import with_later
 from benchmarks.report import fill, machine
 from dlfh import Collection
 from dlfh.collection import Trust
@@ -133,7 +134,7 @@ def main() -> None:
                 for items in (setting.first, setting.later)
                 for name, labels in zip(items.ids, items.labels or [], strict=True)
             }
-            collection = setting.build(Path(place) / f"{setting.name.replace(' ', '-')}.probable", labels=False)
+            collection = with_later(setting, Path(place), labels=False)
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
                 own = pairs_of(setting, collection, truth, modality)
