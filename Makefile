@@ -143,6 +143,14 @@ bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.m
 bench-service: $(READY)  ## Measure the service under load, on a million items, into docs/service.md
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md
 
+.PHONY: bench-engines test-engines
+bench-engines: $(READY)  ## Measure engines side by side, a million codes, into docs/engines.md
+	$(RUN) -m benchmarks.engines all --write docs/engines.md
+
+EFFORT ?= 20
+test-engines: $(READY)  ## Longer random sequences of operations in every engine: make test-engines EFFORT=100
+	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest tests/index/test_engines.py
+
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md
 

@@ -36,6 +36,7 @@ COMMANDS = {
     "methods": "dlfh.cli.informing:methods",
     "cite": "dlfh.cli.citing:cite",
     "index": "dlfh.cli.indexing:app",
+    "export": "dlfh.cli.exporting:export",
     "bench": "dlfh.bench.commands:bench",
     "tune": "dlfh.bench.commands:tune",
 }

@@ -1,0 +1,91 @@
+"""What is exported is read without this library, and finds what the collection finds."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pyarrow.parquet
+import pytest
+
+from dlfh import DLFH, Collection, Encoder
+from dlfh.cli import main
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords
+from tests.index.engines import postgres_server
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    texts = ["a red car", "a blue car", "a small dog", None, "it's a 'dog'; DROP TABLE shop; -- \\ %s 😀"]
+    titles = ["rotes Auto", "blaues Auto", "kleiner Hund", "Hund", "Hund"]
+    labels = [["car"], ["car"], ["dog"], ["dog"], []]
+    items = Items.of({"text": texts, "title": titles}, labels, ["a", "b'", '"c"', "d\\", "😀"])
+    encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=20, random_state=0))
+    place = tmp_path_factory.mktemp("export") / "shop"
+    Collection.build(place, items, encoder).collection.close()
+    return place
+
+
+def test_parquet_has_every_item(shop: Path, tmp_path: Path) -> None:
+    assert main(["export", str(shop), str(tmp_path / "shop.parquet")]) == 0
+    table = pyarrow.parquet.read_table(tmp_path / "shop.parquet")
+    assert table.schema.metadata[b"n_bits"] == b"20"
+    with Collection.open(shop) as collection:
+        for row, item in zip(table.to_pylist(), collection, strict=True):
+            assert row["id"] == item.id
+            assert json.loads(row["metadata"]) == item.metadata
+            for name in ("text", "title"):
+                code = item.codes.get(name)
+                assert row[f"{name}_code"] == (None if code is None else code.tobytes())
+                assert row[f"{name}_state"] == item.states[name]
+
+
+def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
+    assert main(["export", str(shop), str(tmp_path / "shop.faiss"), "--in", "text"]) == 0
+    index = faiss.read_index_binary(str(tmp_path / "shop.faiss"))
+    ids = json.loads((tmp_path / "shop.faiss.ids.json").read_text(encoding="utf-8"))
+    with Collection.open(shop) as collection:
+        codes = np.stack([item.codes["text"] for item in collection if "text" in item.codes])
+        distances, rows = index.search(codes, 4)
+        hits = collection.index.search(codes, "text", 4)
+        assert [[ids[row] for row in own] for own in rows] == hits.ids
+        assert np.array_equal(distances, hits.distances)
+
+
+def test_sql_makes_a_table_of_pgvector(shop: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert main(["export", str(shop), str(tmp_path / "shop.sql")]) == 0
+    psycopg = importlib.import_module("psycopg")
+    with (
+        postgres_server(tmp_path_factory.mktemp("pg")) as address,
+        psycopg.connect(address, autocommit=True) as connection,
+        Collection.open(shop) as collection,
+    ):
+        connection.execute((tmp_path / "shop.sql").read_text(encoding="utf-8"))
+        rows = connection.execute("SELECT id, metadata, title_code, text_state FROM shop").fetchall()
+        assert {row[0] for row in rows} == {*collection.index.ids()}
+        for name, metadata, bits, state in rows:
+            item = collection.get(name)
+            assert metadata == item.metadata
+            assert bits == "".join(map(str, np.unpackbits(item.codes["title"], count=20)))
+            assert state == item.states["text"]
+        nearest = connection.execute(
+            "SELECT id FROM shop ORDER BY title_code <~> (SELECT title_code FROM shop WHERE id = 'a') LIMIT 2"
+        ).fetchall()
+        assert {name for (name,) in nearest} == {"a", "b'"}
+
+
+def test_what_cannot_be_written_is_said(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, sentence in (
+        (["shop.xml"], "a file that ends in .parquet, .faiss, .sql"),
+        (["shop.sql", "--in", "text"], "an index of faiss has the codes of one modality"),
+        (["shop.faiss", "--in", "sound"], "of one modality of 'text', 'title'"),
+    ):
+        assert main(["export", str(shop), str(tmp_path / arguments[0]), *arguments[1:]]) == 2
+        assert sentence in capsys.readouterr().err
+    (tmp_path / "shop.sql").write_text("mine", encoding="utf-8")
+    assert main(["export", str(shop), str(tmp_path / "shop.sql")]) == 2
+    assert (tmp_path / "shop.sql").read_text(encoding="utf-8") == "mine"
