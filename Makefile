@@ -63,6 +63,10 @@ test: $(READY)  ## Run the tests
 test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
 
+.PHONY: test-cluster
+test-cluster: $(READY)  ## Run DLFH on a Dask cluster of processes, and kill its workers
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks
+
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill

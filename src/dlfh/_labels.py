@@ -8,7 +8,7 @@ matrix S is never built.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -38,6 +38,7 @@ class LabelSets:
     starts, labels : ndarray of int64 (n_sets + 1,) and int32
         Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in rising order.
     set_of_point : ndarray of int64 (n_points,)
+        Empty for the sets of points that are elsewhere, in blocks.
     counts : ndarray of int64 (n_sets,)
         How many points have each set.
 
@@ -57,7 +58,7 @@ class LabelSets:
 
     @property
     def n_points(self) -> int:
-        return len(self.set_of_point)
+        return int(self.counts.sum())
 
     @property
     def n_sets(self) -> int:
@@ -198,6 +199,31 @@ class LabelSets:
             return self, other
         union = _sorted_names({*self.names, *other.names}, f"{name} and {other_name}")
         return self._renumbered(union), other._renumbered(union)
+
+    def without_points(self) -> LabelSets:
+        """Return the sets and how many points have each, but not which: what blocks of points are counted by."""
+        return replace(self, set_of_point=np.empty(0, np.int64))
+
+    def merged(self, other: LabelSets) -> LabelSets:
+        """Return the sets of these points and others, without the points: as if they had been counted together."""
+        one, two = self.aligned_with(other, name="one block of labels", other_name="another")
+        starts = np.concatenate([one.starts, one.starts[-1] + two.starts[1:]])
+        both = LabelSets._group(one.names, one.n_labels, starts, np.concatenate([one.labels, two.labels]))
+        counts = np.zeros(both.n_sets, np.int64)
+        np.add.at(counts, both.set_of_point, np.concatenate([one.counts, two.counts]))
+        return replace(both, set_of_point=np.empty(0, np.int64), counts=counts)
+
+    def numbers_of(self, other: LabelSets) -> Integers:
+        """Return, for each set of other points, its number among these sets, in which it must be."""
+        mine, others = self.aligned_with(other, name="labels", other_name="a block of labels")
+        both = np.concatenate([mine.starts, mine.starts[-1] + others.starts[1:]])
+        _, number = _distinct_rows(both, np.concatenate([mine.labels, others.labels]), mine.n_labels)
+        place = np.full(int(number.max()) + 1, -1, np.int64)
+        place[number[: mine.n_sets]] = np.arange(mine.n_sets)
+        found = place[number[mine.n_sets :]]
+        if (found < 0).any():
+            raise InputError("labels have changed while they were read: a block has label sets that were not counted")
+        return found
 
     def _renumbered(self, names: tuple[Any, ...]) -> LabelSets:
         assert self.names is not None

@@ -133,18 +133,20 @@ class LabelRows:
             weights = self.weights_in(modality)
             rows = np.flatnonzero(weights) if self.present is not None else np.arange(len(self))
             return rows, weights[rows]
-        candidates = self._in_order(modality)
-        places = sample.rng.choice(len(candidates), min(sample.size, len(candidates)), replace=False)
-        return np.unique(candidates[places], return_counts=True)
+        n_points = int(self.weights_in(modality).sum())
+        places = sample.rng.choice(n_points, min(sample.size, n_points), replace=False)
+        return np.unique(self._in_order(modality, places), return_counts=True)
 
-    def _in_order(self, modality: int) -> Integers:
-        """Return the rows of the points that have a modality, in the order of label sets.
+    def _in_order(self, modality: int, places: Integers) -> Integers:
+        """Return the rows of points by their places among those that have a modality, in the order of label sets.
 
-        Points are drawn by their place in it. The same draw then means the same label sets whether rows are
-        points or label sets, and whatever order the points came in.
+        The same draw then means the same label sets whether rows are points or label sets, and whatever order the
+        points came in. Rows that are label sets need not know their points.
         """
+        if len(self) == self.labels.n_sets and np.array_equal(self.set_of_row, np.arange(len(self))):
+            return np.searchsorted(np.cumsum(self.weights_in(modality)), places, side="right")
         order = self._order
-        return self.row_of_point[order if self.present is None else order[self.present[modality][order]]]
+        return self.row_of_point[order if self.present is None else order[self.present[modality][order]]][places]
 
     @functools.cached_property
     def _order(self) -> Integers:

@@ -84,7 +84,37 @@ class Auto(HashLearner):
         labels = context.labels
         if labels is None or labels.n_points != features.shape[0] or features.shape[0] < _FEWEST_POINTS:
             return KernelRidge(self.n_bases)
-        trial = _Trial.draw(features, targets, labels, modality, context, self.n_points)
+        points = self.points(features.shape[0], context.seed)
+        rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
+        seen = typical_variance(features[points]) / typical_variance(features) if is_wide(features) else None
+        n_points = features.shape[0]
+        return self.choose(features[points], rows, labels.take(points), n_points, modality, context, seen)
+
+    def points(self, n_points: int, seed: int) -> npt.NDArray[np.int64]:
+        """Return which points learners are tried on: the same in every modality that has as many."""
+        return self._draw(n_points, seed)[0]
+
+    def _draw(self, n_points: int, seed: int) -> tuple[npt.NDArray[np.int64], np.random.Generator]:
+        """Return the points, and what goes on to draw which of them are held out."""
+        rng = np.random.default_rng(seed)
+        return np.sort(rng.choice(n_points, min(self.n_points, n_points), replace=False)), rng
+
+    def choose(
+        self,
+        features: Features,
+        targets: Targets,
+        labels: LabelSets,
+        n_points: int,
+        modality: str,
+        context: FitContext,
+        seen: float | None = None,
+    ) -> HashLearner:
+        """Return who serves best, tried on some of ``n_points`` points.
+
+        ``seen`` says how much of the features' variances these points have, if not as much as they are of all points.
+        """
+        _, rng = self._draw(n_points, context.seed)
+        trial = _Trial.draw(features, targets, labels, modality, context, rng)
         on_trial = context.bar.counter(f"choosing: {modality}", 4 if sp.issparse(features) else 12)
         tried: list[tuple[_Ridge, Floats]] = []
         for stage in (_words, _ridges) if sp.issparse(features) else (self._kinds, _ridges, _bandwidths):
@@ -93,10 +123,8 @@ class Auto(HashLearner):
                 on_trial()
         best = _least_shrunk_of_the_level(tried)
         # The ridge is what noise is to signal, whatever the number of points; shrinkage is relative to their number.
-        seen = trial.n_seen / features.shape[0]
-        if is_wide(features):  # most words are so rare that more points bring more words, not more of each
-            seen = typical_variance(trial.features) / typical_variance(features)
-        shrinkage = best.shrinkage * seen
+        # (Most of a million words are so rare that more points bring more words, not more of each.)
+        shrinkage = best.shrinkage * (trial.n_seen / n_points if seen is None else seen)
         return _changed(best, shrinkage=float(f"{shrinkage:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
@@ -178,18 +206,14 @@ class _Trial:
         labels: LabelSets,
         modality: str,
         context: FitContext,
-        n_points: int,
+        rng: np.random.Generator,
     ) -> _Trial:
-        """Draw some of the points, the same in every modality that has as many, and say which are held out when."""
-        rng = np.random.default_rng(context.seed)
-        points = np.sort(rng.choice(features.shape[0], min(n_points, features.shape[0]), replace=False))
-        turn = rng.permutation(len(points)) % _TURNS
-        held_out = [turn == number for number in range(_TURNS if len(points) <= _POINTS_IN_TURN else 1)]
-        rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
-        drawn = features[points]
-        if sp.issparse(drawn):
-            drawn = drawn[:, np.unique(drawn.indices)]  # words that none of them has: a million, perhaps
-        return cls(drawn, rows, labels.take(points), modality, context, held_out)
+        """Say which points are held out when."""
+        turn = rng.permutation(features.shape[0]) % _TURNS
+        turns = _TURNS if features.shape[0] <= _POINTS_IN_TURN else 1
+        if sp.issparse(features):
+            features = features[:, np.unique(features.indices)]  # words that none of them has: a million, perhaps
+        return cls(features, targets, labels, modality, context, [turn == number for number in range(turns)])
 
     @property
     def n_seen(self) -> int:

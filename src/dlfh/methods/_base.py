@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -25,6 +25,7 @@ from dlfh._validation import (
     shown,
 )
 from dlfh._version import __version__
+from dlfh.blocks import Blocks, as_blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
@@ -102,13 +103,22 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """Check parameters and modalities, give the features to the block that learns from them, and take its time."""
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
-        features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
+        features = check_modalities(self._in_memory(modalities), type(self).__name__, *self.info.n_modalities)
         began = time.perf_counter()
         with blas_threads(self.n_jobs):
             yield features
         self.modalities_ = tuple(features)
         self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
         self.fit_seconds_ = time.perf_counter() - began
+
+    def _in_memory(self, modalities: Any) -> Any:
+        """Return the modalities, none of which may be in blocks alone; a memory map is an array."""
+        for name, values in modalities.items() if isinstance(modalities, Mapping) else ():
+            if not isinstance(values, np.ndarray) and as_blocks(values, f"modality {name!r}") is not None:
+                raise InputError(
+                    f"{type(self).__name__} learns from arrays in memory, and modality {name!r} is in blocks"
+                )
+        return modalities
 
     @contextmanager
     def _fitting_more(self, modalities: Any) -> Iterator[dict[str, Features]]:
@@ -158,11 +168,16 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         ----------
         modality : str
         features : array-like or sparse matrix of shape (n, features of that modality)
+            Or what `dlfh.blocks.open_blocks` opens, or a Dask array.
 
         Returns
         -------
         ndarray of uint8, shape (n, ceil(n_bits / 8))
+            A Dask array for one of Dask.
         """
+        blocks = as_blocks(features, f"modality {modality!r}")
+        if blocks is not None:
+            return self._by_blocks(modality, blocks, real=False)
         hash_function, matrix = self._for_modality(modality, features)
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             return hash_function.encode(matrix, modality, workers)
@@ -179,6 +194,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         -------
         ndarray of float32, shape (n, n_bits)
         """
+        blocks = as_blocks(features, f"modality {modality!r}")
+        if blocks is not None:
+            return self._by_blocks(modality, blocks, real=True)
         hash_function, matrix = self._for_modality(modality, features)
         with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
             return hash_function.project(matrix, modality, workers)
@@ -230,13 +248,23 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         raise NotImplementedError
 
     def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
+        self._check_modality(modality)
+        return self.hash_functions_[modality], check_features(features, modality, self.n_features_[modality])
+
+    def _by_blocks(self, modality: str, features: Blocks, *, real: bool) -> Any:
+        from dlfh.methods._by_blocks import encode_by_blocks
+
+        self._check_modality(modality)
+        with blas_threads(self.n_jobs):
+            return encode_by_blocks(self, modality, features, real=real)
+
+    def _check_modality(self, modality: str) -> None:
         self._check_fitted()
         if not isinstance(modality, str):
             raise InputError(f"the modality's name comes first, then its features; got {type(modality).__name__}")
         if modality not in self.hash_functions_:
             known = ", ".join(map(repr, self.modalities_))
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
-        return self.hash_functions_[modality], check_features(features, modality, self.n_features_[modality])
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modalities_"):
@@ -265,7 +293,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 HashFunction.registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
             ],
         }
-        arrays = {f"codes/{name}": codes for name, codes in self.codes_.items()}
+        arrays = {f"codes/{name}": np.asarray(codes) for name, codes in self.codes_.items()}
         for name, hash_function in self.hash_functions_.items():
             arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
         for name in self._saved_arrays:

@@ -272,12 +272,14 @@ class LatentFactorHasher(CrossModalHasher):
             return None
         if self.sample_size is not None:
             return int(self.sample_size)
-        n_points, n_bits = len(supervision.row_of_point), int(self.n_bits)
+        n_bits = int(self.n_bits)
+        sets = supervision.labels if isinstance(supervision, LabelRows) else None
+        n_points = len(supervision.row_of_point) if sets is None else sets.n_points
         if self.step == "exact":
             return min(n_points, 16 * n_bits)  # an exact step believes what it sees: it must see enough
         # More samples help where label sets are many. Where they are few, sampling each of them makes
         # the solver nearly full, and it stalls as the full solver does.
-        n_kinds = supervision.labels.n_sets if isinstance(supervision, LabelRows) else n_points
+        n_kinds = n_points if sets is None else sets.n_sets
         return min(n_points, max(1, n_bits // 2, min(n_kinds, 4 * n_bits)))
 
     def _is_small(self, supervision: Supervision) -> bool:

@@ -1,0 +1,187 @@
+"""What a matrix by blocks is, and the seam that everything is done through: map, reduce as a tree, broadcast."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh.errors import InputError
+
+__all__ = ["ArrayBlocks", "Blocks", "MappedBlocks", "block_starts"]
+
+Integers = npt.NDArray[np.int64]
+Result = TypeVar("Result")
+
+#: Bytes of a block, where nothing else decides: large enough to be read in one go, small enough to have three of them.
+_BLOCK_BYTES = 64 << 20
+
+
+def block_starts(n_rows: int, row_bytes: int) -> Integers:
+    """Return the numbers of the blocks' first rows, and of all rows, for blocks of a usual size.
+
+    Examples
+    --------
+    >>> block_starts(100, 1 << 20).tolist()
+    [0, 64, 100]
+    """
+    step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+    return np.append(np.arange(0, max(n_rows, 1), step), n_rows).astype(np.int64)
+
+
+class Blocks(ABC):
+    """A matrix, or a vector, that is read by blocks of rows.
+
+    Attributes
+    ----------
+    shape : tuple of int
+    dtype : numpy dtype
+    is_sparse : bool
+    starts : ndarray of int64 (blocks + 1,)
+        Numbers of the blocks' first rows, and of all rows.
+    called : str
+        What it is called in errors.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    is_sparse: bool
+    starts: Integers
+    called: str
+
+    @abstractmethod
+    def _read(self, number: int) -> Any:
+        """Return a block as it comes."""
+
+    def read(self, number: int) -> Any:
+        """Return a block, which must be as long and as wide as it was said to be."""
+        block = self._read(number)
+        expected = (int(self.starts[number + 1] - self.starts[number]), *self.shape[1:])
+        if block.shape != expected:
+            raise InputError(f"{self.called}: block {number} has the shape {block.shape}, not {expected} as expected")
+        return block
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def n_blocks(self) -> int:
+        return len(self.starts) - 1
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def map_reduce(
+        self,
+        function: Callable[..., Result],
+        merge: Callable[[Result, Result], Result],
+        *beside: Blocks,
+    ) -> Result:
+        """Return ``function(first row, block, *blocks beside it)`` of every block, merged as a tree.
+
+        Parameters
+        ----------
+        function : callable
+            Of the number of a block's first row, the block, and the same rows of the others. It changes nothing.
+        merge : callable
+            Of two results: of neighbours, in their order.
+        *beside : Blocks
+            With blocks of the same rows.
+        """
+        self.check_beside(*beside)
+        pending: list[tuple[int, Result]] = []  # results by how many levels of the tree they are, as a counter's digits
+        for start, blocks in self._read_ahead(*beside):
+            level, result = 0, function(start, *blocks)
+            while pending and pending[-1][0] == level:
+                result = merge(pending.pop()[1], result)
+                level += 1
+            pending.append((level, result))
+        result = pending.pop()[1]
+        while pending:
+            result = merge(pending.pop()[1], result)
+        return result
+
+    def check_beside(self, *beside: Blocks) -> None:
+        """Raise InputError unless others have blocks of the same rows."""
+        for other in beside:
+            if not np.array_equal(other.starts, self.starts):
+                raise InputError(
+                    f"{other.called} has {other.shape[0]} rows in {other.n_blocks} blocks and {self.called} has "
+                    f"{self.shape[0]} in {self.n_blocks}: give both the same blocks of rows"
+                )
+
+    def _read_ahead(self, *beside: Blocks) -> Iterator[tuple[int, list[Any]]]:
+        """Yield first rows and blocks, the next of which is read while one is worked on."""
+
+        def read(number: int) -> list[Any]:
+            return [each.read(number) for each in (self, *beside)]
+
+        with ThreadPoolExecutor(1, thread_name_prefix="dlfh-read") as reader:
+            ahead = reader.submit(read, 0)
+            for number in range(self.n_blocks):
+                blocks = ahead.result()
+                if number + 1 < self.n_blocks:
+                    ahead = reader.submit(read, number + 1)
+                yield int(self.starts[number]), blocks
+
+    def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> Blocks:
+        """Return a function's results for blocks, when they are asked for: rows of so many columns (None: vectors)."""
+        return MappedBlocks(self, function, n_columns, dtype)
+
+    def result(self) -> Any:
+        """Return what a user gets of it: an array in memory, or one of Dask's."""
+        return np.asarray(self)
+
+    def take(self, rows: Integers) -> Any:
+        """Return some rows, in rising order, of as many blocks as they are in."""
+        number = np.searchsorted(self.starts, rows, side="right") - 1
+        parts = [self.read(int(own))[rows[number == own] - self.starts[own]] for own in np.unique(number)]
+        return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        whole = np.empty(self.shape, self.dtype)
+        for start, (block,) in self._read_ahead():
+            whole[start : start + block.shape[0]] = block
+        return whole if dtype is None else whole.astype(dtype)
+
+
+class ArrayBlocks(Blocks):
+    """Something in memory as blocks: an array, or a sparse matrix.
+
+    Examples
+    --------
+    >>> blocks = ArrayBlocks(np.arange(10.0), [0, 4, 8, 10], "numbers")
+    >>> blocks.map_reduce(lambda start, block: block.sum(), lambda a, b: a + b)
+    np.float64(45.0)
+    """
+
+    def __init__(self, rows: Any, starts: Any, called: str) -> None:
+        self.rows, self.called = rows, called
+        self.shape, self.dtype, self.is_sparse = rows.shape, rows.dtype, bool(sp.issparse(rows))
+        self.starts = np.asarray(starts, np.int64)
+        if self.starts[-1] != rows.shape[0]:
+            raise InputError(f"{called} has {rows.shape[0]} rows, but blocks are of {self.starts[-1]}")
+
+    def _read(self, number: int) -> Any:
+        return self.rows[int(self.starts[number]) : int(self.starts[number + 1])]
+
+
+class MappedBlocks(Blocks):
+    """A function of each block."""
+
+    def __init__(
+        self, source: Blocks, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike
+    ) -> None:
+        self.source, self.function = source, function
+        self.starts, self.called, self.is_sparse = source.starts, source.called, False
+        self.shape = (source.shape[0],) if n_columns is None else (source.shape[0], n_columns)
+        self.dtype = np.dtype(dtype)
+
+    def _read(self, number: int) -> Any:
+        return self.function(self.source.read(number))

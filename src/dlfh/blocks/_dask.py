@@ -1,0 +1,164 @@
+"""Dask arrays by blocks: functions go to where blocks are, and results come back as a tree of sums.
+
+On whatever Dask runs on: a cluster that the user is connected to, or this machine's threads. What a worker had that
+died is computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._optional import require
+from dlfh.blocks._base import Blocks, Integers, Result
+from dlfh.errors import DLFHError, InputError
+
+__all__ = ["DaskBlocks", "is_dask"]
+
+#: Results that are merged by one task.
+_FAN_IN = 8
+
+
+def is_dask(value: Any) -> bool:
+    """Tell a Dask array from anything else, without importing Dask."""
+    return type(value).__module__.startswith("dask.array")
+
+
+class DaskBlocks(Blocks):
+    """A Dask array, dense or of blocks of scipy.sparse, or what is computed of one block by block.
+
+    Attributes
+    ----------
+    pieces : list of Delayed
+        The blocks.
+    """
+
+    def __init__(
+        self,
+        pieces: list[Any],
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        starts: Integers,
+        called: str,
+        is_sparse: bool = False,
+    ) -> None:
+        self.pieces, self.shape, self.dtype, self.starts = pieces, shape, dtype, starts
+        self.called, self.is_sparse = called, is_sparse
+
+    @classmethod
+    def of(cls, array: Any, called: str) -> DaskBlocks:
+        """Return a Dask array's blocks of rows."""
+        if array.ndim not in (1, 2):
+            raise InputError(f"{called} must have one or two dimensions, got {array.ndim}")
+        if any(np.isnan(size) for size in array.chunks[0]):
+            raise InputError(f"{called} has blocks of unknown length: call compute_chunk_sizes() on it first")
+        if array.ndim == 2 and len(array.chunks[1]) > 1:
+            array = array.rechunk({1: -1})
+        if array.dtype.kind not in "biuf" or 0 in array.shape:
+            raise InputError(f"{called} must hold numbers, got type {array.dtype} and shape {array.shape}")
+        starts = np.concatenate([[0], np.cumsum(array.chunks[0])]).astype(np.int64)
+        pieces = list(array.to_delayed().ravel())
+        return cls(pieces, array.shape, array.dtype, starts, called, bool(sp.issparse(array._meta)))
+
+    def _read(self, number: int) -> Any:
+        return _compute(self.pieces[number])
+
+    def map_reduce(
+        self, function: Callable[..., Result], merge: Callable[[Result, Result], Result], *beside: Blocks
+    ) -> Result:
+        """Return ``function(first row, block, *blocks beside it)`` of every block, merged as a tree by the workers."""
+        self.check_beside(*beside)
+        delayed = require("dask", "Dask arrays", "distributed").delayed
+        on_block, on_results = delayed(_on_block, pure=True), delayed(_merged, pure=True)
+        columns = [_pieces(other) for other in beside]
+        tasks = [
+            on_block(function, self.called, self.shape, int(start), int(stop), piece, *(own[i] for own in columns))
+            for i, (start, stop, piece) in enumerate(zip(self.starts, self.starts[1:], self.pieces, strict=False))
+        ]
+        while len(tasks) > 1:
+            tasks = [on_results(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
+        return _compute(tasks[0])
+
+    def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> DaskBlocks:
+        """Return a function's results for blocks, when they are asked for."""
+        delayed = require("dask", "Dask arrays", "distributed").delayed
+        apply = delayed(_applied, pure=True)
+        pieces = [apply(function, piece) for piece in self.pieces]
+        shape = (self.shape[0],) if n_columns is None else (self.shape[0], n_columns)
+        return DaskBlocks(pieces, shape, np.dtype(dtype), self.starts, self.called)
+
+    def take(self, rows: Integers) -> Any:
+        """Return some rows, in rising order."""
+        delayed = require("dask", "Dask arrays", "distributed").delayed
+        number = np.searchsorted(self.starts, rows, side="right") - 1
+        parts = [
+            delayed(_rows)(self.pieces[int(own)], rows[number == own] - self.starts[own]) for own in np.unique(number)
+        ]
+        found = _compute(*parts, unpack=False)
+        return sp.csr_array(sp.vstack(found)) if self.is_sparse else np.concatenate(found)
+
+    def result(self) -> Any:
+        """Return the Dask array."""
+        array = require("dask.array", "Dask arrays", "distributed")
+        lengths = np.diff(self.starts).tolist()
+        parts = [
+            array.from_delayed(piece, (length, *self.shape[1:]), self.dtype)
+            for piece, length in zip(self.pieces, lengths, strict=True)
+        ]
+        return array.concatenate(parts)
+
+
+def _pieces(blocks: Blocks) -> list[Any]:
+    """Return the blocks of what goes beside a Dask array: its own pieces, or parts of what is in memory here."""
+    return blocks.pieces if isinstance(blocks, DaskBlocks) else [blocks.read(i) for i in range(blocks.n_blocks)]
+
+
+def _on_block(
+    function: Callable[..., Any], called: str, shape: tuple[int, ...], start: int, stop: int, block: Any, *beside: Any
+) -> Any:
+    if block.shape != (stop - start, *shape[1:]):
+        expected = (stop - start, *shape[1:])
+        raise InputError(f"{called}: the block from row {start} on has the shape {block.shape}, not {expected}")
+    return function(start, block, *beside)
+
+
+def _merged(merge: Callable[[Any, Any], Any], results: list[Any]) -> Any:
+    total = results[0]
+    for result in results[1:]:
+        total = merge(total, result)
+    return total
+
+
+def _applied(function: Callable[[Any], Any], block: Any) -> Any:
+    return function(block)
+
+
+def _rows(block: Any, rows: Integers) -> Any:
+    return block[rows]
+
+
+def _compute(*tasks: Any, unpack: bool = True) -> Any:
+    """Return results, wherever Dask computes them."""
+    dask = require("dask", "Dask arrays", "distributed")
+    with _cluster_errors():
+        found = dask.compute(*tasks)
+    return found[0] if unpack and len(found) == 1 else found
+
+
+@contextmanager
+def _cluster_errors() -> Iterator[None]:
+    """Say in a sentence that a cluster has gone away; errors of the work itself pass."""
+    try:
+        yield
+    except DLFHError:
+        raise
+    except Exception as error:
+        module = type(error).__module__
+        if isinstance(error, (OSError, TimeoutError)) or module.startswith(("distributed", "asyncio", "concurrent")):
+            raise InputError(f"the Dask cluster went away, or could not do the work: {error!s:.200}") from None
+        raise

@@ -1,0 +1,191 @@
+"""Dask arrays give what arrays in memory give; on a cluster of processes, also when workers are killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dlfh import DLFH
+from dlfh.blocks._dask import DaskBlocks, is_dask
+from dlfh.datasets import make_paired
+from dlfh.errors import InputError
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+
+def sparse_array(matrix: Any, rows: int) -> Any:
+    """Return a Dask array whose blocks are of scipy.sparse."""
+    n, d = matrix.shape
+    meta = sp.csr_array((0, 0), dtype=matrix.dtype)
+    parts = [dask.delayed(matrix[start : start + rows]) for start in range(0, n, rows)]
+    lengths = [min(rows, n - start) for start in range(0, n, rows)]
+    return da.concatenate(
+        [da.from_delayed(part, (length, d), meta=meta) for part, length in zip(parts, lengths, strict=True)]
+    )
+
+
+def scene(n: int, many: bool, n_modalities: int) -> tuple[dict[str, Any], Any]:
+    data = make_paired(n, n_labels=12 if many else 5, n_label_sets=400 if many else 10, random_state=0)
+    modalities = dict(data.modalities)
+    if n_modalities == 3:
+        modalities["sound"] = np.asarray(modalities["image"])[:, :9] ** 2
+    return modalities, data.labels.toarray().astype(np.int8)
+
+
+def to_dask(modalities: dict[str, Any], labels: Any, rows: int) -> tuple[dict[str, Any], Any]:
+    arrays = {
+        name: sparse_array(own, rows) if sp.issparse(own) else da.from_array(own, chunks=(rows, -1))
+        for name, own in modalities.items()
+    }
+    return arrays, da.from_array(labels, chunks=(rows, -1))
+
+
+def assert_equal(ours: DLFH, whole: DLFH, modalities: dict[str, Any]) -> None:
+    for name, matrix in modalities.items():
+        assert is_dask(ours.codes_[name])
+        np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
+        np.testing.assert_allclose(ours.project(name, matrix), whole.project(name, matrix), atol=2e-3)
+
+
+@pytest.mark.parametrize("rows", [60, 170, 1000])
+def test_on_threads_codes_are_those_of_arrays_in_memory(rows: int) -> None:
+    modalities, labels = scene(500, False, 2)
+    whole = DLFH(16, hash_function="linear", random_state=0).fit(modalities, labels)
+    with dask.config.set(scheduler="threads"):
+        arrays, chunked = to_dask(modalities, labels, rows)
+        ours = DLFH(16, hash_function="linear", random_state=0).fit(arrays, chunked)
+        assert_equal(ours, whole, modalities)
+        codes = ours.encode("image", arrays["image"])
+        assert is_dask(codes)
+        np.testing.assert_array_equal(np.asarray(codes), ours.encode("image", modalities["image"]))
+        assert_equal(
+            DLFH(16, hash_function="kernel-ridge", random_state=0).fit(arrays, chunked),
+            DLFH(16, hash_function="kernel-ridge", random_state=0).fit(modalities, labels),
+            modalities,
+        )
+
+
+def test_wrong_arrays_are_one_sentence() -> None:
+    modalities, labels = scene(300, False, 2)
+    with dask.config.set(scheduler="synchronous"):
+        arrays, chunked = to_dask(modalities, labels, 100)
+        with pytest.raises(InputError, match="give both the same blocks of rows"):
+            DLFH(8, hash_function="linear").fit(arrays, chunked.rechunk((150, -1)))
+        unknown = arrays["image"][da.from_array(np.arange(300) < 200, chunks=100)]
+        with pytest.raises(InputError, match=r"call compute_chunk_sizes\(\)"):
+            DLFH(8).fit(arrays | {"image": unknown}, chunked)
+        with pytest.raises(InputError, match="must hold numbers"):
+            DLFH(8).fit(arrays | {"image": da.from_array(np.full((300, 2), "a"), chunks=100)}, chunked)
+        lying = DaskBlocks.of(arrays["image"], "modality 'image'")
+        lying.pieces[1] = dask.delayed(modalities["image"][:100, 1:])
+        with pytest.raises(InputError, match="the block from row 100 on has the shape"):
+            DLFH(8, hash_function="linear").fit(arrays | {"image": lying}, chunked)
+
+
+# On a cluster: pytest -m cluster
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+        ) as local,
+        distributed.Client(local) as client,
+    ):
+        yield client
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("many", "n_modalities"), [(False, 2), (False, 3), (True, 2), (True, 3)])
+def test_a_cluster_gives_the_codes_of_one_machine(cluster: Any, many: bool, n_modalities: int) -> None:
+    modalities, labels = scene(2000, many, n_modalities)
+    settings: dict[str, Any] = {"hash_function": "linear", "random_state": 0}
+    if many:
+        settings |= {"solver": "stochastic"}
+    whole = DLFH(32, **settings).fit(modalities, labels)
+    for rows in (190, 700):
+        arrays, chunked = to_dask(modalities, labels, rows)
+        ours = DLFH(32, **settings).fit(arrays, chunked)
+        assert_equal(ours, whole, modalities)
+        for name, array in arrays.items():
+            np.testing.assert_array_equal(np.asarray(ours.encode(name, array)), ours.encode(name, modalities[name]))
+
+
+@pytest.mark.cluster
+def test_auto_and_kernels_on_a_cluster(cluster: Any) -> None:
+    modalities, labels = scene(1000, False, 2)
+    whole = DLFH(16, random_state=0).fit(modalities, labels)
+    ours = DLFH(16, random_state=0).fit(*to_dask(modalities, labels, 300))
+    assert repr(ours.chosen_) == repr(whole.chosen_)
+    assert_equal(ours, whole, modalities)
+
+
+def slowly(block: Any) -> Any:
+    time.sleep(0.25)
+    return block
+
+
+def kill_a_worker(client: Any) -> threading.Thread:
+    """Kill a worker with SIGKILL while tasks run."""
+
+    def kill() -> None:
+        time.sleep(0.8)
+        pids = list(client.run(os.getpid).values())
+        os.kill(pids[0], signal.SIGKILL)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
+@pytest.mark.cluster
+def test_a_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
+    modalities, labels = scene(2000, False, 2)
+    whole = DLFH(16, hash_function="linear", random_state=0).fit(modalities, labels)
+    arrays, chunked = to_dask(modalities, labels, 100)
+    slow = {"image": arrays["image"].map_blocks(slowly, dtype=np.float32), "text": arrays["text"]}
+    before = set(cluster.run(os.getpid).values())
+    killer = kill_a_worker(cluster)
+    ours = DLFH(16, hash_function="linear", random_state=0).fit(slow, chunked.map_blocks(slowly, dtype=np.int8))
+    killer.join()
+    assert_equal(ours, whole, modalities)
+    killer = kill_a_worker(cluster)
+    codes = np.asarray(ours.encode("image", slow["image"]))
+    killer.join()
+    np.testing.assert_array_equal(codes, ours.encode("image", modalities["image"]))
+    cluster.wait_for_workers(2, timeout=60)
+    assert set(cluster.run(os.getpid).values()) != before
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_goes_away_is_one_sentence() -> None:
+    distributed = pytest.importorskip("distributed")
+    modalities, labels = scene(1000, False, 2)
+    arrays, chunked = to_dask(modalities, labels, 50)
+    local = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None, memory_limit=0)
+    client = distributed.Client(local, timeout=5)
+    try:
+        model = DLFH(16, hash_function="linear", random_state=0)
+        closer = threading.Timer(2, lambda: client.close())
+        closer.start()
+        slow = chunked.map_blocks(slowly, dtype=np.int8)
+        with client.as_current(), pytest.raises(InputError, match="the Dask cluster went away"):
+            model.fit(arrays, slow)
+        assert not hasattr(model, "modalities_")
+    finally:
+        closer.join()
+        local.close()

@@ -1,0 +1,153 @@
+"""DLFH by blocks is DLFH in memory: codes bit for bit, hash functions to rounding, however the data is cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dlfh import DLFH, load
+from dlfh._labels import LabelSets
+from dlfh.blocks import ArrayBlocks, _opening, open_blocks
+from dlfh.datasets import make_paired
+from dlfh.errors import InputError
+from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.methods import SCM
+from tests.strategies import seeds
+
+LEARNERS: list[Any] = [
+    LinearRidge(),
+    LinearRidge(1.0, scaling="root"),
+    LinearRidge(scaling="standard"),
+    KernelRidge(20),
+    KernelRidge(20, scaling="standard", bandwidth=0.5),
+]
+
+
+def data(seed: int, n: int, many: bool) -> tuple[dict[str, Any], Any]:
+    rng = np.random.default_rng(seed)
+    labels = (rng.random((n, 12 if many else 3)) < 0.35).astype(np.int8)
+    labels[0, 0] = 1
+    X = (rng.random((n, 6)) + labels @ rng.random((labels.shape[1], 6))).astype(np.float32)
+    words = sp.csr_array(np.where(X > 1.2, X, 0))
+    return {"image": X, "text": words, "sound": X[:, :4] ** 2}, labels
+
+
+def in_blocks(modalities: dict[str, Any], labels: Any, starts: list[int]) -> tuple[dict[str, Any], Any]:
+    return {name: ArrayBlocks(own, starts, name) for name, own in modalities.items()}, ArrayBlocks(
+        labels, starts, "labels"
+    )
+
+
+def assert_same(one: DLFH, other: DLFH, modalities: dict[str, Any]) -> None:
+    for name, matrix in modalities.items():
+        np.testing.assert_array_equal(np.asarray(one.codes_[name]), other.codes_[name])
+        np.testing.assert_allclose(one.project(name, matrix), other.project(name, matrix), atol=2e-3)
+    np.testing.assert_array_equal(one.flips_, other.flips_)
+
+
+@settings(max_examples=25)
+@given(
+    seeds,
+    st.lists(st.integers(1, 149), max_size=5, unique=True),
+    st.booleans(),
+    st.sampled_from(LEARNERS),
+    st.sampled_from(["auto", "stochastic"]),
+)
+def test_however_data_is_cut_codes_are_those_of_arrays_in_memory(
+    seed: int, inner: list[int], many: bool, learner: Any, solver: Any
+) -> None:
+    modalities, labels = data(seed, 150, many)
+    settings_: dict[str, Any] = {"hash_function": learner, "solver": solver, "sample_size": 40, "random_state": 0}
+    whole = DLFH(12, **settings_).fit(modalities, labels)
+    cut, cut_labels = in_blocks(modalities, labels, [0, *sorted(inner), 150])
+    assert_same(DLFH(12, **settings_).fit(cut, cut_labels), whole, modalities)
+    assert_same(DLFH(12, **settings_).fit(cut, labels), whole, modalities)
+
+
+def test_auto_chooses_the_same_by_blocks() -> None:
+    train = make_paired(600, n_labels=6, random_state=0)
+    whole = DLFH(16, random_state=0).fit(train.modalities, train.labels)
+    cut, _ = in_blocks(train.modalities, train.labels, [0, 100, 450, 600])
+    ours = DLFH(16, random_state=0).fit(cut, train.labels)
+    assert repr(ours.chosen_) == repr(whole.chosen_)
+    assert_same(ours, whole, train.modalities)
+
+
+def test_files_are_fitted_and_encoded_and_the_model_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modalities, labels = data(0, 150, False)
+    del modalities["text"]
+    whole = DLFH(12, hash_function="linear", random_state=0).fit(modalities, labels)
+    for name, matrix in (*modalities.items(), ("labels", labels)):
+        np.save(tmp_path / f"{name}.npy", matrix)
+    opened = {name: open_blocks(tmp_path / f"{name}.npy") for name in modalities}
+    ours = DLFH(12, hash_function="linear", random_state=0).fit(opened, open_blocks(tmp_path / "labels.npy"))
+    assert_same(ours, whole, modalities)
+    np.testing.assert_array_equal(ours.encode("image", opened["image"]), ours.encode("image", modalities["image"]))
+    monkeypatch.setattr(_opening, "_LARGE_MAP", 0)
+    mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in modalities}
+    assert_same(DLFH(12, hash_function="linear", random_state=0).fit(mapped, labels), whole, modalities)
+    ours.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").codes_["image"], whole.codes_["image"])
+
+
+@given(seeds, st.integers(1, 29), st.sampled_from(["indicator", "classes", "lists"]))
+def test_label_sets_counted_in_parts_are_those_counted_at_once(seed: int, cut: int, form: str) -> None:
+    rng = np.random.default_rng(seed)
+    labels: Any = (rng.random((30, 5)) < 0.4).astype(int)
+    if form == "classes":
+        labels = rng.integers(0, 4, 30)
+    elif form == "lists":
+        labels = [[f"label {j}" for j in np.flatnonzero(row)] for row in labels]
+    whole, first, rest = (LabelSets.from_labels(own, allow_empty=True) for own in (labels, labels[:cut], labels[cut:]))
+    merged = first.without_points().merged(rest.without_points())
+    for name in ("n_labels", "names"):
+        assert getattr(merged, name) == getattr(whole, name)
+    for name in ("starts", "labels", "counts"):
+        np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
+    np.testing.assert_array_equal(merged.numbers_of(rest)[rest.set_of_point], whole.set_of_point[cut:])
+
+
+def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
+    modalities, labels = data(0, 150, False)
+    cut, cut_labels = in_blocks(modalities, labels, [0, 70, 150])
+    bad = modalities["image"].copy()
+    bad[100, 2] = np.nan
+    for changes, given_labels, given_data, sentence in (
+        ({"hash_function": "kernel"}, labels, cut, "by blocks, hash functions are linear or kernel ridge"),
+        ({"init": "random"}, labels, cut, 'by blocks, codes are learned over label sets: init="labels"'),
+        ({"keep_sums": True}, labels, cut, "keep_sums is for arrays in memory"),
+        ({}, None, cut, "DLFH learns from labels"),
+        ({}, labels[1:], cut, "labels has 149 rows but the modalities have 150"),
+        ({}, ArrayBlocks(labels, [0, 150], "labels"), cut, "give both the same blocks of rows"),
+        ({}, ArrayBlocks(0 * labels, [0, 70, 150], "labels"), cut, "labels are all empty"),
+        ({}, labels, {"image": cut["image"]}, "DLFH takes at least two modalities"),
+        (
+            {},
+            labels,
+            cut | {"text": modalities["text"][1:]},
+            "modality 'text' has 149 rows but modality 'image' has 150",
+        ),
+        (
+            {},
+            labels,
+            cut | {"image": ArrayBlocks(bad, [0, 70, 150], "image")},
+            "'image' has NaN or infinity in row 100",
+        ),
+    ):
+        model = DLFH(8, **{"hash_function": "linear", "random_state": 0, **changes})  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=sentence):
+            model.fit(given_data, given_labels)
+        assert not hasattr(model, "modalities_")
+    model = DLFH(8, hash_function="linear", random_state=0).fit(cut, cut_labels)
+    with pytest.raises(InputError, match="the model expects 6 features"):
+        model.encode("image", cut["sound"])
+    with pytest.raises(InputError, match="unknown modality 'smell'"):
+        model.encode("smell", cut["image"])
+    with pytest.raises(InputError, match="SCM learns from arrays in memory, and modality 'image' is in blocks"):
+        SCM(8).fit({"image": cut["image"], "sound": modalities["sound"]}, labels)
