@@ -1,16 +1,24 @@
 """What grows with the data and what does not: time, peak memory and MAP, each measured in a process of its own.
 
 python -m benchmarks.scale wide      # 200,000 texts of a million words
+python -m benchmarks.scale arriving  # ten parts beside one fit, and beside LEMON (DLFH_DATA)
+python -m benchmarks.scale growth    # 1, 3 and 10 million points in files of up to 12 GB, in DLFH_SCRATCH
+python -m benchmarks.scale workers   # two workers against one
 python -m benchmarks.scale all --write docs/scale.md
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
+import itertools
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +28,8 @@ import scipy.sparse as sp
 
 from benchmarks.report import fill, machine
 from dlfh import DLFH
+from dlfh.blocks import open_blocks
+from dlfh.datasets import make_paired
 from dlfh.metrics import mean_average_precision
 
 Rows = list[tuple[str, ...]]
@@ -110,13 +120,211 @@ def bench_wide() -> Rows:
     return rows
 
 
+# Points that go on arriving
+
+
+def measure_arriving(method: str, n_parts: int, seed: int) -> dict[str, Any]:
+    """Learn IAPR TC-12 at once or in parts; say how long it took and the MAP of unseen points that ask."""
+    from dlfh.datasets import load_iapr
+    from dlfh.methods import LEMON
+
+    warnings.simplefilter("ignore")  # of queries that are alike
+    data = load_iapr(Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=seed)
+    train, test = data.train, data.queries
+    names = list(train.modalities)[:2]
+    train_data = {name: train.modalities[name] for name in names}
+    bounds = np.linspace(0, len(train), n_parts + 1).astype(int).tolist()
+    if method == "LEMON":
+        model: Any = LEMON(64, random_state=seed)
+    else:
+        model = DLFH(64, hash_function="linear", keep_sums=True, random_state=seed)
+    times: list[float] = []
+    before: dict[str, Any] = {}
+    for start, stop in itertools.pairwise(bounds):
+        part = {name: matrix[start:stop] for name, matrix in train_data.items()}
+        began = time.process_time()
+        model.partial_fit(part, train.labels[start:stop])
+        times.append(time.process_time() - began)
+        for name, codes in before.items():
+            assert np.array_equal(model.codes_[name][: len(codes)], codes), "old codes have changed"
+        before = dict(model.codes_)
+    found = {"seconds": sum(times), "last": times[-1]}
+    for asking, asked in (names, names[::-1]):
+        queries = model.encode(asking, test.modalities[asking])
+        hashed = model.encode(asked, test.modalities[asked])
+        found[f"{asking} unseen"] = mean_average_precision(queries, hashed, test.labels, test.labels)
+        found[f"{asking} learned"] = mean_average_precision(queries, model.codes_[asked], test.labels, train.labels)
+    return found | {"names": names}
+
+
+def bench_arriving() -> Rows:
+    rows: Rows = []
+    for method, n_parts in (("DLFH", 1), ("DLFH", 10), ("LEMON", 10)):
+        found = [in_process("arriving", method=method, n_parts=n_parts, seed=seed) for seed in range(3)]
+        image, text = found[0]["names"]
+
+        def mean(key: str, found: list[dict[str, Any]] = found) -> float:
+            return float(np.mean([own[key] for own in found]))
+
+        if not rows:
+            asking = (f"{image}→{text}", f"{text}→{image}")
+            rows.append(
+                (
+                    "IAPR TC-12, 64 bits, mean of 3 splits",
+                    "processor time in all",
+                    "of the last part",
+                    *(f"MAP {way}, {database}" for database in ("unseen", "learned") for way in asking),
+                )
+            )
+        rows.append(
+            (
+                f"{method}, " + ("one fit" if n_parts == 1 else f"{n_parts} parts"),
+                f"{mean('seconds'):.1f} s",
+                f"{mean('last'):.1f} s",
+                *(f"{mean(f'{name} {kind}'):.4f}" for kind in ("unseen", "learned") for name in (image, text)),
+            )
+        )
+    return rows
+
+
+# Growth
+
+
+def write_growing(folder: Path, n_points: int) -> None:
+    """Write points to files: a block of 64,000 generated ones, again and again."""
+    from dlfh.datasets import write_arrays
+
+    data = make_paired(64_000, n_labels=10, n_label_sets=700, image_features=500, text_features=1000, random_state=0)
+    image, labels = data.modalities["image"].astype(np.float16), data.labels.toarray().astype(np.int8)
+    (folder / "text.parquet").mkdir(parents=True)
+    write_arrays(folder / "block.parquet", {"text": data.modalities["text"]})
+    files = {
+        name: np.lib.format.open_memmap(folder / f"{name}.npy", "w+", block.dtype, (n_points, block.shape[1]))
+        for name, block in (("image", image), ("labels", labels))
+    }
+    for number, start in enumerate(range(0, n_points, 64_000)):
+        n = min(64_000, n_points - start)
+        files["image"][start : start + n], files["labels"][start : start + n] = image[:n], labels[:n]
+        part = folder / "text.parquet" / f"{number:06}.parquet"
+        if n == 64_000:
+            os.link(folder / "block.parquet", part)
+        else:
+            write_arrays(part, {"text": data.modalities["text"][:n]})
+
+
+def open_growing(folder: Path) -> tuple[dict[str, Any], Any]:
+    names = {"image": "image.npy", "text": "text.parquet"}
+    return {name: open_blocks(folder / file) for name, file in names.items()}, open_blocks(folder / "labels.npy")
+
+
+def measure_growth(folder: str) -> dict[str, Any]:
+    """Fit and encode what is in files."""
+    features, labels = open_growing(Path(folder))
+    began = time.perf_counter()
+    model = DLFH(64, hash_function="linear", random_state=0).fit(features, labels)
+    fitted = time.perf_counter() - began
+    n_encoded = 0
+    for number in range(features["image"].n_blocks):
+        n_encoded += len(model.encode("image", features["image"].read(number)))
+    assert n_encoded == len(features["image"])
+    return {"fit": fitted, "encode": time.perf_counter() - began - fitted, "peak": peak_mb()}
+
+
+def measure_bare(folder: str) -> dict[str, Any]:
+    """Read the same blocks and make the two products that a fit cannot do without."""
+    features, _ = open_growing(Path(folder))
+    began = time.perf_counter()
+    gram: Any = np.zeros((500, 500), np.float32)
+    for _, (block,) in features["image"]._read_ahead():
+        for start in range(0, len(block), 4096):
+            rows = block[start : start + 4096].astype(np.float32)
+            gram += rows.T @ rows
+    words: Any = 0
+    for _, (block,) in features["text"]._read_ahead():
+        words = words + (block.T @ block).toarray()
+    return {"bare": time.perf_counter() - began}
+
+
+def bench_growth(sizes: tuple[int, ...] = (1_000_000, 3_000_000, 10_000_000)) -> Rows:
+    rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory")]
+    for n_points in sizes:
+        with tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder:
+            write_growing(Path(folder), n_points)
+            bare = in_process("bare", folder=folder)["bare"]
+            own = in_process("growth", folder=folder)
+        rows.append(
+            (
+                f"{n_points:,}",
+                f"{own['fit']:.1f} s",
+                f"{own['fit'] / n_points * 1e6:.2f} s",
+                f"{bare:.1f} s",
+                f"{bare / own['fit']:.2f}",
+                f"{own['encode']:.1f} s",
+                f"{own['peak']:,.0f} MB",
+            )
+        )
+    return rows
+
+
+# Workers
+
+
+def measure_workers(n_workers: int, n_points: int) -> dict[str, Any]:
+    """Fit on a cluster of processes, one thread each; say how much the client and the scheduler have at most."""
+    da: Any = importlib.import_module("dask.array")
+    distributed: Any = importlib.import_module("distributed")
+    with (
+        tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder,
+        distributed.LocalCluster(n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        distributed.Client(cluster),
+    ):
+        rng = np.random.default_rng(0)
+        np.save(f"{folder}/x.npy", rng.standard_normal((n_points, 500), np.float32))
+        np.save(f"{folder}/l.npy", (rng.random((n_points, 8)) < 0.2).astype(np.int8))
+        X, L = (da.from_array(np.load(f"{folder}/{name}.npy", mmap_mode="r"), (20_000, -1)) for name in "xl")
+        before = peak_mb()
+        model = DLFH(64, hash_function="linear", random_state=0)
+        model.fit({"a": X[:20_000], "b": X[:20_000, :50]}, L[:20_000])  # workers import and compile
+        began = time.perf_counter()
+        model.fit({"a": X, "b": X[:, :50]}, L)
+        return {"seconds": time.perf_counter() - began, "peak": peak_mb(), "before": before}
+
+
+def bench_workers(n_points: int = 400_000) -> Rows:
+    found = {number: in_process("workers", n_workers=number, n_points=n_points) for number in (1, 2)}
+    rows: Rows = [
+        (
+            "workers (one thread each)",
+            f"fit of {n_points:,} points",
+            "against one",
+            "client and scheduler: peak (before)",
+        )
+    ]
+    for number, own in found.items():
+        ratio = found[1]["seconds"] / own["seconds"]
+        peaks = f"{own['peak']:,.0f} MB ({own['before']:,.0f} MB)"
+        rows.append((str(number), f"{own['seconds']:.1f} s", f"{ratio:.2f} ×", peaks))
+    return rows
+
+
 def as_table(rows: Rows) -> str:
     header, *others = ("| " + " | ".join(row) + " |" for row in rows)
     return "\n".join([header, "|" + "---|" * len(rows[0]), *others])
 
 
-MEASURES: dict[str, Callable[..., dict[str, Any]]] = {"wide": measure_wide}
-BENCHES: dict[str, Callable[[], Rows]] = {"wide": bench_wide}
+MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
+    "wide": measure_wide,
+    "arriving": measure_arriving,
+    "growth": measure_growth,
+    "bare": measure_bare,
+    "workers": measure_workers,
+}
+BENCHES: dict[str, Callable[[], Rows]] = {
+    "wide": bench_wide,
+    "arriving": bench_arriving,
+    "growth": bench_growth,
+    "workers": bench_workers,
+}
 
 
 def main() -> None:

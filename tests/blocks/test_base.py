@@ -24,7 +24,7 @@ def test_results_are_merged_in_the_order_of_rows(starts: list[int]) -> None:
     blocks = ArrayBlocks(np.arange(40), starts, "numbers")
     beside = ArrayBlocks(10 * np.arange(40), starts, "more")
     merged = blocks.map_reduce(lambda start, a, b: [(start, a.tolist(), b.tolist())], operator.add, beside)
-    assert [start for start, _, _ in merged] == starts[:-1]
+    assert [start for start, _, _ in merged] == sorted({*starts[:-1]} - {40})
     assert [value for _, own, _ in merged for value in own] == list(range(40))
     assert [value for _, _, other in merged for value in other] == list(range(0, 400, 10))
 

@@ -17,6 +17,7 @@ from dlfh import DLFH
 from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError
+from dlfh.metrics import evaluate
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -167,6 +168,13 @@ def test_a_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
     codes = np.asarray(ours.encode("image", slow["image"]))
     killer.join()
     np.testing.assert_array_equal(codes, ours.encode("image", modalities["image"]))
+    queries, asking = whole.encode("text", modalities["text"][:50]), labels[:50]
+    expected = evaluate(queries, whole.codes_["image"], asking, labels, measures=["AP", "P@10"])
+    killer = kill_a_worker(cluster)
+    database = da.from_array(whole.codes_["image"], chunks=(100, -1)).map_blocks(slowly, dtype=np.uint8)
+    found = evaluate(queries, database, asking, chunked, measures=["AP", "P@10"])
+    killer.join()
+    assert found.to_dict() == pytest.approx(expected.to_dict(), rel=1e-12)
     cluster.wait_for_workers(2, timeout=60)
     assert set(cluster.run(os.getpid).values()) != before
 

@@ -122,6 +122,15 @@ def test_what_is_no_matrix_is_one_sentence(tmp_path: Path) -> None:
     refused("holes.parquet", "rows without a value")
 
 
+def test_files_are_cut_as_others_are(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", MATRIX)
+    np.save(tmp_path / "labels.npy", np.arange(100))
+    features = open_blocks(tmp_path / "x.npy")
+    labels = open_blocks(tmp_path / "labels.npy").cut_like(features)
+    assert labels.starts.tolist() == features.starts.tolist()
+    np.testing.assert_array_equal(np.asarray(labels), np.arange(100))
+
+
 def test_a_file_that_changes_while_it_is_read_is_noticed(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", MATRIX)
     blocks = open_blocks(tmp_path / "x.npy")

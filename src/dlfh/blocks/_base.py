@@ -116,6 +116,10 @@ class Blocks(ABC):
                     f"{self.shape[0]} in {self.n_blocks}: give both the same blocks of rows"
                 )
 
+    def cut_like(self, other: Blocks) -> Blocks:
+        """Return the same in blocks of the same rows as another's, where any rows can be read; otherwise as it is."""
+        return self
+
     def _read_ahead(self, *beside: Blocks) -> Iterator[tuple[int, list[Any]]]:
         """Yield first rows and blocks, the next of which is read while one is worked on."""
 
@@ -123,11 +127,12 @@ class Blocks(ABC):
             return [each.read(number) for each in (self, *beside)]
 
         with ThreadPoolExecutor(1, thread_name_prefix="dlfh-read") as reader:
-            ahead = reader.submit(read, 0)
-            for number in range(self.n_blocks):
-                blocks = ahead.result()
-                if number + 1 < self.n_blocks:
-                    ahead = reader.submit(read, number + 1)
+            numbers = np.flatnonzero(np.diff(self.starts)).tolist()  # a block may be empty
+            ahead = [reader.submit(read, number) for number in numbers[:1]]
+            for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+                blocks = ahead.pop().result()
+                if following is not None:
+                    ahead.append(reader.submit(read, following))
                 yield int(self.starts[number]), blocks
 
     def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> Blocks:
@@ -167,6 +172,9 @@ class ArrayBlocks(Blocks):
         self.starts = np.asarray(starts, np.int64)
         if self.starts[-1] != rows.shape[0]:
             raise InputError(f"{called} has {rows.shape[0]} rows, but blocks are of {self.starts[-1]}")
+
+    def cut_like(self, other: Blocks) -> Blocks:
+        return self if self.shape[0] != other.shape[0] else ArrayBlocks(self.rows, other.starts, self.called)
 
     def _read(self, number: int) -> Any:
         return self.rows[int(self.starts[number]) : int(self.starts[number + 1])]

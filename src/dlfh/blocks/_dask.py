@@ -79,6 +79,7 @@ class DaskBlocks(Blocks):
         tasks = [
             on_block(function, self.called, self.shape, int(start), int(stop), piece, *(own[i] for own in columns))
             for i, (start, stop, piece) in enumerate(zip(self.starts, self.starts[1:], self.pieces, strict=False))
+            if start < stop
         ]
         while len(tasks) > 1:
             tasks = [on_results(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]

@@ -5,6 +5,7 @@ Blocks are read, not mapped: what was read and is done with takes no memory.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,13 @@ class _FileBlocks(Blocks):
         step = int(self.starts[1]) // row_multiple * row_multiple
         if step > 0 and self.n_blocks > 1:  # whole chunks of the file
             self.starts = np.append(np.arange(0, shape[0], step), shape[0]).astype(np.int64)
+
+    def cut_like(self, other: Blocks) -> Blocks:
+        if self.shape[0] != other.shape[0]:
+            return self
+        cut = copy.copy(self)
+        cut.starts = other.starts
+        return cut
 
     def _bounds(self, number: int) -> tuple[int, int]:
         return int(self.starts[number]), int(self.starts[number + 1])

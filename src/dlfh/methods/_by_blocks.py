@@ -89,8 +89,9 @@ class LabelsInBlocks:
         if self.points is not None:
             return ArrayBlocks(self.points.set_of_point, features.starts, "labels")
         assert self.labels is not None
-        features.check_beside(self.labels)
-        return self.labels.map(functools.partial(_numbers, self.sets), None, np.int64)
+        labels = self.labels.cut_like(features)
+        features.check_beside(labels)
+        return labels.map(functools.partial(_numbers, self.sets), None, np.int64)
 
 
 def _count(_: int, labels: Any) -> LabelSets:
@@ -98,6 +99,8 @@ def _count(_: int, labels: Any) -> LabelSets:
 
 
 def _numbers(sets: LabelSets, labels: Any) -> Integers:
+    if not labels.shape[0]:
+        return np.empty(0, np.int64)
     own = LabelSets.from_labels(labels, allow_empty=True)
     return sets.numbers_of(own)[own.set_of_point]
 

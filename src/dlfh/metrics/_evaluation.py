@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._validation import check_choice
+from dlfh.blocks import as_blocks
 from dlfh.errors import InputError
+from dlfh.metrics._by_blocks import values_by_blocks
 from dlfh.metrics._measures import Measure, PrecisionRecall, measure
 from dlfh.metrics._ranking import Floats, Ranker, Ties
 
@@ -109,7 +111,8 @@ def evaluate(
     Parameters
     ----------
     queries, database, query_labels, database_labels, relevance, ties, empty
-        See `dlfh.metrics`.
+        See `dlfh.metrics`. A database in blocks, or a Dask array of codes, is measured where it is (AP, P and R at any
+        cut, ties by database order), with the same values; its labels may be in blocks, too.
     measures : list of str or Measure
         Such as ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` lists them.
     n_jobs : int, optional
@@ -127,6 +130,14 @@ def evaluate(
     if not chosen:
         raise InputError("no measure is asked for")
     check_choice(empty, "empty", ("zero", "skip"))
+    shards = as_blocks(database, "database")
+    if shards is not None:
+        if relevance is not None or ties != "order":
+            what = "relevance comes from labels" if relevance is not None else "ties are broken by database order"
+            raise InputError(f"over a database in blocks, {what}")
+        values = values_by_blocks(chosen, queries, shards, query_labels, database_labels)
+        averages = {each: float(_mean(found, empty)) for each, found in values.items()}
+        return Evaluation(averages, ByMeasure(values), len(next(iter(values.values()))), shards.shape[0])
     ranker = Ranker.prepare(queries, database, query_labels, database_labels, relevance, ties, n_jobs)
     taken = [each.over(ranker) for each in chosen]
     blocks = ranker.map(lambda block: [take(block) for take in taken])
