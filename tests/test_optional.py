@@ -43,6 +43,7 @@ DISTRIBUTIONS = {"PIL": "pillow", "faiss": "faiss-cpu", "resvg_py": "resvg-py", 
 BROUGHT = {"grpc": "pymilvus", "psycopg-pool": "psycopg[pool]", "pydantic": "fastapi", "starlette": "fastapi"}
 #: What extras bring though no line names it, and who imports it.
 IMPORTED_OTHERWISE = {
+    "distributed": "Dask's clusters, which a user connects to",
     "httptools": "uvicorn",
     "uvloop": "uvicorn",
     "python-multipart": "fastapi",
