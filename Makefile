@@ -152,8 +152,8 @@ bench-engines: $(READY)  ## Measure engines side by side, a million codes, into 
 	$(RUN) -m benchmarks.engines all --write docs/engines.md
 
 EFFORT ?= 20
-test-engines: $(READY)  ## Longer random sequences of operations in every engine: make test-engines EFFORT=100
-	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest tests/index/test_engines.py
+test-engines: $(READY)  ## Longer random sequences of operations in every engine, and servers that are killed: make test-engines EFFORT=100
+	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md

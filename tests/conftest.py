@@ -22,6 +22,7 @@ settings.load_profile("default")
 SKIPPED_UNLESS_ASKED_FOR = {
     "cluster": "starts a Dask cluster of processes: make test-cluster",
     "data": "needs data that does not come with the project: make test-data DLFH_DATA=...",
+    "faults": "kills database servers: make test-engines",
     "fuzz": "takes minutes: make fuzz N=2000",
     "site": "builds the documentation site: make test-site",
     "notebooks": "takes minutes: make test-notebooks",

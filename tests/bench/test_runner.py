@@ -7,6 +7,7 @@ import os
 import queue
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,10 +96,14 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     chance = random.Random(0)
 
-    first = start(killed, settings, jobs=2)
-    wait_for(first, killed, 1)
-    os.killpg(first.pid, signal.SIGINT)
-    _, said = first.communicate(timeout=60)
+    for _ in range(5):  # on a busy machine it may be done before it is interrupted
+        shutil.rmtree(killed, ignore_errors=True)
+        first = start(killed, settings, jobs=2)
+        wait_for(first, killed, 1)
+        os.killpg(first.pid, signal.SIGINT)
+        _, said = first.communicate(timeout=60)
+        if first.returncode == 130:
+            break
     assert first.returncode == 130
     assert said.splitlines()[-1] == "dlfh: stopped; run the same command again to go on"
 

@@ -27,6 +27,8 @@ from tests.index.engines import place_of
 create_index: Any = public.create_index
 open_index: Any = public.open_index
 
+pytestmark = pytest.mark.faults
+
 SECRET = "s3cr%t"
 CODE = np.zeros((1, 8), np.uint8)
 

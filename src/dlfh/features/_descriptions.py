@@ -94,12 +94,7 @@ class DescriptionCache:
             check_regular_file(self.file)
         database = sqlite3.connect(self.file, timeout=5)
         try:
-            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = NORMAL")
-            database.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB, sum INTEGER, used REAL)"
-            )
+            _prepare(database)
         except sqlite3.Error as error:
             database.close()
             if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
@@ -107,6 +102,21 @@ class DescriptionCache:
                     os.unlink(self.file)
             raise
         return database
+
+
+def _prepare(database: sqlite3.Connection) -> None:
+    """Make a new file a cache; of one that is a cache already, nothing changes."""
+    for wait in (0.05, 0.1, 0.2, 0.4, 0.8, None):
+        try:
+            database.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            database.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:  # to change its mode SQLite does not wait for others that do it too
+            if wait is None:
+                raise
+            time.sleep(wait)
+    database.execute("PRAGMA synchronous = NORMAL")
+    database.execute("CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB, sum INTEGER, used REAL)")
 
 
 def _shrink(database: sqlite3.Connection) -> None:

@@ -30,7 +30,6 @@ from dlfh.hashing._base import SummedLearner
 from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._ridge import check_ridge
 from dlfh.mathematics._targets import Targets
-from dlfh.methods._by_blocks import blocks_of, fit_dlfh_by_blocks
 from dlfh.methods._growing import add_points, check_widths, summed, sums_from_parts, sums_to_parts
 from dlfh.methods._info import MethodInfo
 from dlfh.methods._latent_factor import LatentFactorHasher
@@ -254,6 +253,8 @@ class DLFH(LatentFactorHasher):
         -------
         self
         """
+        from dlfh.methods._by_blocks import blocks_of, fit_dlfh_by_blocks  # searching fits nothing
+
         blocks = blocks_of(modalities) if isinstance(modalities, Mapping) else None
         if blocks is None:
             return super().fit(modalities, labels, present=present, labelled=labelled, similarity=similarity)
@@ -365,7 +366,8 @@ class DLFH(LatentFactorHasher):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         super()._restore(config, arrays)
-        learners = self._learners(self.modalities_) | self.chosen_
+        # Only what has sums needs who learns: a network that is loaded needs no PyTorch.
+        learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
