@@ -377,6 +377,8 @@ class PostgresIndex(Engine):
         name = f'"{self._name}_near{column}"'
 
         def build(connection: Any) -> None:
+            # Centres and a sample of a million items take more than the 64 MB that PostgreSQL gives by default.
+            connection.execute("SET LOCAL maintenance_work_mem = '1GB'")
             connection.execute(f"DROP INDEX IF EXISTS {name}")
             connection.execute(
                 f"CREATE INDEX {name} ON {self._table} USING {kind} (code{column} bit_hamming_ops)"
