@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["IMAGE_FEATURES", "N_BITS", "TEXT_FEATURES", "featurizers_for", "recommended_model"]
 
-#: Bits by what they bring for their bytes, and bases of kernel functions: every item of a small collection is one.
-#: (docs/answers.md, on validation items.)
-N_BITS, N_BASES = 128, 2000
+#: Bits by what they bring for their bytes (docs/answers.md, on validation items).
+N_BITS = 128
 
 Takes = Literal["image", "text"]
 
@@ -48,12 +47,11 @@ def recommended_model(**parameters: Any) -> DLFH:
     Examples
     --------
     >>> recommended_model(random_state=0)
-    DLFH(n_bits=128, hash_function=Auto(n_bases=2000), random_state=0)
+    DLFH(n_bits=128, random_state=0)
     """
-    from dlfh.hashing import Auto
     from dlfh.methods import DLFH
 
-    return DLFH(**{"n_bits": N_BITS, "hash_function": Auto(N_BASES), **parameters})
+    return DLFH(**{"n_bits": N_BITS, **parameters})
 
 
 def featurizers_for(

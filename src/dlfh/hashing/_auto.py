@@ -56,15 +56,15 @@ class Auto(HashLearner):
 
     Parameters
     ----------
-    n_bases : int, default 500
-        Bases of kernel functions.
+    n_bases : int, default 2000
+        Bases of kernel functions: every point of a small set is one (docs/hash-functions.md has what they bring and cost).
     n_points : int, default 5000
         How many points learners are tried on, at most.
     """
 
     kind = "auto"
 
-    def __init__(self, n_bases: int = 500, *, n_points: int = 5000) -> None:
+    def __init__(self, n_bases: int = 2000, *, n_points: int = 5000) -> None:
         self.n_bases = n_bases
         self.n_points = n_points
 
@@ -83,7 +83,7 @@ class Auto(HashLearner):
     def _choose(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashLearner:
         labels = context.labels
         if labels is None or labels.n_points != features.shape[0] or features.shape[0] < _FEWEST_POINTS:
-            return KernelRidge(self.n_bases)
+            return KernelRidge()
         points = self.points(features.shape[0], context.seed)
         rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
         seen = typical_variance(features[points]) / typical_variance(features) if is_wide(features) else None
