@@ -19,7 +19,7 @@ _STYLE = """
 }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; }
-body { margin: 0 auto; padding: 2.5rem 1.25rem 5rem; max-width: 62rem; color: var(--ink); background: var(--paper);
+body { margin: 0 auto; padding: 2.5rem 1.25rem 5rem; max-width: 67rem; color: var(--ink); background: var(--paper);
   font: 16px/1.55 system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.9rem; line-height: 1.2; margin: 0 0 .4rem; letter-spacing: -.01em; }
 h2 { font-size: 1.3rem; margin: 3.2rem 0 .6rem; padding-top: 1rem; border-top: 1px solid var(--line); }
@@ -36,18 +36,18 @@ figure.plot img { width: 100%; max-width: 52rem; height: auto; background: #fff;
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums; white-space: nowrap;
   border-top: 2px solid var(--ink); border-bottom: 2px solid var(--ink); }
-th, td { padding: .26rem .6rem; text-align: right; font-weight: 400; }
+th, td { padding: .26rem .5rem; text-align: right; font-weight: 400; }
 thead th { font-weight: 600; }
 thead tr:last-child th { border-bottom: 1px solid var(--ink); }
 th.group { text-align: center; }
 th:first-child { text-align: left; position: sticky; left: 0; background: var(--paper); }
-td.start, th.start { padding-left: 1.3rem; }
+td.start, th.start { padding-left: 1.1rem; }
 tbody tr:hover td, tbody tr:hover th { background: var(--shade); }
 tr.published td, tr.published th { color: var(--soft); font-style: italic; }
 tr.published th { padding-left: 1.6rem; }
 td strong { font-weight: 700; }
 td small { color: var(--soft); margin-left: .15em; font-size: .8em; }
-td.alone { padding-right: calc(.6rem + 3em); }
+td.alone { padding-right: calc(.5rem + 3em); }
 sup { font-size: .68em; margin-left: .1em; line-height: 0; color: var(--soft); }
 .notes, .remark { font-size: .8rem; color: var(--soft); margin: .5rem 0 0; max-width: 52rem; }
 .notes { padding-left: 1.5rem; }
