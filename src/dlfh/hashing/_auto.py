@@ -57,7 +57,7 @@ class Auto(HashLearner):
     Parameters
     ----------
     n_bases : int, default 2000
-        Bases of kernel functions: every point of a small set is one (docs/hash-functions.md has what they bring and cost).
+        Bases of kernel functions; every point of a small set is one (docs/hash-functions.md: what they bring and cost).
     n_points : int, default 5000
         How many points learners are tried on, at most.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Literal, Self
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -141,17 +141,6 @@ class DOCH(OnlineHasher):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-
-    @classmethod
-    def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model in the authors' setting, chunks of 2,000 points, less what ``changes`` says.
-
-        Examples
-        --------
-        >>> DOCH.paper(32).chunk_size
-        2000
-        """
-        return cls(n_bits, **{"chunk_size": 2000, **changes})
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -217,6 +217,18 @@ class OnlineHasher(CrossModalHasher):
     #: Whether old points' labels are looked at again.
     _keeps_labels = False
 
+    @classmethod
+    def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
+        """Return the model in the authors' setting, chunks of 2,000 points, less what ``changes`` says.
+
+        Examples
+        --------
+        >>> from dlfh.methods import LEMON
+        >>> LEMON.paper(32).chunk_size
+        2000
+        """
+        return cls(**{"n_bits": n_bits, "chunk_size": 2000, **changes})
+
     def check_parameters(self) -> None:
         super().check_parameters()
         if self.chunk_size is not None:
