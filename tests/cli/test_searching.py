@@ -125,6 +125,8 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
     assert found("brand=null") == set()
     for wrong, sentence in (
         ("price", "--where takes NAME=VALUE"),
+        ("price<<3", "--where takes NAME=VALUE"),
+        ("price==3", "--where takes NAME=VALUE"),
         ("{price", "a filter as JSON"),
         ("price<[3]", "takes one value"),
     ):

@@ -465,3 +465,18 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
             collection.similar("0.png", among="sound")
         with pytest.raises(StorageError, match="read"):
             collection.remove(["0.png"])
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://ann:s3cret@db/shop", "postgres://db/shop", "duckdb:x", "milvus://db"]
+)
+def test_an_address_is_no_folder(address: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A folder by the name of an address would hold its password, and none of what was asked for.
+    monkeypatch.chdir(tmp_path)
+    with Collection.open(shop) as collection:
+        with pytest.raises(InputError, match="a collection is a folder") as of_opening:
+            Collection.open(address)
+        with pytest.raises(InputError, match="a collection is a folder") as of_copying:
+            collection.copy(address)
+    assert "s3cret" not in f"{of_opening.value}{of_copying.value}"
+    assert not [path.name for path in tmp_path.iterdir() if ":" in path.name]

@@ -58,7 +58,7 @@ _DATA = "What to read"
 _MODEL = "What to learn"
 
 #: A filter as people write it.
-_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)(.*)", re.DOTALL)
+_COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
 
 
 @dataclass(frozen=True)

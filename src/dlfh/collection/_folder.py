@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index, open_index
-from dlfh.index._engines import is_address
+from dlfh.index._engines import ENGINES, is_address
 from dlfh.persistence._files import exclusive, made_folder, read_regular, replace_file, sync_folder, try_lock
 from dlfh.persistence._model_folder import holds_model
 
@@ -52,9 +52,20 @@ def is_collection(folder: str | os.PathLike[str]) -> bool:
 
 def check_free(folder: str | os.PathLike[str]) -> None:
     """Say so if there is something already where a collection is to be."""
+    _refuse_address(folder)
     path = Path(folder)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise InputError(f"cannot make a collection in {path}: there is something there already, which stays")
+
+
+def _refuse_address(folder: str | os.PathLike[str]) -> None:
+    """Say that a collection is a folder; the address, which may hold a password, is not repeated, nor made a folder."""
+    beginnings = {start.rstrip("/") for start in ENGINES}  # what a path makes of postgresql:// has one slash
+    if str(folder).startswith(tuple(beginnings)):
+        raise InputError(
+            "a collection is a folder, and this is the address of an engine, where its items may be: "
+            "give a folder, and the address as --items (address= in Python)"
+        )
 
 
 def write_card(folder: Path, model: str, index: str) -> None:
@@ -69,6 +80,7 @@ def _encode(model: object, index: object) -> bytes:
 
 def read_card(folder: Path) -> dict[str, Any]:
     """Return what a collection's folder says of itself; raise ModelError if it is none."""
+    _refuse_address(folder)
     if not folder.is_dir():
         raise ModelError(
             f"there is no collection at {folder}: " + ("it is a file" if folder.exists() else "no such folder")

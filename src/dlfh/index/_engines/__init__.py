@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlfh.errors import StorageError
-from dlfh.index._engines._address import Address, is_address, parse_address
+from dlfh.index._engines._address import ENGINES, Address, is_address, parse_address
 from dlfh.index._index import Index
 
 if TYPE_CHECKING:
     from dlfh.index._engines._engine import Engine
 
-__all__ = ["create_index", "is_address", "open_index", "parse_address"]
+__all__ = ["ENGINES", "create_index", "is_address", "open_index", "parse_address"]
 
 
 def create_index(address: str | Path, n_bits: int, modalities: Sequence[str]) -> Index | Engine:
