@@ -212,7 +212,7 @@ times: $(READY)  ## Time every method on up to 184,710 points, alone on the mach
 	$(RUN) -m benchmarks.results_summary --write
 
 # Parameters are chosen on a part of the training points, the same number of candidates for every method; on IAPR TC-12
-# from 2,000 points, and but for CRH, a candidate of which takes as long as all of another method's.
+# from 5,000 points, and but for CRH, a candidate of which takes as long as all of another method's.
 compare: PUBLISHED := --settings benchmarks/as_published.toml
 compare: TUNE := --bits 32 --overwrite
 compare: WIKI := wiki --data "$(DLFH_DATA)/wiki.mat" --out runs/wiki-compared
@@ -224,7 +224,7 @@ compare: $(READY)  ## Compare all methods, as published and tuned: make compare 
 	mkdir -p docs/results/wiki-tuned docs/results/icons-tuned docs/results/iapr-tc12-tuned
 	$(DLFH) tune all $(WIKI) $(TUNE) --seeds 2 --write docs/results/wiki-tuned/tuned.toml
 	$(DLFH) tune all $(ICONS) $(TUNE) --seeds 2 --write docs/results/icons-tuned/tuned.toml
-	$(DLFH) tune $(QUICK) $(IAPR) $(TUNE) --seeds 1 --size 2000 --validation 0.1 --write docs/results/iapr-tc12-tuned/tuned.toml
+	$(DLFH) tune $(QUICK) $(IAPR) $(TUNE) --seeds 1 --size 5000 --validation 0.1 --write docs/results/iapr-tc12-tuned/tuned.toml
 	$(DLFH) bench map $(WIKI) $(PUBLISHED) --seeds 5 --report docs/results/wiki-published
 	$(DLFH) bench map $(ICONS) $(PUBLISHED) --seeds 5 --report docs/results/icons-published
 	$(DLFH) bench map $(IAPR) $(PUBLISHED) --seeds 5 --report docs/results/iapr-tc12-published

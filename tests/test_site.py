@@ -36,10 +36,10 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
+def browser(chromium: str) -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="needs Playwright")
     with playwright.sync_playwright() as started:
-        yield started.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        yield started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
 
 
 @pytest.mark.site
