@@ -156,7 +156,7 @@ test-engines: $(READY)  ## Longer random sequences of operations in every engine
 	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults-before.md
 
 study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md

@@ -1,6 +1,6 @@
 """How the defaults were chosen: MAP by code length, database protocol and ranking.
 
-    DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write docs/defaults.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write docs/defaults-before.md
 
 The folder holds `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
 validation split of the training points; the final comparison uses the data sets' own test queries.

@@ -59,7 +59,7 @@ class DLFH(LatentFactorHasher):
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By
         default ``16 * n_bits``; with ``step="bound"`` as many as there are distinct label sets, but at least
-        ``n_bits / 2`` and at most ``4 * n_bits``: `docs/defaults.md` has the evidence.
+        ``n_bits / 2`` and at most ``4 * n_bits``: `docs/defaults-before.md` has the evidence.
     solver : {"auto", "full", "stochastic"}, default "auto"
         "full" uses every point in each update: its objective never decreases, and it stops when nothing
         changes. With few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto"
