@@ -4,6 +4,7 @@ python -m benchmarks.scale wide      # 200,000 texts of a million words
 python -m benchmarks.scale arriving  # ten parts beside one fit, and beside LEMON (DLFH_DATA)
 python -m benchmarks.scale growth    # 1, 3 and 10 million points in files of up to 12 GB, in DLFH_SCRATCH
 python -m benchmarks.scale workers   # two workers against one
+python -m benchmarks.scale sets      # a label set a point, in parts and in memory
 python -m benchmarks.scale all --write docs/scale.md
 """
 
@@ -307,6 +308,73 @@ def bench_workers(n_points: int = 400_000) -> Rows:
     return rows
 
 
+# Many label sets
+
+
+def measure_sets(n_points: int) -> dict[str, Any]:
+    """Learn codes where nearly every point has a label set of its own, of 291 labels: in memory and in parts."""
+    da: Any = importlib.import_module("dask.array")
+    distributed: Any = importlib.import_module("distributed")
+    from dlfh._labels import LabelSets
+    from dlfh._progress import progress
+    from dlfh.blocks import as_blocks
+    from dlfh.methods._by_blocks import learn_in_parts
+
+    rng = np.random.default_rng(0)
+    labels = (rng.random((n_points, 291), np.float32) < 0.015).astype(np.int8)
+    labels[np.arange(n_points), rng.integers(291, size=n_points)] = 1
+    nothing = {name: np.ones((n_points, 1), np.float32) for name in "ab"}
+    model = DLFH(64, hash_function="linear", random_state=0)
+    model.fit({name: own[:5000] for name, own in nothing.items()}, labels[:5000])  # compiles
+    began = time.perf_counter()
+    model.fit(nothing, labels)
+    in_memory = time.perf_counter() - began
+    with (
+        tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder,
+        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        distributed.Client(cluster),
+        progress(False) as bar,
+    ):
+        np.save(f"{folder}/labels.npy", labels)
+        chunked = da.from_array(np.load(f"{folder}/labels.npy", mmap_mode="r"), (20_000, -1))
+        for rows in (chunked[:5000], chunked):  # workers import and compile
+            blocks: Any = as_blocks(rows, "labels")
+            began = time.perf_counter()
+            learned, by_block = learn_in_parts(model, blocks, ("a", "b"), np.random.default_rng(0), bar)
+            codes = [np.concatenate(own.results()) for own in learned.codes_of_points(by_block)]
+            in_parts = time.perf_counter() - began
+    equal = all(np.array_equal(own, model.codes_[name]) for name, own in zip("ab", codes, strict=True))
+    return {
+        "sets": LabelSets.from_labels(labels).n_sets,
+        "memory": in_memory,
+        "parts": in_parts,
+        "received": max(learned.received),
+        "iterations": len(learned.received),
+        "equal": equal,
+    }
+
+
+def bench_sets(n_points: int = 100_000) -> Rows:
+    found = in_process("sets", n_points=n_points)
+    header = (
+        "points, 291 labels, 64 bits",
+        "label sets",
+        "in memory, 2 threads",
+        "in parts, 2 workers",
+        "codes",
+        "to each part an iteration",
+    )
+    row = (
+        f"{n_points:,}",
+        f"{found['sets']:,}",
+        f"{found['memory']:.1f} s",
+        f"{found['parts']:.1f} s",
+        "equal" if found["equal"] else "**not equal**",
+        f"{found['received'] / 1000:,.0f} KB",
+    )
+    return [header, row]
+
+
 def as_table(rows: Rows) -> str:
     header, *others = ("| " + " | ".join(row) + " |" for row in rows)
     return "\n".join([header, "|" + "---|" * len(rows[0]), *others])
@@ -318,12 +386,14 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "growth": measure_growth,
     "bare": measure_bare,
     "workers": measure_workers,
+    "sets": measure_sets,
 }
 BENCHES: dict[str, Callable[[], Rows]] = {
     "wide": bench_wide,
     "arriving": bench_arriving,
     "growth": bench_growth,
     "workers": bench_workers,
+    "sets": bench_sets,
 }
 
 

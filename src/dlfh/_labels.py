@@ -100,11 +100,8 @@ class LabelSets:
     def take(self, points: Integers) -> LabelSets:
         """Return the label sets of some of the points."""
         sets, set_of_point = np.unique(self.set_of_point[points], return_inverse=True)
-        lengths = np.diff(self.starts)[sets]
-        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
         counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
-        return LabelSets(self.names, self.n_labels, starts, self.labels[place], set_of_point.astype(np.int64), counts)
+        return replace(self.some(sets), set_of_point=set_of_point.astype(np.int64), counts=counts)
 
     def rows(self) -> sp.csr_array:
         """Return the sets as rows of 0 and 1, shape (n_sets, n_labels)."""
@@ -206,18 +203,40 @@ class LabelSets:
 
     def merged(self, other: LabelSets) -> LabelSets:
         """Return the sets of these points and others, without the points: as if they had been counted together."""
-        one, two = self.aligned_with(other, name="one block of labels", other_name="another")
-        starts = np.concatenate([one.starts, one.starts[-1] + two.starts[1:]])
-        both = LabelSets._group(one.names, one.n_labels, starts, np.concatenate([one.labels, two.labels]))
+        return LabelSets.together(self.aligned_with(other, name="one block of labels", other_name="another"))[0]
+
+    @classmethod
+    def together(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
+        """Return the sets of several with labels numbered alike, without points, and which of them each part's are."""
+        both = cls._group(parts[0].names, parts[0].n_labels, *cls.stacked(parts))
         counts = np.zeros(both.n_sets, np.int64)
-        np.add.at(counts, both.set_of_point, np.concatenate([one.counts, two.counts]))
-        return replace(both, set_of_point=np.empty(0, np.int64), counts=counts)
+        np.add.at(counts, both.set_of_point, np.concatenate([part.counts for part in parts]))
+        numbers = np.split(both.set_of_point, np.cumsum([part.n_sets for part in parts])[:-1])
+        return replace(both, set_of_point=np.empty(0, np.int64), counts=counts), numbers
+
+    @staticmethod
+    def stacked(parts: Sequence[LabelSets]) -> tuple[Integers, npt.NDArray[np.int32]]:
+        """Return the sets of several, one after the other, as ``starts`` and ``labels``."""
+        ends = np.cumsum([len(part.labels) for part in parts])
+        later = [part.starts[1:] + before for part, before in zip(parts, [0, *ends], strict=False)]
+        return np.concatenate([[0], *later]).astype(np.int64), np.concatenate([part.labels for part in parts])
+
+    def some(self, sets: Integers) -> LabelSets:
+        """Return some of the sets, without points, in rising order."""
+        lengths = np.diff(self.starts)[sets]
+        starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
+        nobody = np.empty(0, np.int64)
+        return LabelSets(self.names, self.n_labels, starts, self.labels[place], nobody, self.counts[sets])
+
+    def key(self, number: int) -> tuple[int, ...]:
+        """Return a set's labels: sets are in the order of these."""
+        return tuple(self.labels[self.starts[number] : self.starts[number + 1]].tolist())
 
     def numbers_of(self, other: LabelSets) -> Integers:
         """Return, for each set of other points, its number among these sets, in which it must be."""
         mine, others = self.aligned_with(other, name="labels", other_name="a block of labels")
-        both = np.concatenate([mine.starts, mine.starts[-1] + others.starts[1:]])
-        _, number = _distinct_rows(both, np.concatenate([mine.labels, others.labels]), mine.n_labels)
+        _, number = _distinct_rows(*LabelSets.stacked([mine, others]), mine.n_labels)
         place = np.full(int(number.max()) + 1, -1, np.int64)
         place[number[: mine.n_sets]] = np.arange(mine.n_sets)
         found = place[number[mine.n_sets :]]

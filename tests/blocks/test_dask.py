@@ -17,6 +17,7 @@ from dlfh import DLFH
 from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError
+from dlfh.methods import _by_blocks
 from dlfh.metrics import evaluate
 
 dask = pytest.importorskip("dask")
@@ -75,6 +76,33 @@ def test_on_threads_codes_are_those_of_arrays_in_memory(rows: int) -> None:
         )
 
 
+def many_sets(n: int) -> tuple[dict[str, Any], Any]:
+    """Return points with a label set each, of 291 labels, and with three modalities, one of them sparse."""
+    rng = np.random.default_rng(0)
+    labels = (rng.random((n, 291)) < 0.015).astype(np.int8)
+    labels[np.arange(n), np.arange(n) % 291] = 1
+    X = (labels @ rng.standard_normal((291, 20)) + rng.standard_normal((n, 20))).astype(np.float32)
+    return {"image": X, "text": sp.csr_array(np.where(X > 1, X, 0)), "sound": X[:, :7] ** 2}, labels
+
+
+@pytest.mark.parametrize("hash_function", ["linear", pytest.param("auto", marks=pytest.mark.cluster)])
+def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
+    monkeypatch: pytest.MonkeyPatch, hash_function: str
+) -> None:
+    modalities, labels = many_sets(600)
+    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 100)
+    settings: dict[str, Any] = {"solver": "stochastic", "hash_function": hash_function, "random_state": 0}
+    whole = DLFH(16, **settings).fit(modalities, labels)
+    with dask.config.set(scheduler="threads"):
+        arrays, chunked = to_dask(modalities, labels, 170)
+        ours = DLFH(16, **settings).fit(arrays, chunked)
+        assert_equal(ours, whole, modalities)
+        np.testing.assert_array_equal(ours.flips_, whole.flips_)
+        assert repr(ours.chosen_) == repr(whole.chosen_)
+        with pytest.raises(InputError, match="more label sets than it keeps"):
+            ours.codes_of_labels(labels[:2])
+
+
 def test_wrong_arrays_are_one_sentence() -> None:
     modalities, labels = scene(300, False, 2)
     with dask.config.set(scheduler="synchronous"):
@@ -124,6 +152,26 @@ def test_a_cluster_gives_the_codes_of_one_machine(cluster: Any, many: bool, n_mo
         assert_equal(ours, whole, modalities)
         for name, array in arrays.items():
             np.testing.assert_array_equal(np.asarray(ours.encode(name, array)), ours.encode(name, modalities[name]))
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("n_modalities", [2, 3])
+def test_a_cluster_learns_many_label_sets_in_parts(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, n_modalities: int
+) -> None:
+    """As many label sets as points, 291 labels; a worker is killed in the middle of it."""
+    modalities, labels = many_sets(6000)
+    modalities = dict(list(modalities.items())[:n_modalities])
+    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 2000)
+    whole = DLFH(64, hash_function="linear", random_state=0).fit(modalities, labels)
+    arrays, chunked = to_dask(modalities, labels, 1300)
+    assert_equal(DLFH(64, hash_function="linear", random_state=0).fit(arrays, chunked), whole, modalities)
+    killer = kill_a_worker(cluster)
+    arrays, chunked = to_dask(modalities, labels, 500)
+    slow = chunked.map_blocks(slowly, dtype=np.int8)
+    ours = DLFH(64, hash_function="linear", random_state=0).fit(arrays, slow)
+    killer.join()
+    assert_equal(ours, whole, modalities)
 
 
 @pytest.mark.cluster

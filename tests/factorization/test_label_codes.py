@@ -127,5 +127,5 @@ def test_wrong_labels_are_said_in_a_sentence() -> None:
         model.codes_of_labels(np.ones((2, 3)))
     X = np.random.default_rng(1).normal(size=(6, 5))
     pairs = DLFH(n_bits=8, random_state=0).fit({"image": X, "text": X}, similarity=np.eye(6))
-    with pytest.raises(InputError, match="no label has a code"):
+    with pytest.raises(InputError, match="it learned from similarities of single pairs"):
         pairs.codes_of_labels([["l1"]])

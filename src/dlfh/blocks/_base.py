@@ -5,13 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh.errors import InputError
+
+if TYPE_CHECKING:
+    from dlfh.blocks._held import Held
 
 __all__ = ["ArrayBlocks", "Blocks", "MappedBlocks", "block_starts"]
 
@@ -53,6 +56,8 @@ class Blocks(ABC):
     is_sparse: bool
     starts: Integers
     called: str
+    #: Whether functions of blocks run in this process, so that what they make is in its memory.
+    is_here = True
 
     @abstractmethod
     def _read(self, number: int) -> Any:
@@ -138,6 +143,12 @@ class Blocks(ABC):
     def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> Blocks:
         """Return a function's results for blocks, when they are asked for: rows of so many columns (None: vectors)."""
         return MappedBlocks(self, function, n_columns, dtype)
+
+    def hold(self, function: Callable[[int, Any], Any]) -> Held:
+        """Return ``function(first row, block)`` of every block, computed once and kept where the blocks are."""
+        from dlfh.blocks._held import Held
+
+        return Held([function(int(self.starts[number]), self.read(number)) for number in range(self.n_blocks)])
 
     def result(self) -> Any:
         """Return what a user gets of it: an array in memory, or one of Dask's."""

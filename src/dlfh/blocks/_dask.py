@@ -16,9 +16,10 @@ import scipy.sparse as sp
 
 from dlfh._optional import require
 from dlfh.blocks._base import Blocks, Integers, Result
+from dlfh.blocks._held import Held
 from dlfh.errors import DLFHError, InputError
 
-__all__ = ["DaskBlocks", "is_dask"]
+__all__ = ["DaskBlocks", "DaskHeld", "is_dask"]
 
 #: Results that are merged by one task.
 _FAN_IN = 8
@@ -37,6 +38,8 @@ class DaskBlocks(Blocks):
     pieces : list of Delayed
         The blocks.
     """
+
+    is_here = False
 
     def __init__(
         self,
@@ -74,21 +77,19 @@ class DaskBlocks(Blocks):
         """Return ``function(first row, block, *blocks beside it)`` of every block, merged as a tree by the workers."""
         self.check_beside(*beside)
         delayed = require("dask", "Dask arrays", "distributed").delayed
-        on_block, on_results = delayed(_on_block, pure=True), delayed(_merged, pure=True)
+        on_block = delayed(_on_block, pure=True)
         columns = [_pieces(other) for other in beside]
         tasks = [
             on_block(function, self.called, self.shape, int(start), int(stop), piece, *(own[i] for own in columns))
             for i, (start, stop, piece) in enumerate(zip(self.starts, self.starts[1:], self.pieces, strict=False))
             if start < stop
         ]
-        while len(tasks) > 1:
-            tasks = [on_results(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
-        return _compute(tasks[0])
+        return _compute(_as_tree(merge, tasks))
 
     def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> DaskBlocks:
         """Return a function's results for blocks, when they are asked for."""
         delayed = require("dask", "Dask arrays", "distributed").delayed
-        apply = delayed(_applied, pure=True)
+        apply = delayed(_called, pure=True)
         pieces = [apply(function, piece) for piece in self.pieces]
         shape = (self.shape[0],) if n_columns is None else (self.shape[0], n_columns)
         return DaskBlocks(pieces, shape, np.dtype(dtype), self.starts, self.called)
@@ -103,6 +104,12 @@ class DaskBlocks(Blocks):
         found = _compute(*parts, unpack=False)
         return sp.csr_array(sp.vstack(found)) if self.is_sparse else np.concatenate(found)
 
+    def hold(self, function: Callable[[int, Any], Any]) -> Held:
+        """Return ``function(first row, block)`` of every block, kept in the memory of whoever computed it."""
+        bounds = zip(self.starts.tolist(), self.starts[1:].tolist(), self.pieces, strict=False)
+        on_block = require("dask", "Dask arrays", "distributed").delayed(_on_block, pure=True)
+        return DaskHeld([on_block(function, self.called, self.shape, *bound) for bound in bounds])
+
     def result(self) -> Any:
         """Return the Dask array."""
         array = require("dask.array", "Dask arrays", "distributed")
@@ -112,6 +119,41 @@ class DaskBlocks(Blocks):
             for piece, length in zip(self.pieces, lengths, strict=True)
         ]
         return array.concatenate(parts)
+
+
+class DaskHeld(Held):
+    """Values in the memory of a cluster's workers."""
+
+    def __init__(self, values: list[Any]) -> None:
+        with _cluster_errors():
+            super().__init__(require("dask", "Dask arrays", "distributed").persist(*values))
+
+    def results(self) -> list[Any]:
+        return list(_compute(*self.values, unpack=False))
+
+    def reduce(self, merge: Callable[[Any, Any], Any]) -> Any:
+        return _compute(_as_tree(merge, self.values))
+
+    def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, called: str) -> Blocks:
+        return DaskBlocks(self.values, (int(starts[-1]), n_columns), np.dtype(dtype), starts, called)
+
+    def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        return require("dask", "Dask arrays", "distributed").delayed(_called, pure=True)(function, *arguments)
+
+    def _made(self, values: list[Any]) -> Held:
+        return DaskHeld(values)
+
+
+def _as_tree(merge: Callable[[Any, Any], Any], tasks: list[Any]) -> Any:
+    """Return the task that has all results merged, a few by each task."""
+    on_results = require("dask", "Dask arrays", "distributed").delayed(_merged, pure=True)
+    while len(tasks) > 1:
+        tasks = [on_results(merge, tasks[i : i + _FAN_IN]) for i in range(0, len(tasks), _FAN_IN)]
+    return tasks[0]
+
+
+def _called(function: Callable[..., Any], *arguments: Any) -> Any:
+    return function(*arguments)
 
 
 def _pieces(blocks: Blocks) -> list[Any]:
@@ -133,10 +175,6 @@ def _merged(merge: Callable[[Any, Any], Any], results: list[Any]) -> Any:
     for result in results[1:]:
         total = merge(total, result)
     return total
-
-
-def _applied(function: Callable[[Any], Any], block: Any) -> Any:
-    return function(block)
 
 
 def _rows(block: Any, rows: Integers) -> Any:

@@ -6,6 +6,8 @@
 `solver`                section 3.2, Algorithm 1 and Theorem 1, over whatever says which pairs are similar
 `supervision`           what the solver asks of S
 `label_rows`            S from labels; the updates of eq. (3) to (6), row by row, with a row a point or a label set
+`label_codes`           codes of label sets that come later, against those that there are
+`label_parts`           more label sets than one machine should hold: the same codes, in parts
 `observed_pairs`        S pair by pair, with elements missing; the same updates at the cost of what was observed
 ======================  =======================================================================================
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from dlfh.codes import Codes, by_word
 from dlfh.factorization.likelihood import LatentFactorModel
 from dlfh.factorization.supervision import Sample
 
-__all__ = ["Columns", "LabelRows", "update", "update_shared"]
+__all__ = ["Columns", "LabelRows", "count_similar", "share_step", "update", "update_shared"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -84,33 +84,13 @@ class LabelRows:
         Counted by label sets; where these are many, from some thousands of them against all.
         """
         sets = LabelRows.of_label_sets(self.labels, present=self.present, pair_weights=self.pair_weights)
-        every = -(-len(sets) // _SETS_FOR_SHARE)
+        chosen = np.arange(0, len(sets), share_step(len(sets)))
         counts = np.zeros(2, np.int64)
         for a, b in itertools.combinations(range(n_modalities), 2):
-            chosen = np.zeros(len(sets), np.int64)
-            chosen[::every] = sets.weights_in(a)[::every]
-            counts += sets.pair_weight(a, b) * sets._count_similar(chosen, sets.weights_in(b))
+            rows = replace(self.labels.some(chosen), counts=sets.weights_in(a)[chosen])
+            columns = replace(self.labels, counts=sets.weights_in(b))
+            counts += sets.pair_weight(a, b) * count_similar(rows, columns)
         return float(counts[1] / max(counts.sum(), 1))
-
-    def _count_similar(self, row_weights: Integers, column_weights: Integers) -> Integers:
-        """Return the weights of dissimilar and of similar pairs of rows."""
-        starts, labels, codes = self.labels.starts, self.labels.labels, np.zeros((len(self), 1), np.uint64)
-        rows = np.flatnonzero(row_weights)
-        lists = _kernels.invert_lists(starts, labels, self.set_of_row, self.labels.n_labels)
-        counts = _kernels.count_pairs(
-            codes,
-            self.set_of_row[rows],
-            row_weights[rows],
-            starts,
-            labels,
-            codes.T,
-            column_weights,
-            *lists,
-            1,
-            0,
-            len(rows),
-        )
-        return np.asarray(counts.sum(axis=1))
 
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
@@ -160,6 +140,22 @@ class LabelRows:
         everything = np.arange(len(self))
         columns = Columns.gather(self, [everything], [self.weights_in(b)], [codes[b]])
         return self.pair_weight(a, b) * _count_pairs(model, codes[a], self, self.weights_in(a), columns, workers)
+
+
+def share_step(n_sets: int) -> int:
+    """Return how many label sets there are for each one that tells the share of similar pairs."""
+    return -(-n_sets // _SETS_FOR_SHARE)
+
+
+def count_similar(rows: LabelSets, columns: LabelSets) -> Integers:
+    """Return how many pairs of points, of the sets of some and of others, are dissimilar, and how many similar."""
+    codes = np.zeros((rows.n_sets, 1), np.uint64), np.zeros((1, columns.n_sets), np.uint64)
+    lists = _kernels.invert_lists(columns.starts, columns.labels, np.arange(columns.n_sets), columns.n_labels)
+    everything = np.arange(rows.n_sets)
+    counts = _kernels.count_pairs(
+        codes[0], everything, rows.counts, rows.starts, rows.labels, codes[1], columns.counts, *lists, 1, 0, rows.n_sets
+    )
+    return np.asarray(counts.sum(axis=1))
 
 
 @dataclass(frozen=True)

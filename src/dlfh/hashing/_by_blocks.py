@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,15 +36,39 @@ _MOST_FEATURES = 16384
 
 @dataclass(frozen=True)
 class BlockTargets:
-    """Target codes of points in blocks: distinct codes, and blocks of which one each point has."""
+    """Target codes of points in blocks, and where to look for the labels of some of them.
 
-    codes: Codes
-    row_of_point: Blocks
+    Attributes
+    ----------
+    points : Blocks
+        Which of the distinct codes each point has; or, where these are not here, the points' packed codes.
+    codes : ndarray of uint8, or None
+        The distinct codes.
+    labels : LabelSets or Blocks
+        The distinct label sets, in the order of the codes; or the points' labels.
+    """
+
+    points: Blocks
+    codes: Codes | None
+    labels: LabelSets | Blocks
     n_bits: int
+
+    def take(self, points: Integers) -> tuple[Targets, LabelSets]:
+        """Return targets and labels of some points, in rising order."""
+        found = self.points.take(points)
+        if isinstance(self.labels, LabelSets):
+            labels = replace(self.labels, set_of_point=found).take(np.arange(len(found)))
+        else:
+            labels = LabelSets.from_labels(self.labels.take(points), allow_empty=True)
+        return _targets(self.codes, self.n_bits, found), labels
+
+
+def _targets(codes: Codes | None, n_bits: int, points: npt.NDArray[Any]) -> Targets:
+    return Targets(points, np.arange(len(points)), n_bits) if codes is None else Targets(codes, points, n_bits)
 
 
 def fit_by_blocks(
-    learner: HashLearner, features: Blocks, targets: BlockTargets, labels: LabelSets, modality: str, context: FitContext
+    learner: HashLearner, features: Blocks, targets: BlockTargets, modality: str, context: FitContext
 ) -> HashFunction:
     """Return the hash function that predicts target codes, as `HashLearner.fit` does of arrays.
 
@@ -54,8 +78,6 @@ def fit_by_blocks(
         A linear or kernel ridge regression, or "auto", which chooses among these.
     features : Blocks (n, d)
     targets : BlockTargets
-    labels : LabelSets
-        The distinct label sets, numbered as the points' rows are.
     """
     if features.shape[1] > _MOST_FEATURES:
         raise InputError(
@@ -63,7 +85,7 @@ def fit_by_blocks(
             "learned from: pass a sparse matrix in memory"
         )
     if isinstance(learner, Auto):
-        learner = context.chosen.setdefault(modality, _choose(learner, features, targets, labels, modality, context))
+        learner = context.chosen.setdefault(modality, _choose(learner, features, targets, modality, context))
     own_map: Any
     if isinstance(learner, KernelRidge):
         own_map = _kernel_map(learner, features, modality, context)
@@ -74,21 +96,21 @@ def fit_by_blocks(
             f"by blocks, hash functions are linear or kernel ridge regressions, not {type(learner).__name__}"
         )
     on_block = functools.partial(_sums, learner, own_map, targets.codes, targets.n_bits, modality)
-    return learner.function(own_map, features.map_reduce(on_block, operator.add, targets.row_of_point), modality)
+    return learner.function(own_map, features.map_reduce(on_block, operator.add, targets.points), modality)
 
 
 def _sums(
     learner: SummedLearner,
     own_map: Any,
-    codes: Codes,
+    codes: Codes | None,
     n_bits: int,
     modality: str,
     start: int,
     block: Any,
-    rows: Integers,
+    points: npt.NDArray[Any],
 ) -> Moments:
     with Workers(1) as workers, _NumberedRows(start, block, modality):
-        return learner.sums(own_map, block, Targets(codes, rows, n_bits), modality, workers)
+        return learner.sums(own_map, block, _targets(codes, n_bits, points), modality, workers)
 
 
 class _NumberedRows:
@@ -105,16 +127,11 @@ class _NumberedRows:
             raise_if_not_finite(self.block, self.modality, numbers)
 
 
-def _choose(
-    learner: Auto, features: Blocks, targets: BlockTargets, labels: LabelSets, modality: str, context: FitContext
-) -> HashLearner:
+def _choose(learner: Auto, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
     points = learner.points(features.shape[0], context.seed)
-    drawn, rows = features.take(points), targets.row_of_point.take(points)
+    drawn = features.take(points)
     raise_if_not_finite(drawn, modality, points)
-    with_points = LabelSets(labels.names, labels.n_labels, labels.starts, labels.labels, rows, labels.counts)
-    own_targets = Targets(targets.codes, rows, targets.n_bits)
-    own_labels = with_points.take(np.arange(len(rows)))
-    return learner.choose(drawn, own_targets, own_labels, features.shape[0], modality, context)
+    return learner.choose(drawn, *targets.take(points), features.shape[0], modality, context)
 
 
 @dataclass(frozen=True)

@@ -15,21 +15,27 @@ import numpy.typing as npt
 
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh._progress import progress
+from dlfh._progress import Bar, progress
 from dlfh._validation import check_features, check_random_state
 from dlfh.blocks import ArrayBlocks, Blocks, as_blocks
+from dlfh.blocks._held import Held
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
+from dlfh.factorization.label_parts import LabelParts, LearnedParts, factorize_parts
 from dlfh.factorization.label_rows import LabelRows
+from dlfh.factorization.supervision import Sample
 from dlfh.hashing import FitContext
 from dlfh.hashing._by_blocks import BlockTargets, codes_of_rows, encode_block, fit_by_blocks
 
 if TYPE_CHECKING:
     from dlfh.methods._dlfh import DLFH
 
-__all__ = ["blocks_of", "encode_by_blocks", "fit_dlfh_by_blocks"]
+__all__ = ["blocks_of", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
 
 Integers = npt.NDArray[np.int64]
+
+#: Label sets of a cluster's points that come to this process, at most: some ten megabytes.
+_MOST_SETS_HERE = 1 << 17
 
 
 def blocks_of(modalities: Mapping[str, Any]) -> dict[str, Blocks] | None:
@@ -63,8 +69,8 @@ class LabelsInBlocks:
 
     Attributes
     ----------
-    sets : LabelSets
-        Without points.
+    sets : LabelSets or None
+        Without points. None where they are too many for one process, and elsewhere.
     points : LabelSets or None
         With them, where labels are in memory.
     labels : Blocks or None
@@ -74,28 +80,45 @@ class LabelsInBlocks:
     def __init__(self, labels: Any, n_points: int) -> None:
         self.labels = as_blocks(labels, "labels")
         self.points: LabelSets | None = None
+        self.sets: LabelSets | None
         if self.labels is None:
             self.points = LabelSets.from_labels(labels)
             self.sets = self.points.without_points()
         else:
-            self.sets = self.labels.map_reduce(_count, LabelSets.merged)
-            if not len(self.sets.labels):
+            limited = not self.labels.is_here and self.labels.ndim == 2
+            merged = functools.partial(_merged, _MOST_SETS_HERE if limited else None)
+            self.sets = self.labels.map_reduce(_count, merged)
+            if self.sets is not None and not len(self.sets.labels):
                 raise InputError("labels are all empty: no point has any label, so nothing is similar")
-        if self.sets.n_points != n_points:
-            raise InputError(f"labels has {self.sets.n_points} rows but the modalities have {n_points}")
+        n_rows = self.labels.shape[0] if self.labels is not None else self.sets.n_points if self.sets else 0
+        if n_rows != n_points:
+            raise InputError(f"labels has {n_rows} rows but the modalities have {n_points}")
+
+    def beside(self, features: Blocks) -> Blocks:
+        """Return labels in blocks as some features have them."""
+        assert self.labels is not None
+        labels = self.labels.cut_like(features)
+        features.check_beside(labels)
+        return labels
 
     def rows_beside(self, features: Blocks) -> Blocks:
         """Return the number of each point's label set, in blocks as some features have them."""
         if self.points is not None:
             return ArrayBlocks(self.points.set_of_point, features.starts, "labels")
-        assert self.labels is not None
-        labels = self.labels.cut_like(features)
-        features.check_beside(labels)
-        return labels.map(functools.partial(_numbers, self.sets), None, np.int64)
+        assert self.sets is not None
+        return self.beside(features).map(functools.partial(_numbers, self.sets), None, np.int64)
 
 
-def _count(_: int, labels: Any) -> LabelSets:
+def _count(_: int, labels: Any) -> LabelSets | None:
     return LabelSets.from_labels(labels, allow_empty=True).without_points()
+
+
+def _merged(most: int | None, one: LabelSets | None, other: LabelSets | None) -> LabelSets | None:
+    """Return the sets of two blocks together; None where they are too many, so that no task has them all."""
+    if one is None or other is None:
+        return None
+    both = one.merged(other)
+    return both if most is None or both.n_sets <= most else None
 
 
 def _numbers(sets: LabelSets, labels: Any) -> Integers:
@@ -116,21 +139,95 @@ def fit_dlfh_by_blocks(model: DLFH, features: dict[str, Blocks], labels: Any) ->
     if labels is None:
         raise InputError(f"{type(model).__name__} learns from labels: pass labels to fit")
     rng = check_random_state(model.random_state)
-    known = LabelsInBlocks(labels, features[names[0]].shape[0])
-    rows_of = {name: known.rows_beside(blocks) for name, blocks in features.items()}
-    model._check_sample_size(known.sets.n_points)
-    rows = LabelRows.of_label_sets(known.sets, pair_weights=model._weights_of_pairs(names))
+    n_points = features[names[0]].shape[0]
+    known = LabelsInBlocks(labels, n_points)
+    model._check_sample_size(n_points)
     with Workers(model.n_jobs) as workers, progress(model.verbose) as bar:
-        learned = model._learn_codes(rows, len(names), rng, workers, bar)
+        learn = _targets_from_sets if known.sets is not None else _targets_from_parts
+        targets, codes = learn(model, known, features, rng, workers, bar)
         context = FitContext(workers, int(rng.integers(2**63)), bar, known.sets)
-        functions, codes = {}, {}
-        for index, name in enumerate(bar.track(names, "hash functions")):
-            own = learned.codes_of_rows(index)
-            targets = BlockTargets(own, rows_of[name], int(model.n_bits))
-            functions[name] = fit_by_blocks(learners[name], features[name], targets, known.sets, name, context)
-            mapped = rows_of[name].map(functools.partial(codes_of_rows, own), own.shape[1], np.uint8)
-            codes[name] = mapped.result() if known.points is not None else _lazily(mapped)
+        functions = {
+            name: fit_by_blocks(learners[name], features[name], targets[name], name, context)
+            for name in bar.track(names, "hash functions")
+        }
     model.hash_functions_, model.codes_, model.chosen_, model.sums_ = functions, codes, context.chosen, {}
+
+
+Learned = tuple[dict[str, BlockTargets], dict[str, Any]]
+
+
+def _targets_from_sets(
+    model: DLFH,
+    known: LabelsInBlocks,
+    features: dict[str, Blocks],
+    rng: np.random.Generator,
+    workers: Workers,
+    bar: Bar,
+) -> Learned:
+    """Learn codes of label sets in this process; return targets, and the points' codes."""
+    assert known.sets is not None
+    rows_of = {name: known.rows_beside(blocks) for name, blocks in features.items()}
+    rows = LabelRows.of_label_sets(known.sets, pair_weights=model._weights_of_pairs(tuple(features)))
+    learned = model._learn_codes(rows, len(features), rng, workers, bar)
+    targets, codes = {}, {}
+    for index, (name, points) in enumerate(rows_of.items()):
+        own = learned.codes_of_rows(index)
+        targets[name] = BlockTargets(points, own, known.sets, int(model.n_bits))
+        mapped = points.map(functools.partial(codes_of_rows, own), own.shape[1], np.uint8)
+        codes[name] = mapped.result() if known.points is not None else _lazily(mapped)
+    return targets, codes
+
+
+def _targets_from_parts(
+    model: DLFH,
+    known: LabelsInBlocks,
+    features: dict[str, Blocks],
+    rng: np.random.Generator,
+    workers: Workers,
+    bar: Bar,
+) -> Learned:
+    """Learn codes of label sets where these are, in parts; return targets, and the points' codes."""
+    labels, *_ = (known.beside(blocks) for blocks in features.values())
+    learned, by_block = learn_in_parts(model, labels, tuple(features), rng, bar)
+    model.objective_, model.flips_ = np.empty(0), np.array(learned.flips, np.int64)
+    model.label_codes_ = None
+    held, width = learned.codes_of_points(by_block), n_bytes(model.n_bits)
+    points = [own.as_blocks(labels.starts, width, np.uint8, "codes") for own in held]
+    by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
+    targets = {name: BlockTargets(own, None, labels, int(model.n_bits)) for name, own in by_name.items()}
+    return targets, {name: _lazily(own) for name, own in by_name.items()}
+
+
+def learn_in_parts(
+    model: DLFH, labels: Blocks, names: tuple[str, ...], rng: np.random.Generator, bar: Bar
+) -> tuple[LearnedParts, Held]:
+    """Learn codes of the label sets of an indicator matrix in blocks, in parts; return them, and each block's sets."""
+    if model.solver == "full" or model.track_objective:
+        raise InputError(
+            f"there are more than {_MOST_SETS_HERE} label sets, too many to compare each with every other: "
+            'leave solver="full" and track_objective=True out'
+        )
+    by_block = labels.hold(functools.partial(_grouped, labels.shape[1]))
+    parts = LabelParts.of(by_block, model._weights_of_pairs(names))
+    size = model._n_samples(parts.n_points, parts.n_sets)
+    max_iter = model._most_iterations(size)
+    learned = factorize_parts(
+        model._likelihood(parts.similar_share, len(names)),
+        parts,
+        1 if model.shared_code else len(names),
+        max_iter=max_iter,
+        sample=Sample(size, rng),
+        early_stopping=model.early_stopping,
+        on_iteration=bar.counter("codes", max_iter),
+    )
+    return learned, by_block
+
+
+def _grouped(n_labels: int, _: int, labels: Any) -> LabelSets:
+    if labels.shape[0]:
+        return LabelSets.from_labels(labels, allow_empty=True)
+    nothing = np.empty(0, np.int64)
+    return LabelSets(None, n_labels, np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing)
 
 
 def _lazily(blocks: Blocks) -> Any:

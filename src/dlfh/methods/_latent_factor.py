@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -66,7 +66,7 @@ class LatentFactorHasher(CrossModalHasher):
 
     objective_: npt.NDArray[np.float64]
     flips_: Integers
-    #: The codes of label sets; None where the model learned from single pairs.
+    #: The codes of label sets; None where the model learned from single pairs, or from too many sets to keep here.
     label_codes_: LabelCodes | None
     chosen_: dict[str, HashLearner]
 
@@ -173,20 +173,19 @@ class LatentFactorHasher(CrossModalHasher):
         self, supervision: Supervision, n_modalities: int, rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> Factorization:
         n_bits, sample_size = int(self.n_bits), self._resolve_sample_size(supervision)
-        # Exact steps with sampled columns arrive in a few iterations; full solvers stop by themselves.
-        max_iter = self.max_iter if self.max_iter is not None else _iterations(self.step, sample_size)
+        max_iter = self._most_iterations(sample_size)
         model = self._model(supervision, n_modalities)
         learned = factorize(
             model,
             supervision,
             random_start(len(supervision), 1 if self.shared_code else n_modalities, n_bits, rng),
-            max_iter=int(max_iter),
+            max_iter=max_iter,
             sample_size=sample_size,
             rng=rng,
             workers=workers,
             early_stopping=self.early_stopping,
             track_objective=self.track_objective,
-            on_iteration=bar.counter("codes", int(max_iter)),
+            on_iteration=bar.counter("codes", max_iter),
         )
         self.objective_ = np.array(learned.objective)
         self.flips_ = np.array(learned.flips, dtype=np.int64)
@@ -223,7 +222,10 @@ class LatentFactorHasher(CrossModalHasher):
         """
         self._check_fitted()
         if self.label_codes_ is None:
-            raise InputError("this model learned from similarities of single pairs: no label has a code")
+            raise InputError(
+                "this model has no codes of labels: it learned from similarities of single pairs, or from more label "
+                "sets than it keeps"
+            )
         with Workers(self.n_jobs) as workers:
             codes, known = self.label_codes_.codes_of(labels, workers)
         return dict(zip(self.modalities_, codes, strict=True)), known
@@ -261,30 +263,41 @@ class LatentFactorHasher(CrossModalHasher):
 
     def _model(self, supervision: Supervision, n_modalities: int) -> LatentFactorModel:
         """Return the likelihood, section 3.1, balanced or as the paper has it."""
+        return self._likelihood(supervision.similar_share, n_modalities)
+
+    def _likelihood(self, similar_share: Callable[[int], float], n_modalities: int) -> LatentFactorModel:
         if not self.balance:
             return LatentFactorModel(int(self.n_bits), float(self.scale), self.step)
-        share = supervision.similar_share(n_modalities)
+        share = similar_share(n_modalities)
         return LatentFactorModel.balanced(int(self.n_bits), float(self.scale), self.step, share)
 
     def _resolve_sample_size(self, supervision: Supervision) -> int | None:
         """Return how many points an update looks at; None for all of them."""
-        if self.solver == "full" or (self.solver == "auto" and self._is_small(supervision)):
+        # Single pairs cost as much as were observed: the full solver is quick.
+        small = not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
+        if self.solver == "full" or (self.solver == "auto" and small):
             return None
+        if not isinstance(supervision, LabelRows):
+            return self._n_samples(len(supervision.row_of_point), len(supervision.row_of_point))
+        return self._n_samples(supervision.labels.n_points, supervision.labels.n_sets)
+
+    def _most_iterations(self, sample_size: int | None) -> int:
+        """Return how many iterations there are at most."""
+        if self.max_iter is not None:
+            return int(self.max_iter)
+        # Exact steps with sampled columns arrive in a few iterations; full solvers stop by themselves.
+        return 10 if self.step == "exact" and sample_size is not None else 100
+
+    def _n_samples(self, n_points: int, n_kinds: int) -> int:
+        """Return how many points are sampled, of so many, of so many label sets."""
         if self.sample_size is not None:
             return int(self.sample_size)
         n_bits = int(self.n_bits)
-        sets = supervision.labels if isinstance(supervision, LabelRows) else None
-        n_points = len(supervision.row_of_point) if sets is None else sets.n_points
         if self.step == "exact":
             return min(n_points, 16 * n_bits)  # an exact step believes what it sees: it must see enough
         # More samples help where label sets are many. Where they are few, sampling each of them makes
         # the solver nearly full, and it stalls as the full solver does.
-        n_kinds = n_points if sets is None else sets.n_sets
         return min(n_points, max(1, n_bits // 2, min(n_kinds, 4 * n_bits)))
-
-    def _is_small(self, supervision: Supervision) -> bool:
-        """Tell whether the full solver is quick: few rows, or single pairs, which cost as much as were observed."""
-        return not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
 
     def _check_sample_size(self, n_points: int) -> None:
         if self.sample_size is not None and self.sample_size > n_points and self.solver != "full":
@@ -331,8 +344,3 @@ class LatentFactorHasher(CrossModalHasher):
             alone = modalities[int(np.flatnonzero(~weights.any(axis=1))[0])]
             raise InputError(f"pair_weights leaves modality {alone!r} without any pair that counts")
         return weights
-
-
-def _iterations(step: str, sample_size: int | None) -> int:
-    """Return how many iterations there are at most, where nobody says."""
-    return 10 if step == "exact" and sample_size is not None else 100
