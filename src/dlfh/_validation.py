@@ -183,9 +183,9 @@ def raise_for_overflow(features: Features, modality: str) -> NoReturn:
 
 def check_integer(value: Any, name: str, low: int, high: int | None = None) -> int:
     """Return a parameter that must be a whole number in a range."""
-    expected = f"at least {low}" if high is None else f"from {low} to {high}"
     whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
     if not whole or int(value) < low or (high is not None and int(value) > high):
+        expected = f"at least {low}" if high is None else f"from {low} to {high}"
         raise InputError(f"{name} must be a whole number {expected}, got {shown(value)}")
     return int(value)
 

@@ -80,9 +80,10 @@ def check_codes_of(codes: Any, n_bits: int, what: str) -> npt.NDArray[np.uint8]:
             f"got type {packed.dtype} and shape {packed.shape}"
         )
     unused = (1 << -n_bits % 8) - 1
-    bad = np.flatnonzero(packed[:, -1] & np.uint8(unused))
-    if len(bad):
-        raise InputError(f"{what} must be codes of {n_bits} bits, but row {bad[0]} has bits after the last one set")
+    if unused:
+        bad = np.flatnonzero(packed[:, -1] & np.uint8(unused))
+        if len(bad):
+            raise InputError(f"{what} must be codes of {n_bits} bits, but row {bad[0]} has bits after the last one set")
     return packed
 
 

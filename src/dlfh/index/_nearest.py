@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh import _kernels
-from dlfh._parallel import Workers
+from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh.codes import as_words
 from dlfh.errors import InputError
 
@@ -35,8 +35,8 @@ Found = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 
 #: Weights are whole multiples of 2 ** -FRACTION_BITS of the largest of a query.
 FRACTION_BITS = 24
-#: Codes per thread that are worth the hand-over, in a search for few queries.
-_BLOCK = 1 << 18
+#: Codes per thread that are worth the hand-over, in a search for few queries: about a millisecond's.
+_BY_HAMMING, _BY_WEIGHT = 1 << 20, 1 << 18
 
 
 def import_faiss() -> Any:
@@ -76,7 +76,7 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
             return faiss.knn_hamming(queries[q], codes[start:stop], min(k, stop - start))
 
     queries, codes = np.ascontiguousarray(queries), np.ascontiguousarray(codes)
-    return _over_blocks(search, len(queries), len(codes), k, np.int32, n_jobs)
+    return _over_blocks(search, len(queries), len(codes), k, np.int32, n_jobs, _BY_HAMMING)
 
 
 def whole_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
@@ -117,7 +117,7 @@ def nearest_by_weight(
         _kernels.nearest_by_weight(*(part[q] for part in query), words, start, stop, distances, rows)
         return distances, rows - start
 
-    distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs)
+    distances, rows = _over_blocks(search, len(projections), len(words), k, np.int64, n_jobs, _BY_WEIGHT)
     return _scaled(distances, exponents), rows
 
 
@@ -226,17 +226,22 @@ def _over_blocks(
     k: int,
     dtype: npt.DTypeLike,
     n_jobs: int | None,
+    least: int,
 ) -> Found:
-    """Run a search on blocks of queries, or of codes where there are fewer queries than threads."""
+    """Run a search on blocks of queries, or of at least so many codes where there are fewer queries than threads."""
     if not n_queries or not n_codes:
         shape = (n_queries, min(k, n_codes))
         return np.empty(shape, dtype), np.empty(shape, np.int64)
+    if n_queries == 1 and n_codes < 2 * least:  # nothing to share
+        if n_jobs is not None:
+            resolve_n_jobs(n_jobs)
+        return search(slice(0, 1), 0, n_codes)
     with Workers(n_jobs) as workers:
-        if n_queries >= workers.n_jobs or n_codes < 2 * _BLOCK or k > _BLOCK:
+        if n_queries >= workers.n_jobs or n_codes < 2 * least or k > least:
             block = workers.even_block(n_queries, 2.0 * n_codes)
             found = workers.map_blocks(lambda a, b: search(slice(a, b), 0, n_codes), n_queries, block)
             return np.concatenate([part for part, _ in found]), np.concatenate([part for _, part in found])
-        block = max(_BLOCK, -(-n_codes // workers.n_jobs))
+        block = max(least, -(-n_codes // workers.n_jobs))
         found = workers.map_blocks(lambda a, b: search(slice(0, n_queries), a, b), n_codes, block)
     distances = np.concatenate([part for part, _ in found], axis=1)
     rows = np.concatenate([part + i * block for i, (_, part) in enumerate(found)], axis=1)

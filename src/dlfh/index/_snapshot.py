@@ -160,6 +160,9 @@ class Snapshot:
     def ids_at(self, positions: npt.ArrayLike) -> list[str]:
         """Return the ids of positions."""
         asked = np.asarray(positions, np.int64)
+        if len(self.parts) == 1 and self.parts[0].live is None:
+            names = self.parts[0].segment.ids
+            return [names[row].decode() for row in asked.tolist()]
         part_of = np.searchsorted(self.starts, asked, side="right") - 1
         rows = asked - self.starts[part_of]
         for p, part in enumerate(self.parts):

@@ -42,7 +42,7 @@ class Strings:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> bytes:
-        return self.blob[self.offsets[row] : self.offsets[row + 1]].tobytes()
+        return self.blob[self.offsets.item(row) : self.offsets.item(row + 1)].tobytes()
 
     def __iter__(self) -> Iterator[bytes]:
         blob = np.ascontiguousarray(self.blob).data

@@ -35,6 +35,7 @@ class DuckIndex(Engine):
 
     def __init__(self, connection: Any, address: Address) -> None:
         self._connection: Any = connection
+        self._idle: list[Any] = []  # cursors that nobody uses: a new one reads the catalogue anew
         self._writing = threading.RLock()
         self._table, self._values, self._about = (f'"{address.name}{end}"' for end in ("", "_values", "_about"))
         self.address = address.shown
@@ -89,6 +90,8 @@ class DuckIndex(Engine):
 
     def close(self) -> None:
         with self._writing:
+            while self._idle:
+                self._idle.pop().close()
             if self._connection is not None:
                 self._connection.close()
             self._connection = None
@@ -194,14 +197,24 @@ class DuckIndex(Engine):
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self._check_open()
-        with self._connection.cursor() as cursor:
-            return cursor.execute(statement, list(values)).fetchall()
+        try:
+            cursor = self._idle.pop()
+        except IndexError:
+            cursor = self._connection.cursor()
+        rows = cursor.execute(statement, list(values)).fetchall()
+        if self.closed:
+            cursor.close()
+        else:
+            self._idle.append(cursor)  # one that failed is not kept
+        return list(rows)
 
     def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
         names = self._words(column)
         words = np.frombuffer(code.ljust(8 * len(names), b"\0"), "<u8").tolist()
+        # (A word's count is of 8 bits, which hold no more than 127 of a sum.)
         distance = " + ".join(
-            f"bit_count(xor({name}, {word}::UBIGINT))" for name, word in zip(names, words, strict=True)
+            f"bit_count(xor({name}, {word}::UBIGINT))" + ("::INTEGER" if len(names) > 1 else "")
+            for name, word in zip(names, words, strict=True)
         )
         conditions, values = [f"{names[0]} IS NOT NULL"], []
         if scope.numbers is not None:
@@ -209,15 +222,11 @@ class DuckIndex(Engine):
             values.append(scope.numbers)
         if scope.where is not None:
             conditions.append(_as_sql(scope.where, self._values, values))
-        statement = f"SELECT number, ({distance})::INTEGER AS apart FROM {self._table} WHERE {' AND '.join(conditions)}"
+        statement = f"SELECT number, id, {distance} AS apart, state{column} FROM {self._table}"
+        statement += f" WHERE {' AND '.join(conditions)}"
         if radius is not None:
-            statement = f"SELECT * FROM ({statement}) WHERE apart <= {radius:d}"
-        nearest = f"{statement} ORDER BY apart, number" + ("" if limit is None else f" LIMIT {limit:d}")
-        # (The nearest first, then their names: a scan that carries ids reads all of them.)
-        statement = (
-            f"SELECT found.number, id, apart, state{column} FROM ({nearest}) found "
-            f"JOIN {self._table} USING (number) ORDER BY apart, found.number"
-        )
+            statement += f" AND apart <= {radius:d}"
+        statement += " ORDER BY apart, number" + ("" if limit is None else f" LIMIT {limit:d}")
         return [Found(*row) for row in self._ask(statement, values)]
 
     def _read(self, numbers: list[int] | None) -> Iterator[Stored]:

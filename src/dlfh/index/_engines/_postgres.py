@@ -293,12 +293,13 @@ class PostgresIndex(Engine):
     def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
         statement, values = self._within(column, scope)
         bits = _bits(code, self.n_bits)
-        apart = f"(code{column} <~> B'{bits}')::integer"
+        apart = f"code{column} <~> B'{bits}'"
         if radius is not None:
             statement += f" AND {apart} <= {radius:d}"
         tail = "" if limit is None else f" LIMIT {limit:d}"
         statement = f"SELECT number, id, {apart} AS apart, state{column} {statement} ORDER BY apart, number{tail}"
-        return [Found(*row) for row in self._ask(statement, values)]
+        # (What pgvector returns is a float: made whole here, for those that are found alone.)
+        return [Found(number, name, int(own), state) for number, name, own, state in self._ask(statement, values)]
 
     def _within(self, column: int, scope: Scope) -> tuple[str, list[Any]]:
         """Return where to search, as SQL, and its values."""
