@@ -80,6 +80,30 @@ def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tm
         assert [item.id for item in there] == [item.id for item in local]
 
 
+@pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
+def test_a_filter_comes_before_the_cut_of_a_shortlist(
+    engine: str, folder: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
+    monkeypatch.setattr(module, "_LEAST", 4)
+    monkeypatch.setattr(module, "_TIMES", 1)
+    monkeypatch.setattr("dlfh.index._engines._engine._LEAST_FILTERED", 10)
+    scopes: list[dict[str, Any]] = [
+        {"where": {"price": 49}},
+        {"where": {"price": {">=": 45}}},
+        {"where": {"and": []}},
+        {"where": {"labels": "dog", "price": {">": 40}}, "only": [f"item {row}" for row in range(100, 200)]},
+        {"only": ["item 199", "item 150"]},
+    ]
+    with Collection.open(folder) as local, copied(folder, engine, tmp_path, postgres) as there:
+        for text in ("red engine on the road", "small friend with a tail"):
+            for scope in scopes:
+                expected, found = (own.search("text", text, 4, match="words", **scope) for own in (local, there))
+                assert [hit.probability for hit in found] == [hit.probability for hit in expected], scope
+                both = [own.search("text", text, 4, match="both", **scope) for own in (local, there)]
+                assert len(both[0]) == len(both[1]), scope
+
+
 def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path, folder: Path) -> None:
     address = place_of("duckdb", tmp_path, "")
     encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=32, random_state=0))

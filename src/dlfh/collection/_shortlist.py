@@ -75,8 +75,9 @@ class ShortlistAsker(Asker):
         if options.match != "codes" and query.text is not None:
             texts = [place for place, name in enumerate(self.encoder.text_modalities()) if name in options.among]
             coverage = self.words.now().coverage(query.text, texts)
-            best = np.argsort(-coverage, kind="stable")[:length]
-            found.update(self.words.numbers()[best[coverage[best] > 0]].tolist())
+            best = np.argsort(-coverage, kind="stable")
+            numbers = self.words.numbers()[best[: np.count_nonzero(coverage > 0)]].tolist()
+            found.update(cast(Engine, self.index).first_of(numbers, length, **scope))
         return found
 
 
@@ -99,7 +100,7 @@ class _WordsOfSome:
 
 
 def _candidates(near: Index, options: Options) -> npt.NDArray[np.bool_] | None:
-    """Return which of a shortlist may be found: words know nothing of filters."""
+    """Return which of a shortlist may be found: items may have changed since, and one may be left out."""
     if options.only is None and options.where is None and options.without is None:
         return None
     candidates = np.ones(len(near), bool) if options.where is None else near.matches(options.where)

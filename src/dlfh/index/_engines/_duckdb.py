@@ -229,6 +229,12 @@ class DuckIndex(Engine):
         statement += " ORDER BY apart, number" + ("" if limit is None else f" LIMIT {limit:d}")
         return [Found(*row) for row in self._ask(statement, values)]
 
+    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+        values: list[Any] = [numbers]
+        condition = _as_sql(where, self._values, values)
+        statement = f"SELECT number FROM {self._table} WHERE number IN (SELECT unnest(?::BIGINT[])) AND {condition}"
+        return {number for (number,) in self._ask(statement, values)}
+
     def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
         codes = [name for column in range(len(self.modalities)) for name in self._words(column)]
         states = [f"state{column}" for column in range(len(self.modalities))]

@@ -32,6 +32,8 @@ Codes = npt.NDArray[np.uint8]
 
 #: How far a shortlist reaches beyond what is wanted, where the best of it are ranked here.
 _LEAST_SHORTLIST, _SHORTLIST_TIMES = 200, 5
+#: How many items an engine is asked of at a time, at least, where the first that fulfil a filter are wanted.
+_LEAST_FILTERED = 5_000
 
 
 class ItemIndex(Protocol):
@@ -150,6 +152,10 @@ class Engine(ABC):
     @abstractmethod
     def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
         """Return the nearest items by Hamming distance, ties by number: so many, or all within a radius."""
+
+    @abstractmethod
+    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+        """Return those of some numbers whose items are there and fulfil a filter."""
 
     @abstractmethod
     def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
@@ -319,6 +325,29 @@ class Engine(ABC):
         """Return those of some items, by their numbers, that are still there."""
         self._check_open()
         return [(row.number, self._item(row)) for row in self._read(list(numbers))] if len(numbers) else []
+
+    def first_of(
+        self,
+        numbers: Sequence[int],
+        n: int,
+        *,
+        only: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Return the first so many of some numbers, in their order, among those that ``only`` and ``where`` leave."""
+        scope = self._scope(only, where)
+        if scope.numbers is not None:
+            known = {*scope.numbers}
+            numbers = [number for number in numbers if number in known]
+        if scope.where is None:
+            return [*numbers[:n]]
+        found: list[int] = []
+        for some in batches(numbers, max(n, _LEAST_FILTERED)):
+            passing = self._passing([*some], scope.where)
+            found += [number for number in some if number in passing]
+            if len(found) >= n:
+                break
+        return found[:n]
 
     def places(self) -> npt.NDArray[np.int64]:
         """Return the numbers of all items, in the order in which they were added."""

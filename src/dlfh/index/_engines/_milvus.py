@@ -258,6 +258,16 @@ class MilvusIndex(Engine):
             found.append(Found(own["number"], _unhex(key), round(hit["distance"]), own[state]))
         return found
 
+    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+        expression = _as_expression(where)
+        if isinstance(expression, bool):
+            return {*numbers} if expression else set()
+        found: set[int] = set()
+        for some in batches(numbers, _BATCH):
+            rows = self._query(self._name, f"{_one_of('number', [*some])} and ({expression})", ["number"])
+            found.update(row["number"] for row in rows)
+        return found
+
     def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
         columns = [part for c in range(len(self.modalities)) for part in (f"state{c}", f"code{c}")]
         fields = ["key", "number", "metadata", *columns]

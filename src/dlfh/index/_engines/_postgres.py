@@ -311,6 +311,11 @@ class PostgresIndex(Engine):
             conditions.append(_as_sql(scope.where, values))
         return f"FROM {self._table} WHERE {' AND '.join(conditions)}", values
 
+    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+        values: list[Any] = [numbers]
+        statement = f"SELECT number FROM {self._table} WHERE number = ANY(%s) AND {_as_sql(where, values)}"
+        return {number for (number,) in self._ask(statement, values)}
+
     def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
         columns = [part for c in range(len(self.modalities)) for part in (f"state{c}", f"code{c}")]
         statement = f"SELECT number, id, metadata::text, {', '.join(columns)} FROM {self._table}"
