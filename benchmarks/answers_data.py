@@ -17,7 +17,7 @@ from dlfh import Encoder
 from dlfh.collection import featurizers_for, recommended_model
 from dlfh.datasets import Items, load_icons, read_arrays, read_items
 
-__all__ = ["Setting", "settings", "without_labels"]
+__all__ = ["Setting", "draws_of_settings", "settings", "without_labels"]
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,25 @@ class Setting:
     name : str
     queries, first, later : Items
         Those that ask, those that a collection is built of, and those that are added.
+    draw : int
+        Which tenth is added.
     """
 
     name: str
     queries: Items
     first: Items
     later: Items
+    draw: int = 0
 
     @classmethod
-    def of(cls, name: str, items: Items) -> Setting:
-        """Draw who asks, a fifth, and who comes later, a tenth of the others."""
+    def of(cls, name: str, items: Items, draw: int = 0) -> Setting:
+        """Draw who asks, a fifth, and who comes later, a tenth of the others: others in each draw, up to ten."""
         order = np.random.default_rng(0).permutation(len(items))
-        n_queries, n_later = len(items) // 5, (len(items) - len(items) // 5) // 10
-        parts = np.split(order, [n_queries, n_queries + n_later])
-        queries, later, first = (items.take(np.sort(part)) for part in parts)
-        return cls(name, queries, first, later)
+        queries, others = np.split(order, [len(items) // 5])
+        n_later = len(others) // 10
+        later, first = np.split(np.roll(others, -draw * n_later), [n_later])
+        parts = [items.take(np.sort(part)) for part in (queries, first, later)]
+        return cls(name, parts[0], parts[1], parts[2], draw)
 
     def encoder(self) -> Encoder:
         """Return what `dlfh build` makes with no option but the columns."""
@@ -58,11 +62,21 @@ def without_labels(items: Items) -> Items:
 
 def settings(data: Path, work: Path) -> Iterator[Setting]:
     """Yield the data sets that are there; ``work`` is a folder for what has to be unpacked."""
-    yield Setting.of("icons", icons(work))
+    for draws in draws_of_settings(data, work):
+        yield draws[0]
+
+
+def draws_of_settings(data: Path, work: Path) -> Iterator[list[Setting]]:
+    """Yield each data set that is there, with one tenth after another to come later; of large ones, with fewer."""
+    yield _draws("icons", icons(work))
     if (data / "photos.tar.xz").exists():
-        yield Setting.of("photographs", photographs(data, work))
+        yield _draws("photographs", photographs(data, work))
     if (data / "iapr_tc12.npz").exists():
-        yield Setting.of("IAPR TC-12", iapr(data))
+        yield _draws("IAPR TC-12", iapr(data))
+
+
+def _draws(name: str, items: Items) -> list[Setting]:
+    return [Setting.of(name, items, draw) for draw in range(5 if len(items) < 2000 else 2)]
 
 
 def icons(work: Path) -> Items:

@@ -3,7 +3,7 @@
     DLFH_DATA=/path/to/folder python -m benchmarks.answers_study --write docs/answers.md
 
 The folder holds `iapr_tc12.npz` and `photos.tar.xz`; what is not there is left out. Collections that were built are
-kept in ``--work``, and not built again while the library is the same.
+kept in ``--work``, and not built again while the library is the same. `--only labelled known` makes these tables alone.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.answers_data import Setting, settings, without_labels
+from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
 from dlfh.collection import Trust
@@ -41,14 +42,14 @@ RANKINGS: dict[str, tuple[How, bool]] = {
 
 def built(setting: Setting, work: Path) -> Path:
     """Return the folder of a collection of the first items, as `dlfh build` makes it; it is built once."""
-    folder = work / "built" / code_version() / setting.name.replace(" ", "-")
+    folder = work / "built" / code_version() / f"{setting.name.replace(' ', '-')}-{setting.draw}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         Collection.build(folder, setting.first, setting.encoder()).collection.close()
     return folder
 
 
-def with_later(setting: Setting, work: Path, *, labels: bool) -> Collection:
+def with_later(setting: Setting, work: Path, *, labels: bool) -> Asked:
     """Return the collection, with what comes later, with or without its labels."""
     folder = built(setting, work)
     copy = folder.with_name(f"{folder.name}.{'labelled' if labels else 'bare'}")
@@ -56,13 +57,18 @@ def with_later(setting: Setting, work: Path, *, labels: bool) -> Collection:
     shutil.copytree(folder, copy)
     with Collection.open(copy, writable=True) as collection:
         collection.add(setting.later if labels else without_labels(setting.later))
-    return Collection.open(copy)
+    return Asked(setting, Collection.open(copy))
+
+
+#: By data set, a collection for each draw of the items that come later.
+Draws = dict[str, list["Asked"]]
 
 
 class Asked:
     """A collection, asked with items, down to what the order of its answers rests on."""
 
-    def __init__(self, collection: Collection) -> None:
+    def __init__(self, setting: Setting, collection: Collection) -> None:
+        self.setting = setting
         self.collection = collection
         self.asker = collection._asker
         self.ids = collection.index.ids()
@@ -87,15 +93,15 @@ class Asked:
             encoder.calibration_ = known
 
 
-def ties_table(built: dict[str, tuple[Setting, Asked]]) -> str:
+def ties_table(draws: Draws) -> str:
     lines = [
         "| data | query | equals of the first answer, median | tied, distance alone | tied now |",
         "|---|---|---|---|---|",
     ]
-    for name, (setting, asked) in built.items():
+    for name, (asked, *_) in draws.items():
         for modality in ("text", "image"):
-            before = asked.answers(modality, setting.queries, 10, "distance")
-            after = asked.answers(modality, setting.queries, 10, "default")
+            before = asked.answers(modality, asked.setting.queries, 10, "distance")
+            after = asked.answers(modality, asked.setting.queries, 10, "default")
             equals = np.median([own.n_equal[0] for own in before])
             shares = [
                 np.mean([own.n_equal > 1 for own in before]),
@@ -105,9 +111,15 @@ def ties_table(built: dict[str, tuple[Setting, Asked]]) -> str:
     return "\n".join(lines)
 
 
-def shares(setting: Setting, asked: Asked, truth: dict[str, set[str]], modality: str, ranking: str) -> list[float]:
+def shares(asked: Asked, modality: str, ranking: str) -> list[float]:
     """Return precision at 10, and the share of later items among right answers."""
+    setting = asked.setting
     later = {*setting.later.ids}
+    truth = {
+        identifier: {*labels}
+        for items in (setting.first, setting.later)
+        for identifier, labels in zip(items.ids, items.labels or [], strict=True)
+    }
     right, new = [], []
     for labels, own in zip(
         setting.queries.labels or [], asked.answers(modality, setting.queries, 10, ranking), strict=True
@@ -120,22 +132,19 @@ def shares(setting: Setting, asked: Asked, truth: dict[str, set[str]], modality:
     return [float(np.mean(right)), float(np.mean(new))]
 
 
-def later_table(built: dict[str, tuple[Setting, Asked]], rankings: tuple[str, ...]) -> str:
+def later_table(draws: Draws, rankings: tuple[str, ...]) -> str:
     lines = [
-        "| data | query | ranking | P@10 | later items among right answers | among all items |",
-        "|---|---|---|---|---|---|",
+        "| data | query | ranking | draws | P@10 | later items among right answers | of one draw | among all items |",
+        "|---|---|---|---|---|---|---|---|",
     ]
-    for name, (setting, asked) in built.items():
-        truth = {
-            identifier: {*labels}
-            for items in (setting.first, setting.later)
-            for identifier, labels in zip(items.ids, items.labels or [], strict=True)
-        }
-        share = len(setting.later) / len(asked.ids)
+    for name, several in draws.items():
+        share = np.mean([len(asked.setting.later) / len(asked.ids) for asked in several])
         for modality in ("text", "image"):
             for ranking in rankings:
-                precision, new = shares(setting, asked, truth, modality, ranking)
-                lines.append(f"| {name} | {modality} | {ranking} | {precision:.3f} | {new:.3f} | {share:.3f} |")
+                precision, new = np.transpose([shares(asked, modality, ranking) for asked in several])
+                spread = f"{new.min():.3f} to {new.max():.3f}" if len(new) > 1 else "–"
+                numbers = f"{precision.mean():.3f} | {new.mean():.3f} | {spread} | {share:.3f}"
+                lines.append(f"| {name} | {modality} | {ranking} | {len(several)} | {numbers} |")
     return "\n".join(lines)
 
 
@@ -144,32 +153,41 @@ def half(text: str, rng: np.random.Generator) -> str:
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(1, len(words) // 2)]))
 
 
-def known_table(built: dict[str, tuple[Setting, Asked]]) -> str:
-    lines = ["| data | asked with | trained | later |", "|---|---|---|---|"]
-    for name, (setting, asked) in built.items():
-        rng = np.random.default_rng(1)
-        groups = {"trained": setting.first.take(np.sort(rng.permutation(len(setting.first))[:200]))}
-        groups["later"] = setting.later.take(np.arange(min(200, len(setting.later))))
+def ranks(asked: Asked, items: Items, texts: list[str]) -> list[int]:
+    """Return the ranks of items that texts ask for, among all."""
+    asking = Items.of({"text": texts}, None, items.ids)
+    answers = asked.answers("text", asking, len(asked.ids), "default")
+    return [
+        1 + [asked.ids[place] for place in own.positions].index(identifier)
+        for identifier, own in zip(items.ids, answers, strict=True)
+    ]
+
+
+def known_table(draws: Draws) -> str:
+    lines = [
+        "| data | asked with | trained: median rank | mean 1 / rank | later | mean 1 / rank |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, several in draws.items():
         for kind in ("its own text", "half of its words"):
-            medians = []
-            for items in groups.values():
-                texts = items.modalities["text"]
-                if kind != "its own text":
-                    texts = [half(text, rng) for text in texts]
-                asking = Items.of({"text": texts}, None, items.ids)
-                ranks = [
-                    1 + [asked.ids[place] for place in own.positions].index(identifier)
-                    for identifier, own in zip(
-                        items.ids, asked.answers("text", asking, len(asked.ids), "default"), strict=True
-                    )
-                ]
-                medians.append(f"{np.median(ranks):.0f}")
-            lines.append(f"| {name} | {kind} | {' | '.join(medians)} |")
+            found: dict[str, list[int]] = {"trained": [], "later": []}
+            for asked in several:
+                rng = np.random.default_rng(1)
+                first, later = asked.setting.first, asked.setting.later
+                groups = {"trained": first.take(np.sort(rng.permutation(len(first))[:200]))}
+                groups["later"] = later.take(np.arange(min(200, len(later))))
+                for group, items in groups.items():
+                    own = items.modalities["text"]
+                    texts = own if kind == "its own text" else [half(text, rng) for text in own]
+                    found[group] += ranks(asked, items, texts)
+            numbers = (f"{np.median(own):.0f} | {np.mean(1 / np.array(own)):.2f}" for own in found.values())
+            lines.append(f"| {name} | {kind} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
-def trust_in_later(setting: Setting, asked: Asked) -> Iterator[Trust]:
+def trust_in_later(asked: Asked) -> Iterator[Trust]:
     """Yield how far the probabilities of items that came without labels can be trusted, whose labels we know."""
+    setting = asked.setting
     places = asked.collection.index.positions(setting.later.ids)
     vectors = asked.collection.encoder.describe(setting.queries)
     for name in ("image", "text"):
@@ -181,27 +199,27 @@ def trust_in_later(setting: Setting, asked: Asked) -> Iterator[Trust]:
         yield Trust.of(name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel())
 
 
-def trust_table(built: dict[str, tuple[Setting, Asked]], bare: dict[str, tuple[Setting, Asked]]) -> str:
+def trust_table(labelled: Draws, bare: Draws) -> str:
     lines = [
         "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, (setting, asked) in built.items():
-        learned = asked.collection.evaluate(setting.queries).trust
-        for own in (*learned, *trust_in_later(*bare[name])):
+    for name, (asked, *_) in labelled.items():
+        learned = asked.collection.evaluate(asked.setting.queries).trust
+        for own in (*learned, *trust_in_later(bare[name][0])):
             constant = own.share * (1 - own.share)
             numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"
             lines.append(f"| {name} | {own.query} | {own.codes} | {numbers} |")
     return "\n".join(lines)
 
 
-def time_table(built: dict[str, tuple[Setting, Asked]]) -> str:
+def time_table(draws: Draws) -> str:
     lines = [
         "| data | items | `dlfh search`, processor seconds | one question, open: milliseconds |",
         "|---|---|---|---|",
     ]
-    for name, (setting, asked) in built.items():
-        text = setting.queries.modalities["text"][0]
+    for name, (asked, *_) in draws.items():
+        text, *others = asked.setting.queries.modalities["text"][:51]
         command = [sys.executable, "-m", "dlfh", "search", str(asked.collection.path), "--text", text, "--json"]
         spent = []
         for _ in range(6):
@@ -211,11 +229,35 @@ def time_table(built: dict[str, tuple[Setting, Asked]]) -> str:
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         asked.collection.search("text", text)
         began = time.process_time()
-        for question in setting.queries.modalities["text"][:50]:
+        for question in others:
             asked.collection.search("text", question)
-        milliseconds = 1000 * (time.process_time() - began) / 50
+        milliseconds = 1000 * (time.process_time() - began) / len(others)
         lines.append(f"| {name} | {len(asked.ids):,} | {min(spent[1:]):.2f} | {milliseconds:.1f} |")
     return "\n".join(lines)
+
+
+#: What tables there are.
+TABLES = ("ties", "labelled", "unlabelled", "known", "trust", "time")
+
+
+def make(name: str, data: Path, work: Path) -> str:
+    """Return a table."""
+
+    def collections(labels: bool, several: bool = False) -> Draws:
+        return {
+            draws[0].name: [with_later(setting, work, labels=labels) for setting in draws[: None if several else 1]]
+            for draws in draws_of_settings(data, work)
+        }
+
+    made: dict[str, Callable[[], str]] = {
+        "ties": lambda: ties_table(collections(True)),
+        "labelled": lambda: later_table(collections(True, several=True), ("calibrated", "default")),
+        "unlabelled": lambda: later_table(collections(False), ("distance", "calibrated", "fair", "default")),
+        "known": lambda: known_table(collections(False, several=True)),
+        "trust": lambda: trust_table(collections(True), collections(False)),
+        "time": lambda: time_table(collections(True)),
+    }
+    return made[name]()
 
 
 def kept(work: Path, name: str, make: Callable[[], str]) -> str:
@@ -231,23 +273,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", type=Path, help="document to write the tables into")
     parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and built")
+    parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables to make", metavar="TABLE")
     arguments = parser.parse_args()
     data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work
     work.mkdir(parents=True, exist_ok=True)
-    labelled, bare = {}, {}
     with cached(work / "descriptions"):
-        for setting in settings(data, work):
-            labelled[setting.name] = setting, Asked(with_later(setting, work, labels=True))
-            bare[setting.name] = setting, Asked(with_later(setting, work, labels=False))
-        made: dict[str, Callable[[], str]] = {
-            "ties": lambda: ties_table(labelled),
-            "labelled": lambda: later_table(labelled, ("calibrated", "default")),
-            "unlabelled": lambda: later_table(bare, ("distance", "calibrated", "fair", "default")),
-            "known": lambda: known_table(bare),
-            "trust": lambda: trust_table(labelled, bare),
-            "time": lambda: time_table(labelled),
+        tables = {"machine": machine()} | {
+            name: kept(work, name, partial(make, name, data, work)) for name in arguments.only
         }
-        tables = {"machine": machine()} | {name: kept(work, name, make) for name, make in made.items()}
     if arguments.write:
         fill(arguments.write, tables)
     else:

@@ -134,7 +134,7 @@ def main() -> None:
                 for items in (setting.first, setting.later)
                 for name, labels in zip(items.ids, items.labels or [], strict=True)
             }
-            collection = with_later(setting, Path(place), labels=False)
+            collection = with_later(setting, Path(place), labels=False).collection
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
                 own = pairs_of(setting, collection, truth, modality)

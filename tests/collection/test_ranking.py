@@ -93,7 +93,7 @@ def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: Built) -> N
     least = everything[40].probability
     found = built.collection.search("text", "green glove", k=600, min_probability=least)
     assert found.ids == [item.id for item in everything if item.probability >= least]
-    assert len(built.collection.search("text", "green glove", min_probability=1 - 1e-9)) == 0
+    assert len(built.collection.search("text", "green glove", min_probability=1 - 1e-15)) == 0
 
 
 def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Built) -> None:

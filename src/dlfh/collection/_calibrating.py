@@ -6,7 +6,6 @@ each other, since hash functions know the items that they were trained with too 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,8 +14,18 @@ import numpy.typing as npt
 from dlfh._labels import LabelSets
 from dlfh._validation import check_random_state
 from dlfh.codes import Codes, unpack
-from dlfh.collection._calibration import RANKINGS, Calibration, Fit, Pairs, Pattern, effective, patterns
+from dlfh.collection._calibration import (
+    LEAST_WORDS,
+    RANKINGS,
+    Calibration,
+    Pairs,
+    Pattern,
+    effective,
+    patterns,
+    word_evidence,
+)
 from dlfh.collection._encoder import Encoder
+from dlfh.collection._fusing import choose, fit_all, least_words, scores_of
 from dlfh.collection._item_vectors import ItemVectors, Training
 from dlfh.collection._trust import Trust
 from dlfh.collection._words import Words
@@ -32,8 +41,6 @@ Rows = npt.NDArray[np.int64]
 _MOST_QUERIES, _MOST_ITEMS, _MOST_PAIRS = 400, 2000, 20_000
 #: With fewer items that ask for each other there is nothing to calibrate by.
 _LEAST_QUERIES = 10
-#: Words are searched by default unless they cost more than so much MAP: they find what no label says.
-_PRICE_OF_WORDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -98,20 +105,27 @@ def calibrate(
     for name in encoder.modalities_:
         mean = encoder.mean_code(name)
         words, partly = _word_pairs(encoder, asking, trained, texts, name, rng)
+        own_texts = texts if words[0] else ()
+        least = LEAST_WORDS
         for ranking in RANKINGS:
             asked = effective(asking.projections[name], ranking, mean).astype(np.float64)
             pairs = {"hashed": _pairs(asked, asking.codes, words[0], right[0], own=True)}
             if trained is not None:
                 pairs["learned"] = _pairs(asked, trained.codes, words[1], right[1])
             if partly is not None:
-                again = effective(partly.projections, ranking, mean)
-                pairs = _with_found_again(pairs, asking, again, partly.words)
-            fits = _fit_all(pairs, encoder.searchable(), texts if words[0] else (), rng)
-            calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
+                again = effective(partly.projections, ranking, mean).astype(np.float64)
+                pairs = _with_found_again(pairs, asking, again, partly.of_own())
+            some = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MOST_PAIRS] for kind, own in pairs.items()}
             if ranking == RANKINGS[0]:
-                among, with_words = _choose(fits, pairs, encoder.searchable(), name, texts if words[0] else ())
+                plain = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)])
+                among, with_words, best = choose(plain, pairs, encoder.searchable(), name, own_texts)
                 calibration.among[name], calibration.words[name] = among, with_words
-                trust += _trust(name, pairs, among, with_words, rng)
+                if with_words and partly is not None:
+                    searched = _searched(again, asking, trained, partly)
+                    least = least_words(pairs, some, searched, among, best)
+                trust += _trust(name, pairs, among, with_words, least, rng)
+            fits = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)], least)
+            calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
     return calibration, trust
 
 
@@ -160,12 +174,20 @@ class _Partly:
     ----------
     projections : ndarray of float32 (n, n_bits)
         Of these words.
-    words : dict of tuple of str to ndarray of float64 (n,)
-        By the texts that are looked at, how much of the words the item's own texts have.
+    words : dict of tuple of str to ndarray of float64 (n, n + trained)
+        By the texts that are looked at, what the words say of each item: of these, and of those that were trained with.
     """
 
     projections: npt.NDArray[np.float32]
     words: dict[tuple[str, ...], Floats]
+
+    def of_own(self) -> dict[tuple[str, ...], Floats]:
+        """Return what the words say of the items that they are of."""
+        return {key: values.diagonal()[:, None] for key, values in self.words.items()}
+
+    def of(self, items: slice) -> dict[tuple[str, ...], Floats]:
+        """Return what the words say of some items."""
+        return {key: values[:, items] for key, values in self.words.items()}
 
 
 def _word_pairs(
@@ -184,15 +206,16 @@ def _word_pairs(
     columns = ([text for known in both for text in known[name]] for name in texts)
     words = Words.of(zip(*columns, strict=True), len(texts))
     halves = [_half(text, rng) for text in asking.texts[query]]
-    coverage, again = {}, {}
+    evidence: dict[tuple[str, ...], Floats] = {}
+    again: dict[tuple[str, ...], Floats] = {}
     for pattern in patterns(texts, texts):
         if pattern.codes == "hashed" and not pattern.words:
             places = [texts.index(name) for name in pattern.modalities]
-            coverage[pattern.modalities] = np.stack([words.coverage(text, places) for text in asking.texts[query]])
-            own = [words.coverage(text, places)[row] for row, text in enumerate(halves)]
-            again[pattern.modalities] = np.array(own)
-    first = {key: own[:, :n] for key, own in coverage.items()}
-    second = {key: own[:, n:] for key, own in coverage.items()}
+            for told, questions in ((evidence, asking.texts[query]), (again, halves)):
+                coverage = np.stack([words.coverage(text, places) for text in questions])
+                told[pattern.modalities] = word_evidence(coverage)
+    first = {key: own[:, :n] for key, own in evidence.items()}
+    second = {key: own[:, n:] for key, own in evidence.items()}
     return (first, second), _Partly(encoder.project(query, halves), again)
 
 
@@ -203,7 +226,7 @@ def _half(text: str, rng: np.random.Generator) -> str:
 
 
 def _with_found_again(
-    pairs: dict[str, Pairs], asking: _Known, asked: npt.NDArray[np.float32], words: dict[tuple[str, ...], Floats]
+    pairs: dict[str, Pairs], asking: _Known, asked: Floats, words: dict[tuple[str, ...], Floats]
 ) -> dict[str, Pairs]:
     """Return the pairs, with those of an item and half of its own words."""
     n, n_bits = asked.shape
@@ -217,8 +240,7 @@ def _with_found_again(
             name: (asked * unpack(code, n_bits)).sum(axis=1, dtype=np.float64)[:, None] / n_bits
             for name, code in codes.items()
         }
-        columns = {key: values[:, None] for key, values in words.items()}
-        again = Pairs(similarities, columns, np.ones((n, 1), bool), np.ones((n, 1), bool))
+        again = Pairs(similarities, words, np.ones((n, 1), bool), np.ones((n, 1), bool))
         some[kind] = replace(own, found_again=again)
     return some
 
@@ -234,65 +256,24 @@ def _pairs(
     return Pairs(similarities, words, right, counted)
 
 
-def _fit_all(
-    pairs: dict[str, Pairs], modalities: Sequence[str], texts: Sequence[str], rng: np.random.Generator
-) -> dict[Pattern, Fit]:
-    """Fit every pattern that items can have, on one scale: the share of right answers is that of the database."""
-    share = pairs["learned" if "learned" in pairs else "hashed"].share()
-    fits = {}
-    for kind, own in pairs.items():
-        chosen = rng.permutation(np.flatnonzero(own.counted))[:_MOST_PAIRS]
-        shift = _log_odds(share) - _log_odds(own.share())
-        for pattern in patterns(modalities, texts):
-            if pattern.codes == kind:
-                fit = own.fit(pattern, chosen)
-                fits[pattern] = Fit(fit.weights, fit.bias + shift)
-    return fits
-
-
-def _log_odds(share: float) -> float:
-    return float(np.log(share / (1 - share)))
-
-
-def _choose(
-    fits: dict[Pattern, Fit],
-    pairs: dict[str, Pairs],
-    modalities: tuple[str, ...],
-    query: str,
-    texts: Sequence[str],
-) -> tuple[tuple[str, ...], bool]:
-    """Return what answers best: which modalities' codes, and whether with words, by MAP of both kinds of codes."""
-
-    def merit(among: tuple[str, ...], words: bool) -> float:
-        return float(np.mean([_map(fits, own, Pattern(kind, among, words)) for kind, own in pairs.items()]))
-
-    choices = [*((name,) for name in modalities if name != query), modalities]
-    codes = {among: merit(among, False) for among in choices}
-    with_words = {among: merit(among, True) for among in choices if {*among} & {*texts}}
-    best = max(codes, key=lambda among: codes[among])
-    heard = max(with_words, key=lambda among: with_words[among], default=best)
-    if with_words and with_words[heard] >= codes[best] - _PRICE_OF_WORDS:
-        return heard, True
-    return best, False
-
-
-def _map(fits: dict[Pattern, Fit], pairs: Pairs, pattern: Pattern) -> float:
-    """Return mean average precision of queries that have a right answer."""
-    scores = _scores(fits[pattern], pairs.features(pattern))
-    scores[~pairs.counted] = -np.inf
-    order = np.argsort(-scores, axis=1, kind="stable")
-    right = np.take_along_axis(pairs.right & pairs.counted, order, axis=1)
-    precision = np.cumsum(right, axis=1) / np.arange(1, right.shape[1] + 1)
-    n_right = right.sum(axis=1)
-    return float(((precision * right).sum(axis=1)[n_right > 0] / n_right[n_right > 0]).mean()) if n_right.any() else 0.0
-
-
-def _scores(fit: Fit, features: Sequence[Floats]) -> Floats:
-    return sum((weight * values for weight, values in zip(fit.weights, features, strict=True)), np.array(fit.bias))
+def _searched(asked: Floats, asking: _Known, trained: _Known | None, partly: _Partly) -> dict[str, Pairs]:
+    """Return pairs of half of each held-out item's words and all items, as if no held-out one had labels."""
+    n = len(asked)
+    itself = np.eye(n, dtype=bool)
+    pairs = {"hashed": _pairs(asked, asking.codes, partly.of(slice(n)), itself)}
+    if trained is not None:
+        nobody = np.zeros((n, len(trained.labels)), bool)
+        pairs["learned"] = _pairs(asked, trained.codes, partly.of(slice(n, None)), nobody)
+    return pairs
 
 
 def _trust(
-    query: str, pairs: dict[str, Pairs], among: tuple[str, ...], words: bool, rng: np.random.Generator
+    query: str,
+    pairs: dict[str, Pairs],
+    among: tuple[str, ...],
+    words: bool,
+    least: float,
+    rng: np.random.Generator,
 ) -> list[Trust]:
     """Return how far the default answers can be trusted: each half of the queries, by what the other half says."""
     trust = []
@@ -304,7 +285,7 @@ def _trust(
         for mine, other in (halves, halves[::-1]):
             known = own.take(other, other if kind == "hashed" else None)
             asked = own.take(mine, mine if kind == "hashed" else None)
-            scores = _scores(known.fit(pattern), asked.features(pattern))[asked.counted]
+            scores = scores_of(known.fit(pattern, least_words=least), asked.features(pattern))[asked.counted]
             probabilities.append(1 / (1 + np.exp(-scores)))
             right.append(asked.right[asked.counted])
         trust.append(Trust.of(query, kind, np.concatenate(probabilities), np.concatenate(right)))

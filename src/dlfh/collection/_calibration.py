@@ -17,7 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RANKINGS", "Calibration", "Fit", "Pairs", "Pattern", "effective", "fit_logistic", "patterns"]
+__all__ = [
+    "LEAST_WORDS",
+    "RANKINGS",
+    "Calibration",
+    "Fit",
+    "Pairs",
+    "Pattern",
+    "effective",
+    "fit_logistic",
+    "patterns",
+    "word_evidence",
+]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -35,7 +46,7 @@ _MOST_PAIRS = 20_000
 #: What an item is ranked by if nothing is calibrated: the mean similarity of its codes, and its words a little.
 _PLAIN_CODES, _PLAIN_WORDS, _PLAIN_BIAS = 8.0, 4.0, -4.0
 #: Words always say a little: enough to order what codes cannot tell apart.
-_LEAST_WORDS = 0.05
+LEAST_WORDS = 0.05
 
 
 class Pattern(NamedTuple):
@@ -71,7 +82,7 @@ class Pairs:
     similarities : dict of str to ndarray of float64 (queries, items)
         By modality, of the items' codes to the queries.
     words : dict of tuple of str to ndarray of float64 (queries, items)
-        By the texts that are looked at, how much of the question they answer; empty if the queries are no texts.
+        By the texts that are looked at, `word_evidence` of them; empty if the queries are no texts.
     right : ndarray of bool (queries, items)
     counted : ndarray of bool (queries, items)
         An item does not ask for itself.
@@ -93,8 +104,10 @@ class Pairs:
         again = None if self.found_again is None else self.found_again.take(queries)
         return Pairs(similarities, words, self.right[rows], self.counted[rows], again)
 
-    def fit(self, pattern: Pattern, chosen: npt.NDArray[np.int64] | None = None) -> Fit:
-        """Fit a pattern to the pairs that count, or to some of them.
+    def fit(
+        self, pattern: Pattern, chosen: npt.NDArray[np.int64] | None = None, least_words: float = LEAST_WORDS
+    ) -> Fit:
+        """Fit a pattern to the pairs that count, or to some of them; words are worth something at least.
 
         Where words are searched, people also look for one item by some of its words, which need not say its labels.
         These pairs are among those that it is fitted to, or words that no label has would be worth nothing.
@@ -106,9 +119,10 @@ class Pairs:
             features = [np.concatenate([own, more.ravel()]) for own, more in zip(features, again, strict=True)]
             right = np.concatenate([right, self.found_again.right.ravel()])
         fit = fit_logistic(features, right)
-        if not pattern.words:
+        if not pattern.words or fit.weights[-1] >= least_words:
             return fit
-        return Fit((*fit.weights[:-1], max(fit.weights[-1], _LEAST_WORDS)), fit.bias)
+        codes = fit_logistic(features[:-1], right, offset=least_words * features[-1])
+        return Fit((*codes.weights, least_words), codes.bias)
 
     def features(self, pattern: Pattern) -> list[Floats]:
         """Return the evidence of a pattern."""
@@ -131,6 +145,21 @@ def effective(projections: npt.NDArray[Any], ranking: str, mean: npt.NDArray[Any
     return projections - mean if ranking == "specific" else projections
 
 
+def word_evidence(coverage: Floats) -> Floats:
+    """Return what the share of a question that an item's words answer says of it: all of it far more than a half.
+
+    Who looks for one item by some of its words knows that it has them all. What is more than all, as BM25 has it of
+    short texts, adds little: it never outgrows 2.
+
+    Examples
+    --------
+    >>> word_evidence(np.array([0.0, 0.5, 1.0, 2.0])).round(2)
+    array([0.  , 0.22, 1.  , 1.78])
+    """
+    cubes = coverage**3
+    return 2 * cubes / (1 + cubes)
+
+
 def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Pattern]:
     """Yield all patterns of items; words are those of texts.
 
@@ -150,10 +179,11 @@ def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Patter
         yield Pattern("hashed", (), True)
 
 
-def fit_logistic(features: Sequence[Floats], right: Mask, strength: float = 1.0) -> Fit:
+def fit_logistic(features: Sequence[Floats], right: Mask, strength: float = 1.0, offset: Floats | None = None) -> Fit:
     """Fit log-odds to pairs, by Newton's method; weights that would be negative are 0.
 
-    Where evidence tells all pairs apart, weights would grow without end: a ridge says that nothing is certain.
+    Where evidence tells all pairs apart, weights would grow without end: a ridge says that nothing is certain. An
+    ``offset`` is what is known of the pairs' log-odds already.
 
     Examples
     --------
@@ -165,7 +195,7 @@ def fit_logistic(features: Sequence[Floats], right: Mask, strength: float = 1.0)
     active = [*range(len(features))]
     while True:
         design = np.column_stack([*(features[column] for column in active), np.ones(len(right))])
-        weights = _newton(design, right.astype(np.float64), strength)
+        weights = _newton(design, right.astype(np.float64), strength, 0.0 if offset is None else offset)
         if not active or weights[:-1].min() >= 0:
             break
         del active[int(np.argmin(weights[:-1]))]
@@ -173,14 +203,14 @@ def fit_logistic(features: Sequence[Floats], right: Mask, strength: float = 1.0)
     return Fit(tuple(whole.get(column, 0.0) for column in range(len(features))), float(weights[-1]))
 
 
-def _newton(design: Floats, right: Floats, strength: float) -> Floats:
+def _newton(design: Floats, right: Floats, strength: float, offset: Floats | float) -> Floats:
     share = (right.sum() + 0.5) / (len(right) + 1)
     weights = np.zeros(design.shape[1])
     weights[-1] = np.log(share / (1 - share))
     ridge = strength * np.eye(len(weights))
     ridge[-1, -1] = 1e-9
     for _ in range(50):
-        probabilities = 1 / (1 + np.exp(-np.clip(design @ weights, -40, 40)))
+        probabilities = 1 / (1 + np.exp(-np.clip(design @ weights + offset, -40, 40)))
         curvature = design.T @ (design * (probabilities * (1 - probabilities) + 1e-9)[:, None]) + ridge
         step = np.linalg.solve(curvature, design.T @ (right - probabilities) - ridge @ weights)
         weights = weights + np.clip(step, -20, 20)

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.codes import Codes
-from dlfh.collection._calibration import Calibration, Pattern
+from dlfh.collection._calibration import Calibration, Pattern, word_evidence
 from dlfh.collection._columns import hashed_distances
 from dlfh.collection._words import Words
 from dlfh.errors import InputError
@@ -188,7 +188,7 @@ class Ranker:
     def log_odds(self, query: Query, options: Options) -> Floats:
         """Return the log-odds of every item; minus infinity for those that cannot be found."""
         present, learned = zip(*(self._index.states(name) for name in options.among), strict=True)
-        words = self._coverage(query, options)
+        words = self._evidence(query, options)
         if options.match == "words":
             fit = self._fit(query, options, Pattern("hashed", (), True))
             return np.where(words > 0, fit.weights[0] * words + fit.bias, -np.inf)
@@ -224,12 +224,12 @@ class Ranker:
     def _fit(self, query: Query, options: Options, pattern: Pattern) -> Any:
         return self._calibration.fit_of(options.ranking, query.modality or "", pattern)
 
-    def _coverage(self, query: Query, options: Options) -> Floats:
-        """Return how much of the question each item's words answer; 0 for all if words are not searched."""
+    def _evidence(self, query: Query, options: Options) -> Floats:
+        """Return what each item's words say; 0 for all if words are not searched."""
         if options.match == "codes" or self._words is None or query.text is None:
             return np.zeros(len(self._index))
         columns = [place for place, name in enumerate(self._texts) if name in options.among]
-        return self._words.coverage(query.text, columns)
+        return word_evidence(self._words.coverage(query.text, columns))
 
     def _distances(self, query: npt.NDArray[Any], modality: str, fair: bool) -> Floats:
         if fair:
