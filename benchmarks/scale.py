@@ -236,12 +236,12 @@ def measure_bare(folder: str) -> dict[str, Any]:
     features, _ = open_growing(Path(folder))
     began = time.perf_counter()
     gram: Any = np.zeros((500, 500), np.float32)
-    for _, (block,) in features["image"]._read_ahead():
+    for _, (block,) in features["image"].read_ahead():
         for start in range(0, len(block), 4096):
             rows = block[start : start + 4096].astype(np.float32)
             gram += rows.T @ rows
     words: Any = 0
-    for _, (block,) in features["text"]._read_ahead():
+    for _, (block,) in features["text"].read_ahead():
         words = words + (block.T @ block).toarray()
     return {"bare": time.perf_counter() - began}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -101,8 +101,8 @@ class Blocks(ABC):
         """
         self.check_beside(*beside)
         pending: list[tuple[int, Result]] = []  # results by how many levels of the tree they are, as a counter's digits
-        for start, blocks in self._read_ahead(*beside):
-            level, result = 0, function(start, *blocks)
+        for number, blocks in self.read_ahead(*beside):
+            level, result = 0, function(int(self.starts[number]), *blocks)
             while pending and pending[-1][0] == level:
                 result = merge(pending.pop()[1], result)
                 level += 1
@@ -125,20 +125,24 @@ class Blocks(ABC):
         """Return the same in blocks of the same rows as another's, where any rows can be read; otherwise as it is."""
         return self
 
-    def _read_ahead(self, *beside: Blocks) -> Iterator[tuple[int, list[Any]]]:
-        """Yield first rows and blocks, the next of which is read while one is worked on."""
+    def read_ahead(self, *beside: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
+        """Yield numbers of blocks, all that have rows or those that are given, with their rows here and beside.
+
+        The next is read while one is worked on.
+        """
 
         def read(number: int) -> list[Any]:
             return [each.read(number) for each in (self, *beside)]
 
+        if numbers is None:
+            numbers = np.flatnonzero(np.diff(self.starts)).tolist()
         with ThreadPoolExecutor(1, thread_name_prefix="dlfh-read") as reader:
-            numbers = np.flatnonzero(np.diff(self.starts)).tolist()  # a block may be empty
             ahead = [reader.submit(read, number) for number in numbers[:1]]
             for number, following in zip(numbers, [*numbers[1:], None], strict=True):
                 blocks = ahead.pop().result()
                 if following is not None:
                     ahead.append(reader.submit(read, following))
-                yield int(self.starts[number]), blocks
+                yield number, blocks
 
     def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> Blocks:
         """Return a function's results for blocks, when they are asked for: rows of so many columns (None: vectors)."""
@@ -162,8 +166,8 @@ class Blocks(ABC):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         whole = np.empty(self.shape, self.dtype)
-        for start, (block,) in self._read_ahead():
-            whole[start : start + block.shape[0]] = block
+        for number, (block,) in self.read_ahead():
+            whole[self.starts[number] : self.starts[number + 1]] = block
         return whole if dtype is None else whole.astype(dtype)
 
 

@@ -6,7 +6,7 @@ died is computed again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -127,6 +127,11 @@ class DaskHeld(Held):
     def __init__(self, values: list[Any]) -> None:
         with _cluster_errors():
             super().__init__(require("dask", "Dask arrays", "distributed").persist(*values))
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> DaskHeld:
+        """Return values of this process, sent to workers."""
+        return cls([require("dask", "Dask arrays", "distributed").delayed(value, pure=False) for value in values])
 
     def results(self) -> list[Any]:
         return list(_compute(*self.values, unpack=False))

@@ -6,6 +6,7 @@ Blocks are read, not mapped: what was read and is done with takes no memory.
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -93,15 +94,24 @@ class Hdf5Blocks(_FileBlocks):
     def __init__(self, path: Path, name: str | None, *, column_major: bool) -> None:
         self.h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
         self.column_major = column_major
+        self.name = only_name(path, self.names(path), name)
         with self.h5py.File(path, "r") as root:
-            names = [key for key in root if isinstance(root[key], self.h5py.Dataset)]
-            self.name = only_name(path, names, name)
             stored = root[self.name]
             if not isinstance(stored, self.h5py.Dataset) or stored.external is not None or stored.is_virtual:
                 raise InputError(f"{path}: {self.name!r} is no array of this file")
             shape = stored.shape[::-1] if column_major else stored.shape
             chunk = 1 if stored.chunks is None else stored.chunks[-1 if column_major else 0]
             super().__init__(path, shape, stored.dtype, chunk)
+
+    @staticmethod
+    def names(path: Path) -> list[str]:
+        """Return the variables that are arrays."""
+        h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
+        try:
+            with h5py.File(path, "r") as root:
+                return [key for key in root if isinstance(root[key], h5py.Dataset)]
+        except OSError:
+            raise InputError(f"cannot read {path}: it is damaged, cut short or not HDF5 or MATLAB 7.3") from None
 
     def _read(self, number: int) -> Any:
         start, stop = self._bounds(number)
@@ -158,10 +168,23 @@ class ParquetBlocks(Blocks):
         self.shape = (int(self.starts[-1]), *first.shape[1:])
         self.dtype = first.dtype
 
-    def _open(self, file: Path) -> tuple[Any, Any]:
+    @classmethod
+    def names(cls, path: Path) -> list[str]:
+        """Return what matrices a data set has: its columns, and of a sparse matrix's two, its name."""
+        files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} holds no .parquet file")
+        schema, _ = cls._open(files[0])
+        widths = _sparse_widths(schema)
+        parts = {f"{name}.{part}" for name in widths for part in ("columns", "values")}
+        return [*widths, *(name for name in schema.names if name not in parts)]
+
+    @staticmethod
+    def _open(file: Path) -> tuple[Any, Any]:
         check_regular_file(file)
+        parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
         try:
-            with self.parquet.ParquetFile(file) as stored:
+            with parquet.ParquetFile(file) as stored:
                 return stored.schema_arrow, stored.metadata
         except Exception:  # a parser of damaged files raises whatever it stumbles over
             raise InputError(f"cannot read {file}: it is damaged, cut short or not a Parquet table") from None
@@ -197,10 +220,7 @@ class ParquetBlocks(Blocks):
 
 def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None) -> tuple[list[str], int | None]:
     """Return the columns to read, and how wide the matrix is if it is sparse."""
-    import json
-
-    about = json.loads((schema.metadata or {}).get(b"dlfh", b"{}"))
-    widths = about.get("sparse", {})
+    widths = _sparse_widths(schema)
     names = [columns] if isinstance(columns, str) else list(columns or [])
     if not names:
         names = [*widths] or schema.names
@@ -212,6 +232,11 @@ def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None
         if name not in schema.names:
             raise InputError(f"{path} holds no column {name!r}, but {', '.join(map(repr, schema.names))}")
     return names, None
+
+
+def _sparse_widths(schema: Any) -> dict[str, int]:
+    widths: dict[str, int] = json.loads((schema.metadata or {}).get(b"dlfh", b"{}")).get("sparse", {})
+    return widths
 
 
 def _is_list(kind: Any) -> bool:

@@ -15,7 +15,7 @@ from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.blocks._files import Hdf5Blocks, NpyBlocks, ParquetBlocks, ZarrBlocks
 from dlfh.errors import InputError
 
-__all__ = ["as_blocks", "open_blocks"]
+__all__ = ["as_blocks", "matrix_names", "open_blocks"]
 
 #: Memory-mapped arrays from so many bytes on are read by blocks; smaller ones are arrays like others.
 _LARGE_MAP = 64 << 20
@@ -59,6 +59,27 @@ def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None =
     except Exception:  # parsers of damaged files raise whatever they stumble over
         raise InputError(f"cannot read {place}: it is damaged, cut short or not what its name says") from None
     raise InputError(f"cannot read {place} by blocks: .npy, .h5, .hdf5, .mat, .zarr and .parquet can be")
+
+
+def matrix_names(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of what a file or folder holds that `open_blocks` can be asked for; none where there is one.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "image.npy")
+    >>> np.save(path, np.ones((3, 2)))
+    >>> matrix_names(path)
+    []
+    """
+    place = Path(path)
+    if not place.exists():
+        raise InputError(f"cannot read {place}: it is not there")
+    suffix = place.suffix.lower()
+    if suffix in (".h5", ".hdf5", ".mat"):
+        return Hdf5Blocks.names(place)
+    is_table = suffix == ".parquet" or (place.is_dir() and suffix != ".zarr")
+    return ParquetBlocks.names(place) if is_table else []
 
 
 def as_blocks(values: Any, called: str) -> Blocks | None:

@@ -25,7 +25,7 @@ from dlfh.hashing._scaling import UNSCALED, Scaling
 from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._targets import Targets
 
-__all__ = ["BlockTargets", "codes_of_rows", "encode_block", "fit_by_blocks"]
+__all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "encode_block", "fit_by_blocks"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -109,11 +109,11 @@ def _sums(
     block: Any,
     points: npt.NDArray[Any],
 ) -> Moments:
-    with Workers(1) as workers, _NumberedRows(start, block, modality):
+    with Workers(1) as workers, NumberedRows(start, block, modality):
         return learner.sums(own_map, block, _targets(codes, n_bits, points), modality, workers)
 
 
-class _NumberedRows:
+class NumberedRows:
     """Let what is said of a row of a block be said by its number among all rows."""
 
     def __init__(self, start: int, block: Any, modality: str) -> None:

@@ -254,7 +254,6 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def _by_blocks(self, modality: str, features: Blocks, *, real: bool) -> Any:
         from dlfh.methods._by_blocks import encode_by_blocks
 
-        self._check_modality(modality)
         with blas_threads(self.n_jobs):
             return encode_by_blocks(self, modality, features, real=real)
 

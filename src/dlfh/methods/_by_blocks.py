@@ -30,7 +30,7 @@ from dlfh.hashing._by_blocks import BlockTargets, codes_of_rows, encode_block, f
 if TYPE_CHECKING:
     from dlfh.methods._dlfh import DLFH
 
-__all__ = ["blocks_of", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
+__all__ = ["blocks_of", "check_blocks", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -237,14 +237,19 @@ def _lazily(blocks: Blocks) -> Any:
     return blocks.result() if isinstance(blocks, DaskBlocks) else blocks
 
 
-def encode_by_blocks(model: Any, modality: str, features: Blocks, *, real: bool = False) -> Any:
-    """Return codes, or the values whose signs they are, of blocks: an array, or a Dask array of one."""
-    function = model.hash_functions_[modality]
+def check_blocks(model: Any, modality: str, features: Blocks) -> None:
+    """Raise InputError unless a model has the modality, and it has so many features."""
+    model._check_modality(modality)
     if features.ndim != 2 or features.shape[1] != model.n_features_[modality]:
         raise InputError(
             f"modality {modality!r} has the shape {features.shape} but the model expects "
             f"{model.n_features_[modality]} features"
         )
+
+
+def encode_by_blocks(model: Any, modality: str, features: Blocks, *, real: bool = False) -> Any:
+    """Return codes, or the values whose signs they are, of blocks: an array, or a Dask array of one."""
+    check_blocks(model, modality, features)
     width = int(model.n_bits) if real else n_bytes(model.n_bits)
-    on_block = functools.partial(encode_block, function, modality, real)
+    on_block = functools.partial(encode_block, model.hash_functions_[modality], modality, real)
     return features.map(on_block, width, np.float32 if real else np.uint8).result()
