@@ -111,7 +111,7 @@ class Hdf5Blocks(_FileBlocks):
             with h5py.File(path, "r") as root:
                 return [key for key in root if isinstance(root[key], h5py.Dataset)]
         except OSError:
-            raise InputError(f"cannot read {path}: it is damaged, cut short or not HDF5 or MATLAB 7.3") from None
+            raise InputError(f"cannot read {path}: it is damaged, cut short or not what its name says") from None
 
     def _read(self, number: int) -> Any:
         start, stop = self._bounds(number)
