@@ -19,6 +19,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pyarrow
+import pyarrow.ipc
 import pyarrow.parquet
 import scipy.io
 import scipy.sparse as sp
@@ -483,6 +484,44 @@ def _parquet_table_case(rng: Random, others: Sequence[bytes]) -> bytes:
     return damage(rng, content, others) if rng.random() < 0.5 else content
 
 
+def _arrow_case(rng: Random, others: Sequence[bytes]) -> Case:
+    """Return a table of Arrow, as a file or as a stream, compressed or not, with an odd column or damaged bytes."""
+    columns: dict[str, Any] = {"caption": list(_NAMES), "tags": ["a;b"] * 6, "id": list(range(6))}
+    columns["kind"] = pyarrow.array(["x", "y", None] * 2).dictionary_encode()
+    for _ in range(rng.choice((0, 1, 1))):
+        columns[rng.choice(list(columns))] = _odd_arrow_column(rng)
+    table = pyarrow.table(columns)
+    content = io.BytesIO()
+    options = pyarrow.ipc.IpcWriteOptions(compression=rng.choice((None, None, "lz4", "zstd")))
+    writer = rng.choice((pyarrow.ipc.new_file, pyarrow.ipc.new_stream))
+    with writer(content, table.schema, options=options) as stream:
+        stream.write_table(table, max_chunksize=rng.choice((2, 6)))
+    written = content.getvalue()
+    if rng.random() < 0.5:
+        written = _odd_number(rng, written)
+    written = damage(rng, written, others) if rng.random() < 0.5 else written
+    return Case({f"items.{rng.choice(('arrow', 'feather'))}": written})
+
+
+def _odd_arrow_column(rng: Random) -> Any:
+    own = (
+        pyarrow.array(list(_NAMES), pyarrow.string_view()),
+        pyarrow.array([[1], [2, 3], None, [], [4], [5]], pyarrow.list_view(pyarrow.int64())),
+        pyarrow.RunEndEncodedArray.from_arrays(pyarrow.array([2, 6], pyarrow.int32()), pyarrow.array(["a", "b"])),
+        pyarrow.nulls(6),
+        pyarrow.array([[None]] * 6, pyarrow.list_(pyarrow.null(), 1)),
+        pyarrow.array([[("a", 1)]] * 6, pyarrow.map_(pyarrow.string(), pyarrow.int32())),
+    )
+    return rng.choice(own) if rng.random() < 0.5 else _odd_column(rng)
+
+
+def _odd_number(rng: Random, content: bytes) -> bytes:
+    """Put a number where lengths, offsets and sizes of what is compressed may be: at a multiple of 8 bytes."""
+    place = 8 * rng.randrange(max(1, len(content) // 8))
+    number = rng.choice((0, 1, -1, 2**31 - 1, -(2**31), 2**40, 2**62, 2**63 - 1, rng.randrange(1 << 16)))
+    return content[:place] + number.to_bytes(8, "little", signed=True) + content[place + 8 :]
+
+
 @cache
 def _layout_arrays() -> dict[str, Any]:
     data = make_paired(20, n_labels=3, image_features=4, text_features=6, random_state=0)
@@ -619,6 +658,7 @@ DATA_FILES = (
     _target("parquet", "x.parquet", _parquet_case, _use_arrays),
     _target("layout", "x.npz", _layout_case, _use_layout),
     _target("table", "items.csv", _table_case, _use_table),
+    _target("arrow", "items.arrow", _arrow_case, _use_table),
     _target("json-lines", "items.jsonl", _json_lines_case, _use_table),
     _target("workbook", "items.xlsx", _workbook_case, _use_table),
     _target("png", "x.png", _image_case("png"), _use_image),

@@ -68,7 +68,8 @@ class ItemOptions:
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder of images, a table (.csv, .tsv, .jsonl, .parquet, .xlsx) or arrays (.npz, .npy, .mat).",
+            help="A folder of images, a table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or arrays (.npz, "
+            ".npy, .mat).",
             show_default=False,
         ),
     ] = None

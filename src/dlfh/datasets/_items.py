@@ -200,11 +200,11 @@ def read_items(
         A folder of images; or a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), in which ``vectors`` and
         ``labels`` name variables.
     table : path or table, optional
-        A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.xlsx``) or a table in memory (a DataFrame of pandas or
-        Polars, a table of Arrow), whose columns the following name. Paths of images are relative to the folder
-        ``source``, or to the file's own, or for a table in memory to the current one. Without a table, each image of
-        the folder is an item: its path is its id, the words of its file name are its text, and the folder that holds
-        it, if not ``source`` itself, is its label.
+        A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.feather``, ``.xlsx``) or a table in memory
+        (a DataFrame of pandas or Polars, a table of Arrow), whose columns the following name. Paths of images are
+        relative to the folder ``source``, or to the file's own, or for a table in memory to the current one. Without a
+        table, each image of the folder is an item: its path is its id, the words of its file name are its text, and the
+        folder that holds it, if not ``source`` itself, is its label.
     id : str, optional
         The column or variable of ids. By default an item is called by its first image's path, or by its row.
     image, text : str or dict of str to str, optional

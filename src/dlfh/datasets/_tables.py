@@ -5,13 +5,14 @@ from __future__ import annotations
 import codecs
 import functools
 import importlib.util
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlfh._limits import Budget, check_regular_file
 from dlfh._optional import require
+from dlfh.datasets._arrow import ARROW_SUFFIXES, read_arrow
 from dlfh.datasets._frames import columns_of_frame, is_frame
 from dlfh.datasets._parquet import cells_of, read_columns
 from dlfh.datasets._problem import Problem
@@ -20,7 +21,7 @@ from dlfh.errors import InputError
 __all__ = ["TABLE_SUFFIXES", "Table", "read_table"]
 
 #: What files are read as tables.
-TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx")
+TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", *ARROW_SUFFIXES)
 
 #: What may stand between the cells of a text file, the first where the header has as many of several.
 _DELIMITERS = ",;\t|"
@@ -82,8 +83,9 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     ----------
     source : path or table
         A file that ends in ``.csv`` or ``.tsv`` (separated by commas, semicolons, tabs or bars: what its header has
-        most of), ``.jsonl`` or ``.ndjson`` (an object a line), ``.xlsx`` (the first sheet) or ``.parquet`` (which needs
-        ``dlfh[parquet]``). Or a table in memory: a DataFrame of pandas or Polars, a table of Arrow.
+        most of), ``.jsonl`` or ``.ndjson`` (an object a line), ``.xlsx`` (the first sheet), ``.parquet``, ``.arrow`` or
+        ``.feather`` (a file or a stream; these three need ``dlfh[parquet]``). Or a table in memory: a DataFrame of
+        pandas or Polars, a table of Arrow.
     encoding : str
         How text files are encoded.
 
@@ -117,7 +119,9 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     if suffix == ".xlsx":
         return _read_excel(file)
     if suffix == ".parquet":
-        return _read_parquet(file)
+        return _read_columns(file, "Parquet", read_columns)
+    if suffix in ARROW_SUFFIXES:
+        return _read_columns(file, "Arrow", read_arrow)
     raise InputError(f"{file} is not a table: it should end in {', '.join(TABLE_SUFFIXES)}")
 
 
@@ -271,19 +275,19 @@ def _read_excel(file: Path) -> Table:
     return table
 
 
-def _read_parquet(file: Path) -> Table:
+def _read_columns(file: Path, kind: str, read: Callable[[Path, Budget], Any]) -> Table:
     pyarrow = require("pyarrow", f"reading {file}", "parquet")
     budget = Budget.of_file(file)
     try:
-        content = read_columns(file, budget)
+        content = read(file, budget)
         budget.take_bytes(content.num_rows * (_ROW_BYTES + _CELL_BYTES * content.num_columns))
         columns = [cells_of(name, content.column(place)) for place, name in enumerate(content.column_names)]
     except (pyarrow.ArrowException, OSError) as error:
-        raise InputError(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from None
+        raise InputError(f"{file} cannot be read as {kind}: {str(error).splitlines()[0]}") from None
     except InputError as error:
         raise InputError(f"cannot read {file}: {error}") from None
     except Exception:  # what damaged files make pyarrow stumble over: names that are not UTF-8, words out of range
-        raise InputError(f"{file} cannot be read as Parquet: it is damaged") from None
+        raise InputError(f"{file} cannot be read as {kind}: it is damaged") from None
     return _of_columns(file, content.column_names, columns)
 
 
