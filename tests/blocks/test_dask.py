@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +17,9 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH
+from dlfh.blocks import ArrayBlocks, open_blocks
 from dlfh.blocks._dask import DaskBlocks, is_dask
-from dlfh.datasets import make_paired
+from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.methods import _by_blocks
 from dlfh.metrics import evaluate
@@ -74,6 +78,26 @@ def test_on_threads_codes_are_those_of_arrays_in_memory(rows: int) -> None:
             DLFH(16, hash_function="kernel-ridge", random_state=0).fit(modalities, labels),
             modalities,
         )
+
+
+def test_files_are_read_where_they_are_worked_on(tmp_path: Path) -> None:
+    """The features' blocks decide, and labels in a file are cut as they are."""
+    modalities, labels = scene(300, False, 2)
+    write_arrays(tmp_path / "text.parquet", {"text": modalities["text"]})
+    np.save(tmp_path / "image.npy", modalities["image"])
+    np.save(tmp_path / "labels.npy", labels)
+    whole = DLFH(16, hash_function="linear", random_state=0).fit(modalities, labels)
+    with dask.config.set(scheduler="threads"):
+        names = {"image": "image.npy", "text": "text.parquet"}
+        there = {name: open_blocks(tmp_path / file).on_cluster() for name, file in names.items()}
+        starts = ArrayBlocks(labels, [0, 120, 300], "labels")
+        there["image"] = there["image"].cut_like(starts)
+        assert there["image"].n_blocks == 2
+        ours = DLFH(16, hash_function="linear", random_state=0).fit(
+            there, open_blocks(tmp_path / "labels.npy").on_cluster()
+        )
+        assert_equal(ours, whole, modalities)
+        assert is_dask(ours.encode("text", there["text"]))
 
 
 def many_sets(n: int) -> tuple[dict[str, Any], Any]:
@@ -245,3 +269,76 @@ def test_a_cluster_that_goes_away_is_one_sentence() -> None:
     finally:
         closer.join()
         local.close()
+
+
+def peak_mb(process: int | str) -> float:
+    status = Path(f"/proc/{process}/status").read_text(encoding="ascii")
+    return int(status.split("VmHWM:")[1].split()[0]) / 1000
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[tuple[Any, int]]:
+    """Start a scheduler and two workers in processes of their own; give a client, and the scheduler's process."""
+    distributed = pytest.importorskip("distributed")
+    if not Path("/proc/self/clear_refs").exists():
+        pytest.skip("peaks are read and reset as Linux does it")
+    about = str(tmp_path / "scheduler.json")
+    run = [sys.executable, "-m", "distributed.cli.dask_"]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+
+    def start(what: str, *options: str) -> Any:
+        command = [*run[:-1], run[-1] + what, "--scheduler-file", about, "--no-dashboard", *options]
+        return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+
+    scheduler = start("scheduler", "--port", "0")
+    workers = [start("worker", "--nthreads", "1", "--no-nanny", "--memory-limit", "0") for _ in range(2)]
+    try:
+        with distributed.Client(scheduler_file=about, timeout=60) as client:
+            client.wait_for_workers(2, timeout=60)
+            yield client, scheduler.pid
+    finally:
+        for process in (*workers, scheduler):
+            process.kill()
+            process.wait()
+
+
+@pytest.mark.cluster
+def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, int], tmp_path: Path) -> None:
+    """350 MB of features and labels in files: fit, encode and evaluate, and many label sets, learned in parts."""
+    _, scheduler = processes
+    n, rng = 300_000, np.random.default_rng(0)
+    X = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (n, 280))
+    few = np.lib.format.open_memmap(tmp_path / "few.npy", "w+", np.int8, (n, 10))
+    for start in range(0, n, 20_000):
+        X[start : start + 20_000] = rng.standard_normal((20_000, 280), np.float32)
+        few[start : start + 20_000] = rng.random((20_000, 10)) < 0.2
+    X.flush()
+    np.save(tmp_path / "many.npy", rng.random((40_000, 291), np.float32) < 0.02)
+    del X, few
+    x, labels, many = (open_blocks(tmp_path / f"{name}.npy") for name in ("x", "few", "many"))
+
+    def work(n_rows: int, n_many: int) -> None:
+        cut = ArrayBlocks(np.empty(n, np.int8), [*range(0, n_rows, 10_000), n_rows, n], "rows")
+        features, own = (part.cut_like(cut).on_cluster() for part in (x, labels))
+        if n_rows < n:
+            features, own = (DaskBlocks.of(part.result()[:n_rows], "part") for part in (features, own))
+        model = DLFH(32, hash_function="linear", random_state=0).fit({"a": features, "b": features}, own)
+        codes = model.encode("a", features)
+        queries = model.encode("b", np.ones((20, 280), np.float32))
+        evaluate(queries, codes, np.ones((20, 10), np.int8), own, measures=["AP", "P@10"])
+        sets = DaskBlocks.of(many.on_cluster().result().rechunk((5000, -1))[:n_many], "labels")
+        pair = da.ones((n_many, 2), chunks=(5000, -1))
+        DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_by_blocks, "_MOST_SETS_HERE", 3000)
+        work(20_000, 10_000)  # what is imported and compiled is there
+        before: dict[int | str, float] = {}
+        for process in ("self", scheduler):
+            Path(f"/proc/{process}/clear_refs").write_text("5", encoding="ascii")
+            before[process] = peak_mb(process)
+        work(n, 40_000)
+    for own, had in before.items():
+        grown = peak_mb(own) - had
+        print(f"{'client' if own == 'self' else 'scheduler'}: {had:.0f} MB, at most {grown:.1f} MB more")
+        assert grown < 40

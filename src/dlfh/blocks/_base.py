@@ -125,6 +125,15 @@ class Blocks(ABC):
         """Return the same in blocks of the same rows as another's, where any rows can be read; otherwise as it is."""
         return self
 
+    def on_cluster(self) -> Blocks:
+        """Return the same, read and worked on by Dask: by the workers of the cluster that one is connected to.
+
+        Workers find files by the same paths as this process. Without a cluster, Dask works on this machine.
+        """
+        from dlfh.blocks._dask import DaskBlocks
+
+        return DaskBlocks.reading(self)
+
     def read_ahead(self, *beside: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
         """Yield numbers of blocks, all that have rows or those that are given, with their rows here and beside.
 

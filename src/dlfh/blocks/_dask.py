@@ -37,6 +37,8 @@ class DaskBlocks(Blocks):
     ----------
     pieces : list of Delayed
         The blocks.
+    source : Blocks or None
+        The files that they are read from.
     """
 
     is_here = False
@@ -49,9 +51,24 @@ class DaskBlocks(Blocks):
         starts: Integers,
         called: str,
         is_sparse: bool = False,
+        source: Blocks | None = None,
     ) -> None:
         self.pieces, self.shape, self.dtype, self.starts = pieces, shape, dtype, starts
-        self.called, self.is_sparse = called, is_sparse
+        self.called, self.is_sparse, self.source = called, is_sparse, source
+
+    @classmethod
+    def reading(cls, source: Blocks) -> DaskBlocks:
+        """Return blocks of files, which whoever works on one reads."""
+        delayed = require("dask", "Dask arrays", "distributed").delayed
+        read, shared = delayed(_read, pure=False), delayed(source, pure=False)
+        pieces = [read(shared, number) for number in range(source.n_blocks)]
+        return cls(pieces, source.shape, source.dtype, source.starts, source.called, source.is_sparse, source)
+
+    def on_cluster(self) -> Blocks:
+        return self
+
+    def cut_like(self, other: Blocks) -> Blocks:
+        return self if self.source is None else DaskBlocks.reading(self.source.cut_like(other))
 
     @classmethod
     def of(cls, array: Any, called: str) -> DaskBlocks:
@@ -180,6 +197,10 @@ def _merged(merge: Callable[[Any, Any], Any], results: list[Any]) -> Any:
     for result in results[1:]:
         total = merge(total, result)
     return total
+
+
+def _read(source: Blocks, number: int) -> Any:
+    return source.read(number)
 
 
 def _rows(block: Any, rows: Integers) -> Any:
