@@ -149,6 +149,37 @@ def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Pa
     assert "text → image" in measured.stdout
 
 
+def test_a_model_goes_on_learning_from_items_that_come_later(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The functions are those of `partial_fit`, and codes that there are stay."""
+    X, names = np.random.default_rng(0).standard_normal((90, 6)).astype(np.float32), np.array(["a", "b", "c", "d"])
+    labels = names[np.r_[np.arange(60) % 3, np.arange(30) % 4]]
+    for name, rows in (("first", slice(0, 60)), ("later", slice(60, 90))):
+        write_arrays(tmp_path / f"{name}.npz", {"image": X[rows], "text": X[rows, :3], "tag": labels[rows]})
+    options = ["--vectors", "image=image", "--vectors", "text=text", "--labels", "tag", "-q"]
+    settings = ["-b", "16", "--hold-out", "0", "--set", "hash_function=linear"]
+    model = str(tmp_path / "model")
+    assert main(["fit", str(tmp_path / "first.npz"), *options, *settings, "--set", "keep_sums=true", "-o", model]) == 0
+    more = ["fit", str(tmp_path / "later.npz"), *options, "--more"]
+    capsys.readouterr()
+    assert main([*more, model, "-o", str(tmp_path / "grown")]) == 0
+    assert "learned from 30 more items" in capsys.readouterr().out
+    before, grown = load(model), load(tmp_path / "grown")
+    expected = before.model_.partial_fit({"image": X[60:], "text": X[60:, :3]}, [[own] for own in labels[60:]])
+    np.testing.assert_array_equal(grown.model_.project("image", X), expected.project("image", X))
+    assert grown.model_.codes_of_labels([["d"]])[1].all()
+    assert main(["fit", str(tmp_path / "first.npz"), *options, *settings, "-o", str(tmp_path / "plain")]) == 0
+    for wrong, said in (
+        ([*more, model, "-o", model], "there is one already"),
+        ([*more, str(tmp_path / "plain"), "-o", str(tmp_path / "new")], "without keep_sums=True"),
+    ):
+        capsys.readouterr()
+        assert main(wrong) == 2
+        assert said in capsys.readouterr().err
+    assert not (tmp_path / "new").exists()
+
+
 def test_a_model_of_vectors_is_fitted_encodes_and_is_measured(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

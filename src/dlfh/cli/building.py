@@ -90,12 +90,23 @@ def fit(
     items: ItemOptions,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the model to write.", show_default=False)],
     model: ModelOptions,
+    more: Annotated[
+        Path | None,
+        typer.Option(
+            "--more",
+            help="Folder of a model that learns from these items, too; it was made with --set keep_sums=true.",
+            show_default=False,
+        ),
+    ] = None,
     problem_file: ProblemFile = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Learn a model: features, codes and hash functions.
+
+    A model that was made with --set keep_sums=true can learn more from items that come later (--more): codes that there
+    are stay, new label sets get codes, and hash functions are those of all items. It keeps its features and settings.
 
     [b]Examples[/b]
 
@@ -104,6 +115,10 @@ def fit(
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --method KDLFH --bits 32 -o model/
 
     $ dlfh fit data.npz --vectors image=X --vectors text=Y --labels L --set hash_function=kernel -o model/
+
+    $ dlfh fit items.csv --text caption --image file --labels tags --set keep_sums=true -o model/
+
+    $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
     """
     from dlfh.collection import fit_and_evaluate
     from dlfh.persistence._model_folder import check_place
@@ -111,6 +126,9 @@ def fit(
 
     check_place(output, overwrite=overwrite)
     check_outputs([problem_file], [*items.inputs(), output], overwrite=overwrite)
+    if more is not None:
+        _fit_more(more, items, output, problem_file, overwrite, as_json=as_json, quiet=quiet)
+        return
     encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
     fitted = fit_and_evaluate(encoder, read, model.hold_out, random_state=model.seed)
     assert fitted.training is not None
@@ -126,6 +144,32 @@ def fit(
     )
     if not as_json:
         _print_held_out(encoder, fitted.qualities, fitted.trust)
+
+
+def _fit_more(
+    more: Path,
+    items: ItemOptions,
+    output: Path,
+    problem_file: Path | None,
+    overwrite: bool,
+    *,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    from dlfh.cli.models import load_encoder
+
+    encoder = load_encoder(more, shows_progress(quiet, as_json))
+    read = items.read(encoder.modalities_, outputs=[problem_file])
+    n_learned, problems = encoder.fit_more(read)
+    encoder.save(output, overwrite=overwrite)
+    report(
+        f"{output}: learned from {n_learned:,} more items ({_model_line(encoder)})",
+        {"model": str(output), "trained": n_learned, "seconds": round(elapsed(), 3)},
+        [*read.problems, *problems],
+        as_json=as_json,
+        problem_file=problem_file,
+        overwrite=overwrite,
+    )
 
 
 def _make_encoder(

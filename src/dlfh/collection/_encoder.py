@@ -168,6 +168,33 @@ class Encoder(Parameterized):
                 left_out[name] = values
         return Training(vectors, rows, learned, int(incomplete.sum()), left_out)
 
+    def fit_more(self, items: Items) -> tuple[int, list[Problem]]:
+        """Learn from more items, without those that were learned from before: see `DLFH.partial_fit`.
+
+        Features stay as they are. Items that lack a modality or labels are left out. How probable answers are to be
+        right is to be measured again.
+
+        Parameters
+        ----------
+        items : Items
+
+        Returns
+        -------
+        int, list of Problem
+            How many were learned from, and what could not be read.
+        """
+        learn: Any = getattr(self._fitted_model(), "partial_fit", None)
+        if learn is None:
+            raise InputError(f"{type(self.model_).__name__} does not learn further: DLFH with keep_sums=True does")
+        vectors = self.describe(items)
+        rows = np.flatnonzero(np.logical_and.reduce([items.labelled(), *map(vectors.present, self.modalities_)]))
+        if not len(rows):
+            raise InputError(f"there is nothing to learn from: no item has {', '.join(self.modalities_)} and labels")
+        matrices = {name: vectors.take(name, rows) for name in self.modalities_}
+        learn(matrices, items.take(rows).labels)
+        self.calibration_ = None
+        return len(rows), vectors.problems
+
     def _choose(self, modalities: Mapping[str, Sequence[Any]], labels: Any) -> dict[str, Featurizer]:
         """Return a featuriser to fit for each modality: of several, the one that serves complete items best."""
         from dlfh.collection._choosing import choose  # searching chooses nothing

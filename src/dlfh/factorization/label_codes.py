@@ -32,6 +32,12 @@ Mask = npt.NDArray[np.bool_]
 #: Exact steps raise the objective, so they end; what is left after so many rounds is next to nothing.
 _MOST_ROUNDS = 100
 
+#: With sampled columns there is no such end; more rounds gain nothing (docs/defaults.md).
+_SAMPLED_ROUNDS = 10
+
+#: New label sets that are compared at once with all that there are.
+_NEW_AT_ONCE = 256
+
 
 @dataclass(frozen=True)
 class LabelCodes:
@@ -120,6 +126,7 @@ class LabelCodes:
         rng: np.random.Generator,
         workers: Workers,
         likelihood: Callable[[LabelRows, int], LatentFactorModel],
+        sample_size: Callable[[LabelRows], int | None] = lambda rows: None,
     ) -> tuple[LabelCodes, Integers]:
         """Return this with more points counted and their new label sets learned, and the set of each of these points.
 
@@ -136,6 +143,8 @@ class LabelCodes:
             Draws where sets start that share nothing with any other.
         likelihood : callable
             Returns the likelihood for all points, by which the new codes are learned.
+        sample_size : callable
+            Returns how many points an update looks at; None for all.
         """
         names, number_of = self._names_with(labels)
         own = [
@@ -155,9 +164,10 @@ class LabelCodes:
             weights[a, b] += rows.pair_weight(a, b) * counts
         a, b = next((a, b) for a, b in itertools.permutations(range(len(weights)), 2) if rows.pair_weight(a, b))
         sets = replace(sets, counts=weights[a, b] // rows.pair_weight(a, b))
-        model = likelihood(LabelRows.of_label_sets(sets, pair_weights=pair_weights), len(weights))
+        rows = LabelRows.of_label_sets(sets, pair_weights=pair_weights)
+        model = likelihood(rows, len(weights))
         grown = replace(self, model=model, names=names, n_labels=sets.n_labels, weights=weights)
-        codes = grown._learn_together(new, sets, rng, workers)
+        codes = grown._learn_together(new, sets, sample_size(rows), rng, workers)
         return replace(grown, starts=sets.starts, labels=sets.labels, codes=codes), number[labels.set_of_point]
 
     def _names_with(self, labels: LabelSets) -> tuple[tuple[Any, ...] | None, Integers]:
@@ -178,7 +188,12 @@ class LabelCodes:
         return names, np.array([number[name] for name in given], np.int64)
 
     def _learn_together(
-        self, new: Sequence[tuple[int, ...]], sets: LabelSets, rng: np.random.Generator, workers: Workers
+        self,
+        new: Sequence[tuple[int, ...]],
+        sets: LabelSets,
+        sample_size: int | None,
+        rng: np.random.Generator,
+        workers: Workers,
     ) -> tuple[Codes, ...]:
         """Return the codes that there are, followed by those of new sets."""
         width, n_old = n_bytes(self.model.n_bits), self.n_sets
@@ -187,21 +202,20 @@ class LabelCodes:
         everything = np.arange(sets.n_sets)
         all_rows = LabelRows(sets, everything, everything, sets.counts)
         new_rows = LabelRows(sets, np.arange(len(new)), n_old + np.arange(len(new)), sets.counts[n_old:])
-        nearest, shares = zip(*(self._nearest(key) for key in new), strict=True)
-        alone = ~np.array(shares, bool)
+        nearest, shares = self._nearest(new)
         codes = []
         for own in self.codes:
-            start = own[list(nearest)]
-            start[alone] = random_codes(rng, int(alone.sum()), self.model.n_bits)
+            start = own[nearest]
+            start[~shares] = random_codes(rng, int((~shares).sum()), self.model.n_bits)
             codes.append(pad_to_words(np.concatenate([own, start])))
         exact = replace(self.model, step="exact")
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_MOST_ROUNDS if sample_size is None else _SAMPLED_ROUNDS):
             flips = 0
             for m, own in enumerate(codes):
                 others = [b for b in range(len(codes)) if b != m] or [0]
                 weights = [self.weights[m, b if len(codes) > 1 else 1] for b in others]
-                chosen = [np.flatnonzero(weight) for weight in weights]
-                counted = [weight[rows] for weight, rows in zip(weights, chosen, strict=True)]
+                drawn = [_columns(weight, sample_size, rng) for weight in weights]
+                chosen, counted = [rows for rows, _ in drawn], [counts for _, counts in drawn]
                 columns = Columns.gather(all_rows, chosen, counted, [codes[b] for b in others])
                 moved = own[n_old:].copy()
                 flips += update(exact, moved, new_rows, columns, workers)
@@ -247,7 +261,7 @@ class LabelCodes:
         old, more = np.arange(self.n_sets), self.n_sets + np.arange(len(new))
         old_rows = LabelRows(sets, old, old, np.ones(len(old), np.int64))
         new_rows = LabelRows(sets, np.arange(len(new)), more, np.ones(len(new), np.int64))
-        nearest = [self._nearest(key)[0] for key in new]
+        nearest, _ = self._nearest(new)
         exact = replace(self.model, step="exact")
         padded = [pad_to_words(code) for code in self.codes]
         learned = []
@@ -276,17 +290,27 @@ class LabelCodes:
         n = self.n_sets + len(new)
         return LabelSets(self.names, self.n_labels, starts, labels, np.arange(n), np.ones(n, np.int64))
 
-    def _nearest(self, key: tuple[int, ...]) -> tuple[int, bool]:
-        """Return the set that shares most with a new one, for its size, and whether it shares anything.
+    def _nearest(self, new: Sequence[tuple[int, ...]]) -> tuple[Integers, Mask]:
+        """Return the sets that share most with new ones, for their size, and whether they share anything.
 
-        It is where the climb starts.
+        They are where the climb starts.
         """
-        wanted = np.zeros(self.n_labels, np.int64)
-        wanted[list(key)] = 1
-        running = np.concatenate([[0], np.cumsum(wanted[self.labels])])
-        shared = running[self.starts[1:]] - running[self.starts[:-1]]
-        best = int(np.argmax(shared / np.maximum(np.diff(self.starts) + len(key) - shared, 1)))
-        return best, bool(shared[best])
+        old = sp.csr_array(
+            (np.ones(len(self.labels), np.int32), self.labels, self.starts), (self.n_sets, self.n_labels)
+        )
+        by_label, sizes = old.T.tocsr(), np.diff(self.starts)
+        nearest, shares = np.zeros(len(new), np.int64), np.zeros(len(new), bool)
+        for start in range(0, len(new), _NEW_AT_ONCE):
+            keys = new[start : start + _NEW_AT_ONCE]
+            lengths = np.array([len(key) for key in keys], np.int64)
+            labels = np.array([*itertools.chain(*keys)], np.int32)
+            bounds = np.concatenate([[0], np.cumsum(lengths)])
+            own = sp.csr_array((np.ones(len(labels), np.int32), labels, bounds), (len(keys), self.n_labels))
+            shared = (own @ by_label).toarray()
+            best = np.argmax(shared / np.maximum(sizes + lengths[:, None] - shared, 1), axis=1)
+            rows = slice(start, start + len(keys))
+            nearest[rows], shares[rows] = best, shared[np.arange(len(keys)), best] > 0
+        return nearest, shares
 
     # Files
 
@@ -358,6 +382,16 @@ class LabelCodes:
                 raise ValueError("its label sets do not have a code each")
             if (codes[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any():
                 raise ValueError(f"its label sets have codes of more than {n_bits} bits")
+
+
+def _columns(weights: Integers, sample_size: int | None, rng: np.random.Generator) -> tuple[Integers, Integers]:
+    """Return sets to compare with, all or sampled by their weights, and what each counts for."""
+    total = int(weights.sum())
+    if sample_size is None or sample_size >= total:
+        rows = np.flatnonzero(weights)
+        return rows, weights[rows]
+    places = rng.choice(total, sample_size, replace=False)
+    return np.unique(np.searchsorted(np.cumsum(weights), places, side="right"), return_counts=True)
 
 
 def _are_names(names: Any, n_labels: int) -> bool:

@@ -321,7 +321,9 @@ class DLFH(LatentFactorHasher):
         if not isinstance(self.random_state, np.random.Generator) and self.random_state is not None:
             rng = np.random.default_rng([int(self.random_state), n_before])
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            grown, row_of_point = label_codes.grown(labels, self._weights_of_pairs(names), rng, workers, self._model)
+            grown, row_of_point = label_codes.grown(
+                labels, self._weights_of_pairs(names), rng, workers, self._model, self._resolve_sample_size
+            )
             codes = [grown.codes[index if len(grown.codes) > 1 else 0] for index in range(len(names))]
             targets = {
                 name: Targets(own, row_of_point, int(self.n_bits)) for name, own in zip(names, codes, strict=True)
