@@ -164,5 +164,14 @@ def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixtur
 def test_the_commands_import_nothing_heavy_until_they_run() -> None:
     path = Path(sys.modules["dlfh.bench.commands"].__file__ or "")
     outside = re.findall(r"^(?:from|import) (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-    light = {"__future__", "collections.abc", "contextlib", "pathlib", "typing", "typer", "dlfh._terminal"}
+    light = {
+        "__future__",
+        "collections.abc",
+        "contextlib",
+        "dataclasses",
+        "pathlib",
+        "typing",
+        "typer",
+        "dlfh._terminal",
+    }
     assert set(outside) == light

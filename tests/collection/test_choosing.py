@@ -96,7 +96,7 @@ def test_items_that_are_held_out_to_measure_with_choose_nothing(monkeypatch: pyt
         seen.extend(draw.values["text"])
         return Trial("image", "x", 0, 0, 0, 1, 0)
 
-    monkeypatch.setattr("dlfh.collection._choosing._Draw.trial", trial)
+    monkeypatch.setattr("dlfh.collection._choosing.Draw.trial", trial)
     fit_and_evaluate(Encoder(candidates(), model()), items, 40, random_state=0)
     assert sorted(seen) == sorted(3 * others.modalities["text"])
 

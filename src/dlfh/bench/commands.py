@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from dlfh.bench.data import Source
     from dlfh.bench.settings import Settings
 
-__all__ = ["bench", "tune"]
+__all__ = ["TuneOptions", "bench", "tune"]
 
 bench = typer.Typer(
     no_args_is_help=True,
@@ -160,11 +161,10 @@ def rank(
     typer.echo(plain(f"report: {out / 'rank'}.html"))
 
 
-def tune(
-    method: Annotated[
-        str, typer.Argument(help="A method, such as DLFH; several, comma-separated; or all.", show_default=False)
-    ],
-    data: Data,
+@dataclass(frozen=True)
+class TuneOptions:
+    """How `dlfh tune` chooses."""
+
     grid: Annotated[
         list[str] | None,
         typer.Option(
@@ -173,47 +173,52 @@ def tune(
             help="Values to try: NAME=VALUE,VALUE,...; may be repeated.",
             show_default="eight candidates of each method",
         ),
-    ] = None,
-    file: File = None,
-    out: Out = None,
-    settings: SettingsFile = None,
-    bits: Annotated[int | None, typer.Option(help="Code length.", show_default="32")] = None,
+    ] = None
+    file: File = None
+    out: Out = None
+    settings: SettingsFile = None
+    bits: Annotated[int | None, typer.Option(help="Code length.", show_default="32; of raw items 128")] = None
     seeds: Annotated[
         int | None,
         typer.Option(help="Runs of each candidate, each on its own validation points.", show_default="3"),
-    ] = None,
-    protocol: Annotated[
-        str, typer.Option(help="By whose MAP to choose: unseen, hashed, learned or unified.")
-    ] = "unseen",
-    validation: Annotated[float, typer.Option(help="Share of the training points to validate on.")] = 0.2,
+    ] = None
+    protocol: Annotated[str, typer.Option(help="By whose MAP to choose: unseen, hashed, learned or unified.")] = (
+        "unseen"
+    )
+    validation: Annotated[
+        float | None,
+        typer.Option(help="Share of the training points to validate on.", show_default="0.2; of raw items a third"),
+    ] = None
     halving: Annotated[
         str | None, typer.Option(help="Successive halving by max_iter, size or seeds; a plain grid by default.")
-    ] = None,
+    ] = None
     size: Annotated[
-        int | None, typer.Option(min=2, help="How many training points candidates learn from.", show_default="all")
-    ] = None,
-    queries: Queries = None,
-    points: Points = None,
-    jobs: Jobs = None,
-    threads: Threads = None,
-    memory_gb: Memory = None,
-    cell_minutes: Minutes = None,
+        int | None,
+        typer.Option(
+            min=2,
+            help="How many training points candidates learn from; of raw items, how many they are tried on.",
+            show_default="all; of raw items 1200",
+        ),
+    ] = None
+    queries: Queries = None
+    points: Points = None
+    jobs: Jobs = None
+    threads: Threads = None
+    memory_gb: Memory = None
+    cell_minutes: Minutes = None
     write: Annotated[
         Path | None,
         typer.Option(
             help="Where the best settings go; every candidate's MAP goes beside it, as CSV.",
-            show_default="tuned-METHOD.toml in the run's folder",
+            show_default="tuned-METHOD.toml in the run's folder; of raw items nowhere",
         ),
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --write.")] = False,
-    quiet: Quiet = False,
-) -> None:
-    """Choose parameters of methods by MAP on a part of the training set; the queries are never looked at.
+    ] = None
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file of --write.")] = False
+    quiet: Quiet = False
 
-    Without `--grid` each method has the same number of candidates, so that none is tried harder than another.
 
-    Example: `dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100`
-    """
+def tune(method: str, data: str, options: TuneOptions) -> None:
+    """Choose parameters of methods by MAP on a part of the training set; the queries are never looked at."""
     with _resumable():
         from dlfh._validation import check_choice
         from dlfh.bench.cache import Cache
@@ -225,33 +230,33 @@ def tune(
         from dlfh.methods import METHODS
         from dlfh.persistence._outputs import check_outputs, write_output
 
-        if halving is not None:
-            check_choice(halving, "--halving", ("max_iter", "size", "seeds"))
-        check_choice(protocol, "--protocol", PROTOCOLS)
+        if options.halving is not None:
+            check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))
+        check_choice(options.protocol, "--protocol", PROTOCOLS)
         labels = tuple(METHODS) if method == "all" else _words(method)
         flags = {
             "methods": labels,
-            "bits": (bits,) if bits is not None else (32,) if settings is None else None,
-            "seeds": 3 if seeds is None and settings is None else seeds,
+            "bits": (options.bits,) if options.bits is not None else (32,) if options.settings is None else None,
+            "seeds": 3 if options.seeds is None and options.settings is None else options.seeds,
             "resplit": False,
-            "queries": queries,
-            "jobs": jobs,
-            "threads": threads,
-            "memory_gb": memory_gb,
-            "cell_minutes": cell_minutes,
+            "queries": options.queries,
+            "jobs": options.jobs,
+            "threads": options.threads,
+            "memory_gb": options.memory_gb,
+            "cell_minutes": options.cell_minutes,
         }
-        chosen = _settings(data, settings, flags)
-        values = parse_grid(grid or [])
-        source = _load(data, file, points)
-        folder = out or _folder(data)
-        target = write or folder / f"tuned-{method.replace(' ', '-').replace(',', '-')}.toml"
+        chosen = _settings(data, options.settings, flags)
+        values = parse_grid(options.grid or [])
+        source = _load(data, options.file, options.points)
+        folder = options.out or _folder(data)
+        target = options.write or folder / f"tuned-{method.replace(' ', '-').replace(',', '-')}.toml"
         if target.is_dir():
             _fail(f"cannot write {target}: it is a folder")
         listed = target.with_name(f"{target.stem}-candidates.csv")
         if listed.is_dir():
             _fail(f"cannot write {listed}: it is a folder")
-        if write is not None:
-            check_outputs([target, listed], [Path(data), file, settings], overwrite=overwrite)
+        if options.write is not None:
+            check_outputs([target, listed], [Path(data), options.file, options.settings], overwrite=options.overwrite)
         plan = Plan(source, chosen)
         searches = [
             Search(
@@ -259,22 +264,22 @@ def tune(
                 row.label,
                 values or usual_grid(row.method),
                 chosen.bits[0],
-                protocol,
-                validation,
-                halving,  # type: ignore[arg-type]
-                size,
+                options.protocol,
+                0.2 if options.validation is None else options.validation,
+                options.halving,  # type: ignore[arg-type]
+                options.size,
             )
             for row in chosen.rows()
         ]
-        runner = Runner(Cache(folder), limits_of(chosen), show=not quiet)
+        runner = Runner(Cache(folder), limits_of(chosen), show=not options.quiet)
         found = []
         for search in searches:
             found.append((search, search.run(runner)))
-            if not quiet:
+            if not options.quiet:
                 typer.echo(plain_lines(search.table(found[-1][1]).to_text()))
         best = tuned_toml(found)
-        write_output(target, [best.encode()], overwrite=overwrite or write is None)
-        write_output(listed, [trials_csv(found).encode()], overwrite=overwrite or write is None)
+        write_output(target, [best.encode()], overwrite=options.overwrite or options.write is None)
+        write_output(listed, [trials_csv(found).encode()], overwrite=options.overwrite or options.write is None)
         for search, trials in found:
             name = f"{search.method}: " if len(found) > 1 else ""
             typer.echo(plain(f"best: {name}{trials[0].label}"))

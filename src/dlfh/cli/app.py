@@ -38,7 +38,7 @@ COMMANDS = {
     "index": "dlfh.cli.indexing:app",
     "export": "dlfh.cli.exporting:export",
     "bench": "dlfh.bench.commands:bench",
-    "tune": "dlfh.bench.commands:tune",
+    "tune": "dlfh.cli.tuning:tune",
 }
 
 

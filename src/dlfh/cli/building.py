@@ -57,13 +57,15 @@ def build(
     $ dlfh build PHOTOS/ -o shop/     [dim](folders are labels, file names are texts)[/dim]
 
     $ dlfh build data.mat --vectors image=I_tr --vectors text=T_tr --labels L_tr -o shop/
+
+    $ dlfh build PHOTOS/ --settings best.toml -o shop/     [dim](what `dlfh tune` wrote)[/dim]
     """
     from dlfh.collection import Collection
     from dlfh.collection._folder import check_free
     from dlfh.persistence._outputs import check_outputs
 
     check_free(output)
-    check_outputs([problem_file], items.inputs(), overwrite=overwrite)
+    check_outputs([problem_file], [*items.inputs(), model.settings], overwrite=overwrite)
     encoder, read = _make_encoder(model, items, problem_file, shows_progress(quiet, as_json))
     built = Collection.build(output, read, encoder, hold_out=model.hold_out, random_state=model.seed, address=items_at)
     with built.collection as collection:
@@ -125,7 +127,7 @@ def fit(
     from dlfh.persistence._outputs import check_outputs
 
     check_place(output, overwrite=overwrite)
-    check_outputs([problem_file], [*items.inputs(), output], overwrite=overwrite)
+    check_outputs([problem_file], [*items.inputs(), output, model.settings], overwrite=overwrite)
     if more is not None:
         _fit_more(more, items, output, problem_file, overwrite, as_json=as_json, quiet=quiet)
         return

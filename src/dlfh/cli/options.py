@@ -27,6 +27,7 @@ __all__ = [
     "Overwrite",
     "ProblemFile",
     "Quiet",
+    "method_named",
     "parse_filters",
     "parse_pairs",
     "shows_progress",
@@ -116,6 +117,10 @@ class ItemOptions:
         files = [part for value in values for part in (value, value.rpartition(":")[0]) if part]
         return [self.source, self.table, *map(Path, files)]
 
+    def names_something(self) -> bool:
+        """Return whether anything is said of what to read, beside where it is."""
+        return any((self.table, self.id, self.image, self.text, self.vectors, self.labels, self.separator))
+
     def read(self, known: Sequence[str] | None = None, *, outputs: Sequence[Path | None] = ()) -> Items:
         """Read the items.
 
@@ -165,7 +170,14 @@ def _only_known(items: Items, known: Sequence[str]) -> Items:
 class ModelOptions:
     """What is to be learned from items."""
 
-    method: Annotated[str, typer.Option(help="A method of `dlfh methods`.", rich_help_panel=_MODEL)] = "DLFH"
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML file that `dlfh tune` wrote; options win over it.", rich_help_panel=_MODEL),
+    ] = None
+    method: Annotated[
+        str | None,
+        typer.Option(help="A method of `dlfh methods`.", show_default="DLFH", rich_help_panel=_MODEL),
+    ] = None
     bits: Annotated[
         int | None,
         typer.Option(
@@ -185,20 +197,22 @@ class ModelOptions:
         ),
     ] = None
     image_features: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="gist, hog, thumbnail, combined (these three), cnn (dlfh[cnn]), clip:FOLDER; or auto: what serves "
             "best of combined, gist, thumbnail and, if it is installed, cnn, tried on some of the items.",
+            show_default="auto",
             rich_help_panel=_MODEL,
         ),
-    ] = "auto"
+    ] = None
     text_features: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="tfidf, pieces (of words, beside words), count, binary, clip:FOLDER; or auto: tfidf or pieces.",
+            show_default="auto",
             rich_help_panel=_MODEL,
         ),
-    ] = "auto"
+    ] = None
     fast: Annotated[
         bool,
         typer.Option(
@@ -219,32 +233,39 @@ class ModelOptions:
 
     def hasher(self, verbose: bool) -> CrossModalHasher:
         """Return the method, with its parameters."""
+        from dlfh.cli.settings import BuildSettings
         from dlfh.collection import recommended_model
         from dlfh.collection._candidates import N_BITS
         from dlfh.errors import InputError
         from dlfh.methods import METHODS
 
-        by_name = {name.lower(): method for name, method in METHODS.items()}
-        chosen = by_name.get(self.method.lower().replace("-", ""))
-        if chosen is None:
-            raise InputError(f"unknown method {self.method!r}: choose one of {', '.join(METHODS)}")
-        parameters = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        said = BuildSettings.read(self.settings)
+        chosen = METHODS[method_named(self.method or said.method or "DLFH")]
+        if said.method is not None and chosen is not METHODS[method_named(said.method)]:
+            raise InputError(
+                f"{self.settings} is for {said.method} and --method is {self.method}: leave out one of them"
+            )
+        given = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        parameters = {**said.parameters, **given}
         known = chosen.parameter_names()
         if self.fast and "hash_function" in known:
             parameters = {"hash_function": "linear", **parameters}
         for name in parameters:
             if name not in known or name in ("n_bits", "random_state", "verbose"):
                 raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")
-        usual = _FAST_BITS if self.fast else N_BITS
+        usual = said.bits or (_FAST_BITS if self.fast else N_BITS)
         common = {"n_bits": usual if self.bits is None else self.bits, "random_state": self.seed, "verbose": verbose}
         parameters |= {name: value for name, value in common.items() if name in known}
         return recommended_model(**parameters) if chosen is METHODS["DLFH"] else chosen(**parameters)
 
     def features(self, items: Items, verbose: bool) -> dict[str, list[Featurizer]]:
         """Return the featurisers of each modality that are to be chosen from."""
+        from dlfh.cli.settings import BuildSettings
         from dlfh.collection import featurizers_for
 
-        image, text = self.image_features, self.text_features
+        said = BuildSettings.read(self.settings)
+        image = self.image_features or said.image_features or "auto"
+        text = self.text_features or said.text_features or "auto"
         if self.fast:
             image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
         return featurizers_for(items, image=image, text=text, verbose=verbose)
@@ -278,7 +299,7 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
         def run(**given: Any) -> Any:
             for name, group in groups.items():
                 given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-            if ItemOptions not in groups.values():
+            if not any(issubclass(group, ItemOptions) for group in groups.values()):
                 return command(**given)
             from dlfh.features import cached
 
@@ -290,6 +311,24 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
         return run
 
     return decorate
+
+
+def method_named(name: str) -> str:
+    """Return a method's name in the registry, however it is written.
+
+    Examples
+    --------
+    >>> method_named("cca-itq")
+    'CCAITQ'
+    """
+    from dlfh.errors import InputError
+    from dlfh.methods import METHODS
+
+    by_name = {known.lower(): known for known in METHODS}
+    found = by_name.get(name.lower().replace("-", ""))
+    if found is None:
+        raise InputError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}")
+    return found
 
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:

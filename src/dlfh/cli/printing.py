@@ -125,11 +125,13 @@ def print_qualities(qualities: Sequence[Quality], title: str) -> None:
     )
 
 
-def print_trials(trials: Sequence[Trial]) -> None:
+def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
     """Print what was tried, and what was taken."""
     if trials:
+        drawn = "" if n_draws == 1 else f", drawn {n_draws} times"
+        n_items = max(trial.n_items for trial in trials)
         print_table(
-            f"Tried on {max(trial.n_items for trial in trials):,} items, a third of them asking for each other unseen",
+            f"Tried on {n_items:,} items{drawn}, a part of them asking for each other unseen",
             ("what", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
             [
                 (

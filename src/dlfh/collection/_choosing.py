@@ -24,10 +24,10 @@ from dlfh.features._base import Featurizer
 if TYPE_CHECKING:
     from dlfh.methods import CrossModalHasher
 
-__all__ = ["MOST_ITEMS", "Trial", "choose"]
+__all__ = ["HELD_OUT", "LEAST_ITEMS", "MOST_ITEMS", "Draw", "Trial", "choose"]
 
 #: How many items candidates are tried on at most, and which share of them asks; fewer than the least tell nothing.
-MOST_ITEMS, _HELD_OUT, _LEAST_ITEMS = 1200, 1 / 3, 100
+MOST_ITEMS, HELD_OUT, LEAST_ITEMS = 1200, 1 / 3, 100
 
 Rows = npt.NDArray[np.int64]
 
@@ -39,9 +39,9 @@ class Trial:
     Attributes
     ----------
     what : str
-        The modality whose features were tried, or "bits".
+        The modality whose features were tried, "bits", or a method.
     option : str
-        The features, or the number of bits.
+        The features, the number of bits, or parameters.
     map, ndcg, exact : float
         How well items that training did not see find each other, in the mean over all directions: MAP, nDCG@10, and
         the share of the first five that have exactly the query's labels. Asymmetric ranking.
@@ -100,9 +100,9 @@ def choose(
     taken = {name: own[0] for name, own in candidates.items()}
     several = [name for name, own in candidates.items() if len(own) > 1]
     sets = LabelSets.from_labels(labels) if several and labels is not None and len(labels) else None
-    if sets is None or sets.n_points < _LEAST_ITEMS:
+    if sets is None or sets.n_points < LEAST_ITEMS:
         return taken, []
-    draw = _Draw.of(values, sets, random_state)
+    draw = Draw.of(values, sets, random_state)
     trials: list[Trial] = []
     for name in several:
         tried = [
@@ -119,7 +119,7 @@ def choose(
 
 
 @dataclass(frozen=True)
-class _Draw:
+class Draw:
     """Items that candidates are tried on.
 
     Attributes
@@ -141,24 +141,40 @@ class _Draw:
     described: dict[tuple[str, str], _Described] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Mapping[str, Any], labels: LabelSets, random_state: int) -> _Draw:
-        drawn = np.random.default_rng(random_state).permutation(labels.n_points)[:MOST_ITEMS]
+    def of(
+        cls,
+        values: Mapping[str, Any],
+        labels: LabelSets,
+        random_state: int,
+        most_items: int = MOST_ITEMS,
+        held_out: float = HELD_OUT,
+    ) -> Draw:
+        drawn = np.random.default_rng(random_state).permutation(labels.n_points)[:most_items]
         some = {name: _take(own, drawn) for name, own in values.items()}
-        n_held_out = int(len(drawn) * _HELD_OUT)
+        n_held_out = int(len(drawn) * held_out)
         places = np.arange(len(drawn))
         own = labels.take(drawn)
         rows = own.rows()[own.set_of_point]
         return cls(some, rows, places[n_held_out:], places[:n_held_out], random_state)
 
-    def trial(self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher, what: str, option: str) -> Trial:
-        """Fit a model to what was drawn, and ask with what it did not see."""
+    def trial(
+        self,
+        featurizers: Mapping[str, Featurizer],
+        model: CrossModalHasher,
+        what: str,
+        option: str,
+        *,
+        as_it_is: bool = False,
+    ) -> Trial:
+        """Fit a model to what was drawn, plain or as it is, and ask with what it did not see."""
         began = time.perf_counter()
         described = {name: self._describe(name, featurizer) for name, featurizer in featurizers.items()}
         everyone = np.arange(len(self.seen) + len(self.held_out))
         readable = np.logical_and.reduce([np.isin(everyone, own.rows) for own in described.values()])
         seen, asking = self.seen[readable[self.seen]], self.held_out[readable[self.held_out]]
         matrices = {name: own.take(seen) for name, own in described.items()}
-        fitted = _plain(model, matrices).fit(matrices, self.labels[seen])
+        own_model = _changed(model) if as_it_is else _plain(model, matrices)
+        fitted = own_model.fit(matrices, self.labels[seen])
         found = {name: fitted.project(name, own.take(asking)) for name, own in described.items()}
         questions = list(found.items())
         for name, own in described.items():

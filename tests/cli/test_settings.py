@@ -1,0 +1,60 @@
+"""Settings of a build come back as they were written, and what is wrong with a file is said in a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh.cli.settings import BuildSettings
+from dlfh.errors import InputError
+
+_names = st.one_of(st.none(), st.text(max_size=9))
+_values = st.one_of(
+    st.booleans(), st.integers(-(2**53), 2**53), st.floats(allow_nan=False, allow_infinity=False), st.text()
+)
+
+
+@given(
+    st.builds(
+        BuildSettings,
+        st.text(max_size=9),
+        st.one_of(st.none(), st.integers(1, 512)),
+        _names,
+        _names,
+        st.dictionaries(st.text(max_size=9), _values, max_size=4),
+    )
+)
+def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, settings: BuildSettings) -> None:
+    file = tmp_path_factory.mktemp("settings") / "best.toml"
+    file.write_text(settings.to_toml(), encoding="utf-8")
+    assert BuildSettings.read(file) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("method = ", "cannot be read as settings in TOML"),
+        ("bit = 64", "has 'bit', which is no setting of a build: it may have method, bits"),
+        ("bits = true", "bits in .* must be a whole number, got True"),
+        ("bits = 6.5", "must be a whole number"),
+        ("method = 3", "must be a string, got 3"),
+        ("parameters = 3", "must be a table"),
+        ("[parameters]\nscale = 4", "has parameters and does not say of which method"),
+        ("methods = ['DLFH']\nresplit = false", "has 'methods', which is no setting of a build"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "best.toml").write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        BuildSettings.read(tmp_path / "best.toml")
+
+
+def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
+    assert BuildSettings.read(None) == BuildSettings()
+    with pytest.raises(InputError, match=r"there are no settings at .*best\.toml"):
+        BuildSettings.read(tmp_path / "best.toml")
+    with pytest.raises(InputError, match="cannot be read as settings"):
+        BuildSettings.read(tmp_path)
