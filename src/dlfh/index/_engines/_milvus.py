@@ -18,8 +18,10 @@ import secrets
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Self
 
 from dlfh._optional import require
@@ -37,8 +39,12 @@ _FORMAT = 1
 _MOST_BYTES, _MOST_FOUND = 65_535, 16_384
 #: Items that are written, read or looked for at a time.
 _BATCH = 1_000
-#: For how many seconds a server is waited for when it is first asked.
-_PATIENCE = 5.0
+#: For how many seconds a server is waited for when it is first asked; how often it is asked later, in some ten seconds.
+_PATIENCE, _ATTEMPTS = 5.0, 8
+#: How often an embedded engine that stops is started again to answer one question.
+_RESTARTS = 3
+#: What the embedded engine says when it failed.
+_NO_REASON = "Unexpected error in RPC handling"
 #: Where a password may be, beside the address.
 _TOKEN = "MILVUS_TOKEN"
 
@@ -57,8 +63,9 @@ class MilvusIndex(Engine):
         grpc = importlib.import_module("grpc")  # which pymilvus brings
         self._errors = (exceptions.MilvusException, grpc.RpcError, ConnectionError)
         self._client: Any = None
+        self._engine: weakref.ref[Any] | None = None  # an embedded one
         with self._said():
-            self._client = _connect(address)
+            self._connect()
 
     @classmethod
     def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
@@ -105,11 +112,9 @@ class MilvusIndex(Engine):
         """Open an index that is there."""
         index = cls(address)
         try:
-            with index._said():
-                if not index._client.has_collection(index._about):
-                    raise StorageError(f"there is no index at {index.address}")
-                for name in (index._name, index._about):
-                    index._client.load_collection(name)
+            if not index._call("has_collection", index._about):
+                raise StorageError(f"there is no index at {index.address}")
+            index._load()
             about = index._told("about")
             if about.get("format") != _FORMAT:
                 raise StorageError(f"{index.address} has another format than this dlfh reads, which is {_FORMAT}")
@@ -126,9 +131,8 @@ class MilvusIndex(Engine):
             self._client = None
 
     def drop(self) -> None:
-        with self._said():
-            for name in (self._name, self._about):
-                self._client.drop_collection(name)
+        for name in (self._name, self._about):
+            self._call("drop_collection", name)
         self.close()
 
     @property
@@ -144,13 +148,48 @@ class MilvusIndex(Engine):
         return f"{self.identity}-{self._told('state')['state']}"
 
     def _tell(self, key: str, about: dict[str, Any]) -> None:
-        self._client.upsert(self._about, [{"key": key, "about": about, "nothing": b"\0"}])
+        self._call("upsert", self._about, [{"key": key, "about": about, "nothing": b"\0"}])
 
     def _told(self, key: str) -> dict[str, Any]:
         rows = self._query(self._about, f'key == "{key}"', ["about"])
         if not rows:
             raise StorageError(f"the index at {self.address} is damaged: it says nothing of itself")
         return dict(rows[0]["about"])
+
+    def _connect(self) -> None:
+        self._client, self._engine = _connected(self._address)
+
+    def _load(self) -> None:
+        for name in (self._name, self._about):
+            self._client.load_collection(name, retry_times=self._attempts)
+
+    @property
+    def _attempts(self) -> int:
+        return _ATTEMPTS if self._engine is None else 1
+
+    def _call(self, what: str, *arguments: Any, **options: Any) -> Any:
+        """Ask Milvus; an embedded engine that was killed is started again, and asked once more.
+
+        All that is asked of it may be asked twice: items are written by their ids.
+        """
+        self._check_open()
+        left = _RESTARTS
+        with self._said():
+            while True:
+                try:
+                    if _has_stopped(self._engine):
+                        self._restart()
+                    return getattr(self._client, what)(*arguments, retry_times=self._attempts, **options)
+                except self._errors:
+                    if not left or not _has_stopped(self._engine):
+                        raise
+                    left -= 1
+
+    def _restart(self) -> None:
+        with self._writing:
+            if _has_stopped(self._engine):  # and nobody else started it meanwhile
+                self._connect()
+                self._load()
 
     @contextmanager
     def _said(self) -> Iterator[None]:
@@ -159,7 +198,10 @@ class MilvusIndex(Engine):
             yield
         except self._errors as error:
             said = self._address.without_secrets(getattr(error, "message", "") or str(error) or type(error).__name__)
-            raise StorageError(f"Milvus at {self.address}: {said.strip().splitlines()[0]}") from None
+            said = said.strip().splitlines()[0].rpartition("message=")[2]  # after how often it was asked
+            if self._engine is not None and (said == _NO_REASON or _has_stopped(self._engine)):
+                said = "its embedded engine failed and does not say why; it does so where the disk is full"
+            raise StorageError(f"Milvus at {self.address}: {said}") from None
 
     # Writing
 
@@ -174,10 +216,24 @@ class MilvusIndex(Engine):
             first = max(time.time_ns(), self._last + 1)
             self._last = first + len(rows)
             entities = [self._entity(row, first + place) for place, row in enumerate(rows)]
-            with self._said():
+            with self._changing():
                 for some in batches(entities, _BATCH):
-                    self._client.upsert(self._name, list(some))
-                self._tell("state", {"state": secrets.token_hex(8)})
+                    self._call("upsert", self._name, list(some))
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Say that items are others from now on, and once more when all is done: who stops in between said so, too."""
+        try:
+            self._tell("state", {"state": secrets.token_hex(8)})
+            yield
+            self._tell("state", {"state": secrets.token_hex(8)})
+        except StorageError:
+            if self._engine is not None:  # it still shows what it could not write: only its file is true
+                with suppress(StorageError), self._said():
+                    _engines().release_server(self._address.place)
+                    self._connect()
+                    self._load()
+            raise
 
     def _check(self, row: Row) -> None:
         if 2 * len(row.id.encode()) > _MOST_BYTES:
@@ -201,17 +257,14 @@ class MilvusIndex(Engine):
             for name in ids:
                 if name not in known:
                     raise unknown(name)
-            with self._said():
+            with self._changing():
                 for some in batches(ids, _BATCH):
-                    self._client.delete(self._name, filter=_one_of("key", [_hex(name) for name in some]))
-                self._tell("state", {"state": secrets.token_hex(8)})
+                    self._call("delete", self._name, filter=_one_of("key", [_hex(name) for name in some]))
 
     # Asking
 
     def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
-        self._check_open()
-        with self._said():
-            return list(self._client.query(name, filter=expression, output_fields=fields, limit=_MOST_FOUND))
+        return list(self._call("query", name, filter=expression, output_fields=fields, limit=_MOST_FOUND))
 
     def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
         if limit is not None and limit > _MOST_FOUND:
@@ -242,16 +295,16 @@ class MilvusIndex(Engine):
     def _search(self, code: bytes, column: int, limit: int, conditions: list[str]) -> list[Found]:
         """Return the nearest of the items that fulfil some conditions; those without a code have one of zeros."""
         state = f"state{column}"
-        with self._said():
-            (hits,) = self._client.search(
-                self._name,
-                [code],
-                anns_field=f"code{column}",
-                limit=limit,
-                filter=" and ".join(conditions),
-                search_params={"metric_type": "HAMMING"},
-                output_fields=["number", state],
-            )
+        (hits,) = self._call(
+            "search",
+            self._name,
+            [code],
+            anns_field=f"code{column}",
+            limit=limit,
+            filter=" and ".join(conditions),
+            search_params={"metric_type": "HAMMING"},
+            output_fields=["number", state],
+        )
         found = []
         for hit in hits:
             own, key = hit["entity"], hit.get("key", hit.get("id"))
@@ -281,9 +334,8 @@ class MilvusIndex(Engine):
             yield from sorted(rows)
 
     def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
-        self._check_open()
+        pages = self._call("query_iterator", self._name, batch_size=_BATCH, filter="", output_fields=fields)
         with self._said():
-            pages = self._client.query_iterator(self._name, batch_size=_BATCH, filter="", output_fields=fields)
             while page := pages.next():
                 yield from page
             pages.close()
@@ -304,21 +356,44 @@ class MilvusIndex(Engine):
 
     def _count(self, column: int | None, states: tuple[int, ...]) -> int:
         expression = "" if column is None else _one_of(f"state{column}", list(states))
-        with self._said():
-            return int(self._client.query(self._name, filter=expression, output_fields=["count(*)"])[0]["count(*)"])
+        return int(self._call("query", self._name, filter=expression, output_fields=["count(*)"])[0]["count(*)"])
 
 
-def _connect(address: Address) -> Any:
+def _connected(address: Address) -> tuple[Any, weakref.ref[Any] | None]:
+    """Return a client, and the engine that it asks if that is an embedded one."""
     token, _, place = address.place.rpartition("@")
     if not place.startswith("http"):
         token, place = "", address.place
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the embedded engine asks a deprecated module for its version
         pymilvus = require("pymilvus", "this address", "milvus")
-        logging.getLogger("pymilvus").setLevel(logging.CRITICAL)  # it writes what it also raises on the terminal
-        if not place.startswith("http"):
+        for name in ("pymilvus", "pymilvus.milvus_client.milvus_client"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)  # they write what they also raise on the terminal
+        if address.file is not None:
             require("milvus_lite", "this address", "milvus")
-    return pymilvus.MilvusClient(place, token=token or os.environ.get(_TOKEN, ""), timeout=_PATIENCE)
+            if _has_stopped(_engine_of(address)):
+                _engines().release_server(place)
+    # (With a name of its own: by default clients of one server share a connection, which the first to close ends.)
+    token, alias = token or os.environ.get(_TOKEN, ""), secrets.token_hex(16)
+    client = pymilvus.MilvusClient(place, token=token, timeout=_PATIENCE, alias=alias)
+    return client, None if address.file is None else _engine_of(address)
+
+
+def _engines() -> Any:
+    """Return what knows the embedded engines of this process, which are processes of their own."""
+    return importlib.import_module("milvus_lite.server_manager").server_manager_instance
+
+
+def _engine_of(address: Address) -> weakref.ref[Any] | None:
+    """Return the engine of an address, not to be kept alive: one that is gone would let go of its successor's lock."""
+    engine = _engines()._servers.get(str(Path(address.place).resolve()))
+    return None if engine is None else weakref.ref(engine)
+
+
+def _has_stopped(engine: weakref.ref[Any] | None) -> bool:
+    """Return whether there was an embedded engine, and is none any more."""
+    process = getattr(engine(), "_p", None) if engine is not None else None
+    return engine is not None and (process is None or process.poll() is not None)
 
 
 def _hex(text: str) -> str:

@@ -4,8 +4,8 @@ A search scans the table by ``<~>``, which is exact and takes as many processors
 pgvector (`approximate`) makes it faster, and says how much it misses. Writers wait for each other at the row about the
 table, so that changes come one after the other; readers wait for nobody.
 
-A connection that breaks is made anew, and what was asked is asked again. A change is repeated only if PostgreSQL says
-that its transaction was not committed: nothing is lost, and nothing is done twice.
+A connection that breaks is made anew, and what was asked is asked again. Each change leaves its name in the row about
+the table, and is repeated only if that is not there: nothing is lost, and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -40,6 +41,8 @@ _MOST_ID_BYTES = 2_000
 _BATCH = 5_000
 #: For how many seconds a server that is away is waited for, and between two attempts.
 _PATIENCE, _PAUSE = 20.0, 0.2
+#: How many changes are remembered by their names.
+_NAMED_CHANGES = 64
 #: Items that ask where recall is measured.
 _SAMPLE = 100
 
@@ -68,12 +71,15 @@ class PostgresIndex(Engine):
         index._set_schema(n_bits, modalities)
         with index._closed_if_it_fails():
             index._open_pool()
-            index._change(index._make)
+            identity = secrets.token_hex(16)
+            index._change(lambda connection: index._make(connection, identity))
         return index
 
-    def _make(self, connection: Any) -> None:
+    def _make(self, connection: Any, identity: str) -> None:
         connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
         if connection.execute("SELECT to_regclass(%s)", [self._table]).fetchone()[0] is not None:
+            if self._is_there(connection, identity):  # made before the connection broke
+                return
             raise InputError(f"there is a table {self._name!r} in {self.address} already, which stays")
         columns = ['id text COLLATE "C" NOT NULL UNIQUE', "metadata json", "fields jsonb NOT NULL"]
         for column in range(len(self.modalities)):
@@ -81,10 +87,15 @@ class PostgresIndex(Engine):
         connection.execute(f"CREATE TABLE {self._table} (number bigint PRIMARY KEY, {', '.join(columns)})")
         connection.execute(
             f"CREATE TABLE {self._about} (format integer, identity text, state bigint, next bigint, bits integer, "
-            "modalities json)"
+            "modalities json, changes text[])"
         )
-        about = [_FORMAT, secrets.token_hex(16), 0, 0, self.n_bits, json.dumps(self.modalities)]
-        connection.execute(f"INSERT INTO {self._about} VALUES (%s, %s, %s, %s, %s, %s)", about)
+        about: list[Any] = [_FORMAT, identity, 0, 0, self.n_bits, json.dumps(self.modalities), []]
+        connection.execute(f"INSERT INTO {self._about} VALUES (%s, %s, %s, %s, %s, %s, %s)", about)
+
+    def _is_there(self, connection: Any, identity: str) -> bool:
+        if connection.execute("SELECT to_regclass(%s)", [self._about]).fetchone()[0] is None:
+            return False
+        return connection.execute(f"SELECT identity FROM {self._about}").fetchone() == (identity,)
 
     @classmethod
     def open(cls, address: Address) -> Self:
@@ -104,7 +115,11 @@ class PostgresIndex(Engine):
         if found > _FORMAT or found < 0:
             raise StorageError(f"{self.address} has format {found}, and this dlfh reads up to {_FORMAT}")
         for step in range(found, _FORMAT):
-            self._change(_MIGRATIONS[step](self))
+            self._change(partial(self._step, step))
+
+    def _step(self, step: int, connection: Any) -> None:
+        if connection.execute(f"SELECT format FROM {self._about} FOR UPDATE").fetchone() == (step,):
+            _MIGRATIONS[step](self)(connection)
 
     def _open_pool(self) -> None:
         """Say at once if there is no server, or if it will not have us."""
@@ -147,48 +162,45 @@ class PostgresIndex(Engine):
 
     # Connections
 
-    def _read_only(self, ask: Callable[[Any], Result]) -> Result:
-        """Return what ``ask`` gives; asked again if the connection breaks."""
-        return self._with_connection(ask, lambda: False)
-
     def _change(self, change: Callable[[Any], None]) -> None:
-        """Make a change, once, whole or not at all, also if the connection breaks at any moment."""
-        transaction: list[Any] = []
+        """Make a change that may be made again, whole or not at all."""
 
         def attempt(connection: Any) -> None:
-            transaction.clear()
             with connection.transaction():
                 change(connection)
-                transaction.extend(connection.execute("SELECT pg_current_xact_id()::text").fetchone())
 
-        def was_made() -> bool:
-            return bool(transaction) and self._was_committed(transaction[0])
+        self._asked(attempt)
 
-        self._with_connection(attempt, was_made)
+    def _change_once(self, change: Callable[[Any], None]) -> None:
+        """Make a change once, whole or not at all, also if the connection breaks at any moment.
 
-    def _was_committed(self, transaction: str) -> bool:
-        """Return whether a transaction whose end nobody told was committed; wait if it goes on."""
-        end = time.monotonic() + self._patience
-        while True:
-            (status,) = self._ask("SELECT pg_xact_status(%s::xid8)", [transaction])[0]
-            if status != "in progress" or time.monotonic() > end:
-                return bool(status == "committed")
-            time.sleep(_PAUSE)
+        The row about the table has the names of the last changes, written with them: one that may have been made before
+        the connection broke is found there, or it was not made. Who looks waits for those that are not done.
+        """
+        name = secrets.token_hex(8)
 
-    def _with_connection(self, use: Callable[[Any], Result], was_made: Callable[[], bool]) -> Result | Any:
+        def attempt(connection: Any) -> None:
+            look = f"SELECT %s = ANY(changes) FROM {self._about} FOR UPDATE"
+            if not connection.execute(look, [name]).fetchone()[0]:
+                change(connection)
+                note = f"UPDATE {self._about} SET changes = (%s || changes)[:{_NAMED_CHANGES}]"
+                connection.execute(note, [[name]])
+
+        self._change(attempt)
+
+    def _asked(self, ask: Callable[[Any], Result]) -> Result:
+        """Return what ``ask`` gives; asked again if the connection breaks."""
         if self.closed:
             raise StorageError("the index is closed")
         end = time.monotonic() + self._patience
         while True:
             try:
                 with self._connection() as connection:
-                    return use(connection)
+                    return ask(connection)
             except self._psycopg.Error as error:
                 if not self._is_broken(error) or time.monotonic() > end:
                     raise self._said(error) from None
             time.sleep(_PAUSE)
-            if was_made():
-                return None
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
@@ -217,11 +229,13 @@ class PostgresIndex(Engine):
         return passing or (isinstance(error, self._psycopg.OperationalError) and not state and not _is_refusal(error))
 
     def _said(self, error: Exception) -> StorageError:
-        lines = self._address.without_secrets(str(error)).strip().splitlines() or [type(error).__name__]
+        """Return an error as one sentence: what the server says, or, if it says nothing, why there is none."""
+        primary = getattr(getattr(error, "diag", None), "message_primary", None)
+        lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
         return StorageError(f"PostgreSQL at {self.address}: {lines[-1].strip()}")
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._read_only(lambda connection: connection.execute(statement, values).fetchall())
+        return self._asked(lambda connection: connection.execute(statement, values).fetchall())
 
     # Writing
 
@@ -240,7 +254,7 @@ class PostgresIndex(Engine):
                     raise taken(next(name for name in names if name in known))
             self._load(connection, rows, first)
 
-        self._change(change)
+        self._change_once(change)
 
     def _check(self, row: Row) -> None:
         if "\0" in row.id:
@@ -286,7 +300,7 @@ class PostgresIndex(Engine):
                     raise unknown(name)
             connection.execute(f"DELETE FROM {self._table} WHERE number = ANY(%s)", [[*known.values()]])
 
-        self._change(change)
+        self._change_once(change)
 
     # Asking
 
@@ -341,7 +355,7 @@ class PostgresIndex(Engine):
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         names = [name for name in ids if "\0" not in name]
-        return self._read_only(lambda connection: self._known(connection, names))
+        return self._asked(lambda connection: self._known(connection, names))
 
     def _known(self, connection: Any, ids: list[str]) -> dict[str, int]:
         return dict(connection.execute(f"SELECT id, number FROM {self._table} WHERE id = ANY(%s)", [ids]).fetchall())
@@ -427,7 +441,7 @@ class PostgresIndex(Engine):
                     values,
                 ).fetchall()
 
-        return sorted((Found(*row) for row in self._read_only(ask)), key=lambda hit: (hit.distance, hit.number))
+        return sorted((Found(*row) for row in self._asked(ask)), key=lambda hit: (hit.distance, hit.number))
 
 
 #: How an index of a format becomes one of the next: a change for each.
