@@ -20,7 +20,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,24 @@ def reset_peak_mb() -> float:
 def in_process(measure: str, **arguments: Any) -> dict[str, Any]:
     """Run a function of this module in a process of its own, so that its peak is its own; return what it says."""
     command = [sys.executable, "-m", "benchmarks.scale", "--measure", measure, "--arguments", json.dumps(arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])
+    began = time.perf_counter()
+    say(f"{measure} {arguments} ...")
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    say(f"{measure} took {time.perf_counter() - began:.0f} s: {found}")
+    return found
+
+
+def say(progress: str) -> None:
+    """Tell whoever waits how far it is."""
+    print(progress, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """Yield a folder for large files, in DLFH_SCRATCH if it is set, which is gone afterwards."""
+    with tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder:
+        yield Path(folder)
 
 
 # Wide text
@@ -103,7 +120,7 @@ def measure_wide(n_points: int, n_words: int, hash_function: str, largest_matrix
     }
 
 
-def bench_wide() -> Rows:
+def bench_wide(share: float) -> Rows:
     header = ("texts, words (of them met)", "hash functions", "by", "fit", "peak memory", "MAP, unseen")
     rows: Rows = [header]
     for n_points, n_words, function, largest in (
@@ -112,6 +129,7 @@ def bench_wide() -> Rows:
         (6_000, 100_000, "linear", None),
         (6_000, 100_000, "linear", 0),
     ):
+        n_points, n_words = int(share * n_points), int(share * n_words)
         found = in_process("wide", n_points=n_points, n_words=n_words, hash_function=function, largest_matrix=largest)
         by = "matrix of points" if largest is None and n_points < 8192 else "products with the features"
         rows.append(
@@ -164,7 +182,7 @@ def measure_arriving(method: str, n_parts: int, seed: int) -> dict[str, Any]:
     return found | {"names": names}
 
 
-def bench_arriving() -> Rows:
+def bench_arriving(_: float) -> Rows:
     rows: Rows = []
     for method, n_parts in (("DLFH", 1), ("DLFH", 10), ("LEMON", 10)):
         found = [in_process("arriving", method=method, n_parts=n_parts, seed=seed) for seed in range(3)]
@@ -199,6 +217,7 @@ def bench_arriving() -> Rows:
 
 def write_growing(folder: Path, n_points: int) -> None:
     """Write points to files: a block of 64,000 generated ones, again and again."""
+    say(f"writing {n_points:,} points ...")
     from dlfh.datasets import write_arrays
 
     data = make_paired(64_000, n_labels=10, n_label_sets=700, image_features=500, text_features=1000, random_state=0)
@@ -252,13 +271,14 @@ def measure_bare(folder: str) -> dict[str, Any]:
     return {"bare": time.perf_counter() - began}
 
 
-def bench_growth(sizes: tuple[int, ...] = (1_000_000, 3_000_000, 10_000_000)) -> Rows:
+def bench_growth(share: float) -> Rows:
     rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory")]
-    for n_points in sizes:
-        with tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder:
-            write_growing(Path(folder), n_points)
-            bare = in_process("bare", folder=folder)["bare"]
-            own = in_process("growth", folder=folder)
+    for size in (1_000_000, 3_000_000, 10_000_000):
+        n_points = int(share * size)
+        with scratch() as folder:
+            write_growing(folder, n_points)
+            bare = in_process("bare", folder=str(folder))["bare"]
+            own = in_process("growth", folder=str(folder))
         rows.append(
             (
                 f"{n_points:,}",
@@ -293,14 +313,13 @@ def measure_workers(n_workers: int, folder: str, small: str) -> dict[str, Any]:
         return {"seconds": seconds, "grown": peak_mb() - before}
 
 
-def bench_workers(n_points: int = 1_000_000) -> Rows:
-    with (
-        tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder,
-        tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as small,
-    ):
-        write_growing(Path(folder), n_points)
-        write_growing(Path(small), 128_000)
-        found = {n: in_process("workers", n_workers=n, folder=folder, small=small) for n in (1, 2)}
+def bench_workers(share: float) -> Rows:
+    n_points = int(share * 1_000_000)
+    with scratch() as folder:
+        write_growing(folder / "all", n_points)
+        write_growing(folder / "small", 128_000)
+        places = {"folder": str(folder / "all"), "small": str(folder / "small")}
+        found = {n: in_process("workers", n_workers=n, **places) for n in (1, 2)}
     rows: Rows = [
         (
             "workers (one thread each)",
@@ -320,7 +339,6 @@ def bench_workers(n_points: int = 1_000_000) -> Rows:
 
 def measure_sets(n_points: int) -> dict[str, Any]:
     """Learn codes where nearly every point has a label set of its own, of 291 labels: in memory and in parts."""
-    da: Any = importlib.import_module("dask.array")
     distributed: Any = importlib.import_module("distributed")
     from dlfh._labels import LabelSets
     from dlfh._progress import progress
@@ -337,13 +355,13 @@ def measure_sets(n_points: int) -> dict[str, Any]:
     model.fit(nothing, labels)
     in_memory = time.perf_counter() - began
     with (
-        tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder,
+        scratch() as folder,
         distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
         distributed.Client(cluster),
         progress(False) as bar,
     ):
-        np.save(f"{folder}/labels.npy", labels)
-        chunked = da.from_array(np.load(f"{folder}/labels.npy", mmap_mode="r"), (20_000, -1))
+        np.save(folder / "labels.npy", labels)
+        chunked = open_blocks(folder / "labels.npy").on_cluster().result().rechunk((20_000, -1))
         for rows in (chunked[:5000], chunked):  # workers import and compile
             blocks: Any = as_blocks(rows, "labels")
             began = time.perf_counter()
@@ -361,7 +379,8 @@ def measure_sets(n_points: int) -> dict[str, Any]:
     }
 
 
-def bench_sets(n_points: int = 100_000) -> Rows:
+def bench_sets(share: float) -> Rows:
+    n_points = int(share * 100_000)
     found = in_process("sets", n_points=n_points)
     header = (
         "points, 291 labels, 64 bits",
@@ -395,7 +414,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "workers": measure_workers,
     "sets": measure_sets,
 }
-BENCHES: dict[str, Callable[[], Rows]] = {
+BENCHES: dict[str, Callable[[float], Rows]] = {
     "wide": bench_wide,
     "arriving": bench_arriving,
     "growth": bench_growth,
@@ -408,6 +427,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="?", choices=[*BENCHES, "all"])
     parser.add_argument("--write", type=Path, help="document whose tables to fill in")
+    parser.add_argument("--share", type=float, default=1.0, help="of the points of a full run, to try it out: 0.1")
     parser.add_argument("--measure", choices=MEASURES, help=argparse.SUPPRESS)
     parser.add_argument("--arguments", default="{}", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -415,7 +435,7 @@ def main() -> None:
         print(json.dumps(MEASURES[options.measure](**json.loads(options.arguments))))
         return
     for name in BENCHES if options.which == "all" else [options.which]:
-        table = f"{machine()}.\n\n{as_table(BENCHES[name]())}"
+        table = f"{machine()}.\n\n{as_table(BENCHES[name](options.share))}"
         print(table, flush=True)
         if options.write:
             fill(options.write, {name: table})

@@ -95,7 +95,8 @@ def fit_by_blocks(
         raise InputError(
             f"by blocks, hash functions are linear or kernel ridge regressions, not {type(learner).__name__}"
         )
-    on_block = functools.partial(_sums, learner, own_map, targets.codes, targets.n_bits, modality)
+    n_jobs = context.workers.n_jobs if features.is_here else 1  # a cluster has a task for each of its threads
+    on_block = functools.partial(_sums, learner, own_map, targets.codes, targets.n_bits, modality, n_jobs)
     return learner.function(own_map, features.map_reduce(on_block, operator.add, targets.points), modality)
 
 
@@ -105,11 +106,12 @@ def _sums(
     codes: Codes | None,
     n_bits: int,
     modality: str,
+    n_jobs: int,
     start: int,
     block: Any,
     points: npt.NDArray[Any],
 ) -> Moments:
-    with Workers(1) as workers, NumberedRows(start, block, modality):
+    with Workers(n_jobs) as workers, NumberedRows(start, block, modality):
         return learner.sums(own_map, block, _targets(codes, n_bits, points), modality, workers)
 
 

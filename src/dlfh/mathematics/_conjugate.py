@@ -5,7 +5,8 @@ ones takes the mean away. Each feature is divided by its length (Jacobi's precon
 second text and most are in two or three, and without it the few decide how long all others take.
 
 Every bit has steps of its own, so what a bit gets depends on no other bit; bits go together in groups of a fixed size,
-one thread a group, so that sums are the same on any number of threads.
+one thread a group, so that sums are the same on any number of threads. Weights are linear in what is to be predicted:
+with fewer distinct codes than bits, who has which code is predicted, and the codes are put together from that.
 """
 
 from __future__ import annotations
@@ -59,18 +60,29 @@ def solve_by_conjugate_gradients(
     X = sp.csr_array(X, dtype=np.float64)
     transposed = sp.csr_array(X.T)
     inverse = 1 / (squares[varying] + ridge)
-    weights = np.zeros((features.shape[1], targets.n_bits), np.float32)
     every = varying if len(varying) < features.shape[1] else slice(None)
+    groups, of_group = np.unique(targets.row_of_point, return_inverse=True)
+    by_group = len(groups) < targets.n_bits
+    weights = np.zeros((features.shape[1], len(groups) if by_group else targets.n_bits), np.float32)
 
     def solve(start: int, stop: int) -> None:
-        codes = np.empty((X.shape[0], stop - start))
-        for rows in _slices(len(codes)):
-            codes[rows] = targets.points(rows.start, rows.stop)[:, start:stop]
-        codes -= codes.mean(axis=0)
-        weights[every, start:stop] = _solve(X, transposed, mean[varying], inverse, ridge, codes)
+        wanted = np.empty((X.shape[0], stop - start))
+        for rows in _slices(len(wanted)):
+            if by_group:
+                wanted[rows] = of_group[rows, None] == np.arange(start, stop)
+            else:
+                wanted[rows] = targets.points(rows.start, rows.stop)[:, start:stop]
+        wanted -= wanted.mean(axis=0)
+        weights[every, start:stop] = _solve(X, transposed, mean[varying], inverse, ridge, wanted)
 
-    workers.map_blocks(solve, targets.n_bits, _GROUP_BITS)
-    return weights
+    workers.map_blocks(solve, weights.shape[1], _GROUP_BITS)
+    if not by_group:
+        return weights
+    codes = np.concatenate([targets.rows(group, group + 1) for group in groups.tolist()]).astype(np.float32)
+    combined = np.empty((len(weights), targets.n_bits), np.float32)
+    for rows in _slices(len(weights)):
+        combined[rows] = weights[rows] @ codes
+    return combined
 
 
 def _solve(

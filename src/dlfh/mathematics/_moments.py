@@ -154,22 +154,46 @@ def _dense_moments(
     grouped = 8 * len(targets.codes) <= n
     sums = np.zeros((len(targets.codes) if grouped else 1, n_features))
     group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
+    # Features that must be converted are so once: each chunk is centred by its own mean in the same pass.
+    gram = np.zeros((n_features, n_features)) if grouped and features.dtype != dtype else None
+    apart: list[Floats] = []
     for start, stop in row_chunks(features):
-        chunk = np.asarray(features[start:stop], dtype)
+        chunk = _converted(features[start:stop], dtype, workers)
         add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
         workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
+        if gram is not None:
+            apart.append(chunk.mean(axis=0, dtype=np.float64))
+            chunk -= apart[-1].astype(dtype)
+            gram += chunk.T @ chunk
     if not np.isfinite(sums).all():
         raise_if_not_finite(features, modality)
     mean = sums.sum(axis=0) / n
 
+    if gram is not None:
+        lengths = np.array([stop - start for start, stop in row_chunks(features)])
+        moved = np.sqrt(lengths)[:, None] * (np.array(apart) - mean)
+        gram += moved.T @ moved
     if grouped:
-        gram = dense_gram(features, mean, dtype)
+        gram = dense_gram(features, mean, dtype) if gram is None else gram
         counts = np.bincount(group_of_point, minlength=len(sums))
         cross = (sums - np.outer(counts, mean)).T @ targets.rows(0, len(sums))
     else:
         cross = np.zeros((n_features, targets.n_bits))
         gram = dense_gram(features, mean, dtype, targets, cross)
     return mean, gram, cross
+
+
+def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Workers) -> npt.NDArray[Any]:
+    """Return rows in the type to compute in; as they are, if that is their own."""
+    if rows.dtype == dtype:
+        return rows
+    converted = np.empty(rows.shape, dtype)
+
+    def convert(start: int, stop: int) -> None:
+        converted[start:stop] = rows[start:stop]
+
+    workers.map_blocks(convert, len(rows), workers.even_block(len(rows), 2 * rows.shape[1]))
+    return converted
 
 
 def dense_gram(

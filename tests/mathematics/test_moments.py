@@ -1,0 +1,42 @@
+"""Sums over points are the same whatever their type, and however they are cut into chunks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dlfh._parallel import Workers
+from dlfh.codes import random_codes
+from dlfh.mathematics import _moments
+from dlfh.mathematics._moments import moments
+from dlfh.mathematics._targets import Targets
+from tests.strategies import seeds
+
+
+@given(
+    seeds,
+    st.integers(20, 400),
+    st.sampled_from([np.float16, np.int8, np.int32, np.float32]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_features_that_are_converted_have_the_moments_of_doubles(
+    seed: int, n: int, dtype: Any, few: bool, sorted_rows: bool
+) -> None:
+    """Few codes or many: in one pass or two. Sorted rows have chunks whose means are far apart."""
+    rng = np.random.default_rng(seed)
+    X = (20 * rng.standard_normal((n, 6)) + 50).astype(dtype)
+    X = np.sort(X, axis=0) if sorted_rows else X
+    codes = random_codes(rng, 2 if few else n, 16)
+    targets = Targets(codes, rng.integers(len(codes), size=n), 16)
+    with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
+        patch.setattr(_moments, "_CHUNK_BYTES", 64 * 24)
+        ours = moments(X, targets, "image", workers)
+        expected = moments(X.astype(np.float64), targets, "image", workers)
+    np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-6)
+    np.testing.assert_allclose(ours.gram, expected.gram, atol=1e-5 * expected.gram.max())
+    np.testing.assert_allclose(ours.cross, expected.cross, atol=1e-5 * 16 * n * 20)
