@@ -168,7 +168,7 @@ def postgres_rows(codes: np.ndarray, exact: np.ndarray) -> tuple[list[str], list
     with postgres() as address, create_index(address, N_BITS, ["image"]) as made:
         index: Any = made
         rate = loaded(index, codes)
-        with index._connection() as connection:
+        with index._connections.one() as connection:
             connection.execute("VACUUM ANALYZE dlfh")
         size = index._ask("SELECT pg_total_relation_size('dlfh')")[0][0] / len(codes)
         row = measured("PostgreSQL, beside bare SQL", index, len(codes), rate, size, bare_postgres(address))

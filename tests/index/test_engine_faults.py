@@ -134,7 +134,7 @@ def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
 
 def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
     with create_index(f"{server.address}#away", 64, ["image"]) as index:
-        index._patience = 1.0
+        index._connections.patience = 1.0
         server.kill()
         try:
             with pytest.raises(StorageError, match=r"^PostgreSQL at .*: .*") as caught:
@@ -268,12 +268,12 @@ def test_a_newer_format_is_refused_and_an_older_one_is_migrated(
 ) -> None:
     address = f"{server.address}#format"
     with create_index(address, 64, ["image"]) as index:
-        index._change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 99"))
+        index._connections.change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 99"))
     with pytest.raises(StorageError, match="has format 99, and this dlfh reads up to 1"):
         open_index(address)
     with module.PostgresIndex(parse_address(address)) as index:
-        index._open_pool()
-        index._change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 0"))
+        index._connections.try_one()
+        index._connections.change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 0"))
 
     def step(index: Any) -> Any:
         return lambda connection: connection.execute(f"UPDATE {index._about} SET format = 1")

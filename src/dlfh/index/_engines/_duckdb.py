@@ -20,8 +20,9 @@ from dlfh._optional import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index._engines._address import Address
-from dlfh.index._engines._engine import Engine, Found, Row, Scope, Stored, taken, unknown
-from dlfh.index._where import And, Condition, Not, Or, Value, Where
+from dlfh.index._engines._engine import Found, Row, Scope, Stored, taken, unknown
+from dlfh.index._engines._sql import SqlEngine, joined
+from dlfh.index._where import Condition, Value, Where
 
 __all__ = ["DuckIndex"]
 
@@ -30,7 +31,7 @@ _FORMAT = 1
 _BATCH = 10_000
 
 
-class DuckIndex(Engine):
+class DuckIndex(SqlEngine):
     """Items in a DuckDB database; made by `create_index` and opened by `open_index`."""
 
     def __init__(self, connection: Any, address: Address) -> None:
@@ -105,15 +106,6 @@ class DuckIndex(Engine):
     @property
     def closed(self) -> bool:
         return self._connection is None
-
-    @property
-    def identity(self) -> str:
-        return str(self._ask(f"SELECT identity FROM {self._about}")[0][0])
-
-    @property
-    def state(self) -> str:
-        identity, state = self._ask(f"SELECT identity, state FROM {self._about}")[0]
-        return f"{identity}-{state}"
 
     # Writing
 
@@ -256,9 +248,6 @@ class DuckIndex(Engine):
         packed = (None if own[0] is None else np.array(own, "<u8").tobytes()[:width] for own in codes)
         return Stored(row[0], row[1], row[2] or "", row[3 : 3 + n], tuple(packed))
 
-    def places(self) -> npt.NDArray[np.int64]:
-        return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
-
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         with self._connection.cursor() as cursor:
             return self._known(cursor, ids)
@@ -267,10 +256,6 @@ class DuckIndex(Engine):
         """Return the numbers of ids, as they are in the middle of a change too."""
         statement = f"SELECT id, number FROM {self._table} WHERE id IN (SELECT unnest(?::VARCHAR[]))"
         return dict(cursor.execute(statement, [ids]).fetchall())
-
-    def _count(self, column: int | None, states: tuple[int, ...]) -> int:
-        which = "" if column is None else f" WHERE state{column} IN ({', '.join(map(str, states))})"
-        return int(self._ask(f"SELECT count(*) FROM {self._table}{which}")[0][0])
 
 
 def _connect(address: Address) -> Any:
@@ -310,22 +295,19 @@ def _value_columns(rows: list[Row], numbers: npt.NDArray[np.int64]) -> dict[str,
 
 def _as_sql(where: Where, table: str, values: list[Any]) -> str:
     """Return a filter as a condition on the numbers of items; what it compares with is added to ``values``."""
-    match where:
-        case Not(part):
-            return f"NOT ({_as_sql(part, table, values)})"
-        case And(parts) | Or(parts):
-            word, nothing = ("AND", "TRUE") if isinstance(where, And) else ("OR", "FALSE")
-            return f"({f' {word} '.join(_as_sql(part, table, values) for part in parts) or nothing})"
-        case Condition(name, operator, wanted):
-            values.append(name)
-            inside = f"SELECT number FROM {table} WHERE name = ?"
-            if operator == "none":
-                return f"number NOT IN ({inside})"
-            if operator == "in":
-                return f"number IN ({inside} AND ({_is_one_of(wanted, values)}))"
-            values.append(wanted[0])
-            column = "words" if isinstance(wanted[0], str) else "amount"
-            return f"number IN ({inside} AND {column} {operator} ?)"
+
+    def condition(own: Condition) -> str:
+        values.append(own.name)
+        inside = f"SELECT number FROM {table} WHERE name = ?"
+        if own.operator == "none":
+            return f"number NOT IN ({inside})"
+        if own.operator == "in":
+            return f"number IN ({inside} AND ({_is_one_of(own.values, values)}))"
+        values.append(own.values[0])
+        column = "words" if isinstance(own.values[0], str) else "amount"
+        return f"number IN ({inside} AND {column} {own.operator} ?)"
+
+    return joined(where, condition)
 
 
 def _is_one_of(wanted: tuple[Value, ...], values: list[Any]) -> str:

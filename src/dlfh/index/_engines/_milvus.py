@@ -3,15 +3,11 @@
 Milvus has no transactions. A change of one block of items is made whole; of several, one after the other, and a writer
 that is stopped in between leaves those that are done. `put` can be repeated. Items that are equally far from a query
 are in the order in which they were added among those that are found; which of them are found, Milvus says.
-
-Ids and texts to compare with are written in hexadecimal, which keeps their order and needs no quotes.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib
-import json
 import logging
 import os
 import secrets
@@ -29,8 +25,9 @@ from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index._engines._address import Address
 from dlfh.index._engines._engine import Engine, Found, Row, Scope, Stored, batches, taken, unknown
+from dlfh.index._engines._expressions import as_expression, fields_of, from_hex, one_of, to_hex
 from dlfh.index._segment import ABSENT
-from dlfh.index._where import And, Condition, Not, Or, Value, Where
+from dlfh.index._where import Where
 
 __all__ = ["MilvusIndex"]
 
@@ -245,8 +242,8 @@ class MilvusIndex(Engine):
 
     def _entity(self, row: Row, number: int) -> dict[str, Any]:
         nothing = bytes(n_bytes(self.n_bits))
-        entity: dict[str, Any] = {"key": _hex(row.id), "number": number, "metadata": row.metadata}
-        entity["fields"] = _fields(row)
+        entity: dict[str, Any] = {"key": to_hex(row.id), "number": number, "metadata": row.metadata}
+        entity["fields"] = fields_of(row)
         for column, (state, code) in enumerate(zip(row.states, row.codes, strict=True)):
             entity |= {f"state{column}": state, f"code{column}": code or nothing}
         return entity
@@ -259,7 +256,7 @@ class MilvusIndex(Engine):
                     raise unknown(name)
             with self._changing():
                 for some in batches(ids, _BATCH):
-                    self._call("delete", self._name, filter=_one_of("key", [_hex(name) for name in some]))
+                    self._call("delete", self._name, filter=one_of("key", [to_hex(name) for name in some]))
 
     # Asking
 
@@ -271,9 +268,9 @@ class MilvusIndex(Engine):
             raise InputError(f"Milvus finds at most {_MOST_FOUND:,} items at a time, got {limit:,}")
         conditions = []
         if scope.numbers is not None:
-            conditions.append(_one_of("number", scope.numbers))
+            conditions.append(one_of("number", scope.numbers))
         if scope.where is not None:
-            expression = _as_expression(scope.where)
+            expression = as_expression(scope.where)
             if expression is False:
                 return []
             conditions += [f"({expression})"] if isinstance(expression, str) else []
@@ -308,16 +305,16 @@ class MilvusIndex(Engine):
         found = []
         for hit in hits:
             own, key = hit["entity"], hit.get("key", hit.get("id"))
-            found.append(Found(own["number"], _unhex(key), round(hit["distance"]), own[state]))
+            found.append(Found(own["number"], from_hex(key), round(hit["distance"]), own[state]))
         return found
 
     def _passing(self, numbers: list[int], where: Where) -> set[int]:
-        expression = _as_expression(where)
+        expression = as_expression(where)
         if isinstance(expression, bool):
             return {*numbers} if expression else set()
         found: set[int] = set()
         for some in batches(numbers, _BATCH):
-            rows = self._query(self._name, f"{_one_of('number', [*some])} and ({expression})", ["number"])
+            rows = self._query(self._name, f"{one_of('number', [*some])} and ({expression})", ["number"])
             found.update(row["number"] for row in rows)
         return found
 
@@ -326,11 +323,11 @@ class MilvusIndex(Engine):
         fields = ["key", "number", "metadata", *columns]
         if numbers is not None:
             for some in batches(numbers, _BATCH):
-                yield from map(self._stored, self._query(self._name, _one_of("number", list(some)), fields))
+                yield from map(self._stored, self._query(self._name, one_of("number", list(some)), fields))
             return
         order = sorted(row["number"] for row in self._all(["number"]))
         for some in batches(order, _BATCH):
-            rows = [self._stored(row) for row in self._query(self._name, _one_of("number", list(some)), fields)]
+            rows = [self._stored(row) for row in self._query(self._name, one_of("number", list(some)), fields)]
             yield from sorted(rows)
 
     def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
@@ -343,19 +340,19 @@ class MilvusIndex(Engine):
     def _stored(self, row: dict[str, Any]) -> Stored:
         states = tuple(row[f"state{column}"] for column in range(len(self.modalities)))
         codes = tuple(None if state == ABSENT else _bytes(row[f"code{column}"]) for column, state in enumerate(states))
-        return Stored(row["number"], _unhex(row["key"]), row["metadata"], states, codes)
+        return Stored(row["number"], from_hex(row["key"]), row["metadata"], states, codes)
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         found: dict[str, int] = {}
         for some in batches(ids, _BATCH):
-            expression = _one_of("key", [_hex(name) for name in some])
+            expression = one_of("key", [to_hex(name) for name in some])
             found |= {
-                _unhex(row["key"]): row["number"] for row in self._query(self._name, expression, ["key", "number"])
+                from_hex(row["key"]): row["number"] for row in self._query(self._name, expression, ["key", "number"])
             }
         return found
 
     def _count(self, column: int | None, states: tuple[int, ...]) -> int:
-        expression = "" if column is None else _one_of(f"state{column}", list(states))
+        expression = "" if column is None else one_of(f"state{column}", list(states))
         return int(self._call("query", self._name, filter=expression, output_fields=["count(*)"])[0]["count(*)"])
 
 
@@ -396,84 +393,6 @@ def _has_stopped(engine: weakref.ref[Any] | None) -> bool:
     return engine is not None and (process is None or process.poll() is not None)
 
 
-def _hex(text: str) -> str:
-    return text.encode().hex()
-
-
-def _unhex(key: str) -> str:
-    return bytes.fromhex(key).decode()
-
-
 def _bytes(vector: Any) -> bytes:
     """Return a binary vector as bytes: versions of the client give it bare, or in a list of one."""
     return bytes(vector[0] if isinstance(vector, list) else vector)
-
-
-def _fields(row: Row) -> dict[str, Any]:
-    """Return what an item can be filtered by.
-
-    The embedded engine has no "not" but in "!=", which holds where there is nothing. So what may be denied is a name
-    that is there or not: one for each value, and for what has values, or values that are in an order, of which the
-    least and the greatest are kept.
-    """
-    fields: dict[str, Any] = {}
-    for name, values in row.fields().items():
-        fields[_mark("some", name)] = True
-        fields |= {_mark("is", name, value): True for value in values}
-        for kind in ("amount", "words"):
-            own = [_comparable(value) for value in values if _kind(value) == kind]
-            if own:
-                fields[_mark(kind, name)] = True
-                fields |= {_mark(kind, name) + "_least": min(own), _mark(kind, name) + "_most": max(own)}
-    return fields
-
-
-def _mark(what: str, name: str, value: Value = "") -> str:
-    """Return the name of what is kept of a name, or of a value: short, of letters and digits, and of nothing else."""
-    shown = repr(value + 0.0) if type(value) is float else repr(value)  # 0.0 and -0.0 are one number
-    return what[0] + hashlib.blake2b(repr((what, name, shown)).encode(), digest_size=12).hexdigest()
-
-
-def _kind(value: Value) -> str:
-    return {str: "words", bool: "truth"}.get(type(value), "amount")
-
-
-def _comparable(value: Value) -> Any:
-    return _hex(value) if isinstance(value, str) else value
-
-
-def _one_of(field: str, values: list[Any]) -> str:
-    return f"{field} in {json.dumps(values)}"
-
-
-def _as_expression(where: Where, holds: bool = True) -> str | bool:
-    """Return a filter, or that it does not hold, as Milvus takes it; or whether it is so of every item, or of none."""
-    match where:
-        case Not(part):
-            return _as_expression(part, not holds)
-        case And(parts) | Or(parts):
-            return _joined([_as_expression(part, holds) for part in parts], isinstance(where, And) == holds)
-        case Condition(name, "none"):
-            return _is_there(_mark("some", name), not holds)
-        case Condition(name, "in", wanted):
-            return _joined([_is_there(_mark("is", name, value), holds) for value in wanted], not holds)
-        case Condition(name, operator, wanted):
-            mark = _mark(_kind(wanted[0]), name)
-            # That some value is less is that the least one is.
-            end = f'fields["{mark}_{"least" if operator in ("<", "<=") else "most"}"]'
-            if holds:
-                return f"{end} {operator} {json.dumps(_comparable(wanted[0]))}"
-            opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
-            return _joined([f"{end} {opposite} {json.dumps(_comparable(wanted[0]))}", _is_there(mark, False)], False)
-
-
-def _is_there(mark: str, there: bool) -> str:
-    return f'fields["{mark}"] {"==" if there else "!="} true'
-
-
-def _joined(parts: Sequence[str | bool], all_of_them: bool) -> str | bool:
-    """Return that all of some expressions hold, or one; without those that always do, or never."""
-    if (not all_of_them) in parts:
-        return not all_of_them
-    left = [f"({part})" for part in parts if isinstance(part, str)]
-    return (" and " if all_of_them else " or ").join(left) if left else all_of_them

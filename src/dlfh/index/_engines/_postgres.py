@@ -13,54 +13,42 @@ from __future__ import annotations
 import json
 import secrets
 import struct
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
-from dlfh._optional import require
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index._engines._address import Address
-from dlfh.index._engines._engine import Engine, Found, Row, Scope, Stored, batches, taken, unknown
-from dlfh.index._where import And, Condition, Not, Or, Value, Where
+from dlfh.index._engines._connections import Connections
+from dlfh.index._engines._engine import Found, Row, Scope, Stored, batches, taken, unknown
+from dlfh.index._engines._sql import SqlEngine, joined
+from dlfh.index._where import Condition, Value, Where
 
 __all__ = ["PostgresIndex"]
 
 _FORMAT = 1
-#: Connections that are kept for the next question.
-_MOST_IDLE = 4
 #: Longer ids do not fit into an index of PostgreSQL.
 _MOST_ID_BYTES = 2_000
 #: Items that are read, or written, at a time.
 _BATCH = 5_000
-#: For how many seconds a server that is away is waited for, and between two attempts.
-_PATIENCE, _PAUSE = 20.0, 0.2
 #: How many changes are remembered by their names.
 _NAMED_CHANGES = 64
 #: Items that ask where recall is measured.
 _SAMPLE = 100
 
-Result = TypeVar("Result")
 
-
-class PostgresIndex(Engine):
+class PostgresIndex(SqlEngine):
     """Items in a database of PostgreSQL; made by `create_index` and opened by `open_index`."""
 
-    def __init__(self, address: Address, patience: float = _PATIENCE) -> None:
-        self._psycopg: Any = require("psycopg", "this address", "postgres")
-        self._address = address
-        self._patience = patience
+    def __init__(self, address: Address) -> None:
+        self._connections = Connections(address)
         self._name = address.name
         self._table, self._about = f'"{address.name}"', f'"{address.name}_about"'
         self.address = address.shown
-        self._idle: list[Any] | None = []
-        self._lock = threading.Lock()
 
     # Making and opening
 
@@ -70,9 +58,9 @@ class PostgresIndex(Engine):
         index = cls(address)
         index._set_schema(n_bits, modalities)
         with index._closed_if_it_fails():
-            index._open_pool()
+            index._connections.try_one()
             identity = secrets.token_hex(16)
-            index._change(lambda connection: index._make(connection, identity))
+            index._connections.change(lambda connection: index._make(connection, identity))
         return index
 
     def _make(self, connection: Any, identity: str) -> None:
@@ -102,7 +90,7 @@ class PostgresIndex(Engine):
         """Open an index that is there; one of an older format is brought to this one."""
         index = cls(address)
         with index._closed_if_it_fails():
-            index._open_pool()
+            index._connections.try_one()
             if index._ask("SELECT to_regclass(%s)", [index._about])[0][0] is None:
                 raise StorageError(f"there is no index at {index.address}")
             index._migrate()
@@ -115,19 +103,11 @@ class PostgresIndex(Engine):
         if found > _FORMAT or found < 0:
             raise StorageError(f"{self.address} has format {found}, and this dlfh reads up to {_FORMAT}")
         for step in range(found, _FORMAT):
-            self._change(partial(self._step, step))
+            self._connections.change(partial(self._step, step))
 
     def _step(self, step: int, connection: Any) -> None:
         if connection.execute(f"SELECT format FROM {self._about} FOR UPDATE").fetchone() == (step,):
             _MIGRATIONS[step](self)(connection)
-
-    def _open_pool(self) -> None:
-        """Say at once if there is no server, or if it will not have us."""
-        try:
-            with self._connection():
-                pass
-        except self._psycopg.Error as error:
-            raise self._said(error) from None
 
     @contextmanager
     def _closed_if_it_fails(self) -> Iterator[None]:
@@ -138,38 +118,20 @@ class PostgresIndex(Engine):
             raise
 
     def close(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle or [], None
-        for connection in idle:
-            connection.close()
+        self._connections.close()
 
     def drop(self) -> None:
-        self._change(lambda connection: connection.execute(f"DROP TABLE IF EXISTS {self._table}, {self._about}"))
+        self._connections.change(
+            lambda connection: connection.execute(f"DROP TABLE IF EXISTS {self._table}, {self._about}")
+        )
         self.close()
 
     @property
     def closed(self) -> bool:
-        return self._idle is None
+        return self._connections.closed
 
-    @property
-    def identity(self) -> str:
-        return str(self._ask(f"SELECT identity FROM {self._about}")[0][0])
-
-    @property
-    def state(self) -> str:
-        identity, state = self._ask(f"SELECT identity, state FROM {self._about}")[0]
-        return f"{identity}-{state}"
-
-    # Connections
-
-    def _change(self, change: Callable[[Any], None]) -> None:
-        """Make a change that may be made again, whole or not at all."""
-
-        def attempt(connection: Any) -> None:
-            with connection.transaction():
-                change(connection)
-
-        self._asked(attempt)
+    def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        return self._connections.ask(lambda connection: connection.execute(statement, values).fetchall())
 
     def _change_once(self, change: Callable[[Any], None]) -> None:
         """Make a change once, whole or not at all, also if the connection breaks at any moment.
@@ -186,56 +148,7 @@ class PostgresIndex(Engine):
                 note = f"UPDATE {self._about} SET changes = (%s || changes)[:{_NAMED_CHANGES}]"
                 connection.execute(note, [[name]])
 
-        self._change(attempt)
-
-    def _asked(self, ask: Callable[[Any], Result]) -> Result:
-        """Return what ``ask`` gives; asked again if the connection breaks."""
-        if self.closed:
-            raise StorageError("the index is closed")
-        end = time.monotonic() + self._patience
-        while True:
-            try:
-                with self._connection() as connection:
-                    return ask(connection)
-            except self._psycopg.Error as error:
-                if not self._is_broken(error) or time.monotonic() > end:
-                    raise self._said(error) from None
-            time.sleep(_PAUSE)
-
-    @contextmanager
-    def _connection(self) -> Iterator[Any]:
-        """Lend a connection that nobody uses, or make one; those that are whole are kept for others."""
-        with self._lock:
-            connection = self._idle.pop() if self._idle else None
-        # (Nothing of ours is prepared on a server: what stands between may hand us another connection.)
-        connection = connection or self._psycopg.connect(
-            self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
-        )
-        try:
-            yield connection
-        finally:
-            with self._lock:
-                keep = self._idle is not None and len(self._idle) < _MOST_IDLE and not connection.closed
-                if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
-                    self._idle.append(connection)  # type: ignore[union-attr]
-                    connection = None
-            if connection is not None:
-                connection.close()
-
-    def _is_broken(self, error: Exception) -> bool:
-        """Return whether an error is of the connection, or of a server that stops or starts."""
-        state = getattr(error, "sqlstate", None) or ""
-        passing = state.startswith(("08", "57P")) or state in ("40001", "40P01")
-        return passing or (isinstance(error, self._psycopg.OperationalError) and not state and not _is_refusal(error))
-
-    def _said(self, error: Exception) -> StorageError:
-        """Return an error as one sentence: what the server says, or, if it says nothing, why there is none."""
-        primary = getattr(getattr(error, "diag", None), "message_primary", None)
-        lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
-        return StorageError(f"PostgreSQL at {self.address}: {lines[-1].strip()}")
-
-    def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        return self._asked(lambda connection: connection.execute(statement, values).fetchall())
+        self._connections.change(attempt)
 
     # Writing
 
@@ -350,19 +263,12 @@ class PostgresIndex(Engine):
         codes = tuple(None if own is None else _packed(own) for own in bits)
         return Stored(row[0], row[1], row[2] or "", tuple(states), codes)
 
-    def places(self) -> npt.NDArray[np.int64]:
-        return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
-
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         names = [name for name in ids if "\0" not in name]
-        return self._asked(lambda connection: self._known(connection, names))
+        return self._connections.ask(lambda connection: self._known(connection, names))
 
     def _known(self, connection: Any, ids: list[str]) -> dict[str, int]:
         return dict(connection.execute(f"SELECT id, number FROM {self._table} WHERE id = ANY(%s)", [ids]).fetchall())
-
-    def _count(self, column: int | None, states: tuple[int, ...]) -> int:
-        which = "" if column is None else f" WHERE state{column} IN ({', '.join(map(str, states))})"
-        return int(self._ask(f"SELECT count(*) FROM {self._table}{which}")[0][0])
 
     # Approximate search
 
@@ -405,7 +311,7 @@ class PostgresIndex(Engine):
                 + (f" WITH ({with_options})" if with_options else "")
             )
 
-        self._change(build)
+        self._connections.change(build)
         sample = self._ask(
             f"SELECT code{column} FROM {self._table} WHERE code{column} IS NOT NULL ORDER BY id LIMIT {_SAMPLE}"
         )
@@ -441,7 +347,7 @@ class PostgresIndex(Engine):
                     values,
                 ).fetchall()
 
-        return sorted((Found(*row) for row in self._asked(ask)), key=lambda hit: (hit.distance, hit.number))
+        return sorted((Found(*row) for row in self._connections.ask(ask)), key=lambda hit: (hit.distance, hit.number))
 
 
 #: How an index of a format becomes one of the next: a change for each.
@@ -467,32 +373,21 @@ def _option(name: str) -> str:
     return check_choice(name, "an option of pgvector", ("m", "ef_construction", "lists"))
 
 
-def _is_refusal(error: Exception) -> bool:
-    """Return whether a server answered, and will not have us: asking again changes nothing."""
-    said = str(error)
-    return any(
-        word in said for word in ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
-    )
-
-
 def _as_sql(where: Where, values: list[Any]) -> str:
     """Return a filter as SQL: each condition is a path through the values of an item, with what it compares in it."""
-    match where:
-        case Not(part):
-            return f"NOT ({_as_sql(part, values)})"
-        case And(parts) | Or(parts):
-            word, nothing = ("AND", "TRUE") if isinstance(where, And) else ("OR", "FALSE")
-            return f"({f' {word} '.join(_as_sql(part, values) for part in parts) or nothing})"
-        case Condition(name, operator, wanted):
-            if operator == "none":
-                values.append(name)
-                return "NOT jsonb_exists(fields, %s)"
-            sign = "==" if operator == "in" else operator
-            tests = " || ".join(f"@ {sign} {_literal(value)}" for value in wanted)
-            if not tests:
-                return "FALSE"
-            values.append(f"$.{_literal(name)}[*] ? ({tests})")
-            return "jsonb_path_exists(fields, %s::jsonpath)"
+
+    def condition(own: Condition) -> str:
+        if own.operator == "none":
+            values.append(own.name)
+            return "NOT jsonb_exists(fields, %s)"
+        sign = "==" if own.operator == "in" else own.operator
+        tests = " || ".join(f"@ {sign} {_literal(value)}" for value in own.values)
+        if not tests:
+            return "FALSE"
+        values.append(f"$.{_literal(own.name)}[*] ? ({tests})")
+        return "jsonb_path_exists(fields, %s::jsonpath)"
+
+    return joined(where, condition)
 
 
 def _literal(value: Value) -> str:
