@@ -272,7 +272,8 @@ def measure_bare(folder: str) -> dict[str, Any]:
 
 
 def bench_growth(share: float) -> Rows:
-    rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory")]
+    billion = "a billion points at this rate"
+    rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory", billion)]
     for size in (1_000_000, 3_000_000, 10_000_000):
         n_points = int(share * size)
         with scratch() as folder:
@@ -288,6 +289,7 @@ def bench_growth(share: float) -> Rows:
                 f"{bare / own['fit']:.2f}",
                 f"{own['encode']:.1f} s",
                 f"{own['peak']:,.0f} MB",
+                f"{own['fit'] / n_points * 1e9 / 3600:.1f} h",
             )
         )
     return rows
