@@ -54,6 +54,20 @@ def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
         assert sheet.width == 8 + 4 * 200
 
 
+def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> None:
+    Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
+
+    def drawn(rank: int, name: str, text: str, asked: Path | None = None) -> bytes:
+        item = FoundItem(rank, name, 3, 3.0, True, {"image": "a.png", "text": text})
+        answers(tmp_path, Found([item]), Question("red", asked))
+        return (tmp_path / "found.png").read_bytes()
+
+    first = drawn(1, "one", "a car")
+    assert first == drawn(1, "one", "a car")
+    others = drawn(7, "one", "a car"), drawn(1, "two", "a car"), drawn(1, "one", "a dog")
+    assert len({first, *others, drawn(1, "one", "a car", tmp_path / "a.png")}) == 5
+
+
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no picture to draw"):
         answers(tmp_path, Found([FoundItem(1, "a", 0, 0.0, True, {})]), Question("text: red"))
