@@ -76,7 +76,7 @@ def draws_of_settings(data: Path, work: Path) -> Iterator[list[Setting]]:
 
 
 def _draws(name: str, items: Items) -> list[Setting]:
-    return [Setting.of(name, items, draw) for draw in range(5 if len(items) < 2000 else 2)]
+    return [Setting.of(name, items, draw) for draw in range(10 if len(items) < 2000 else 2)]
 
 
 def icons(work: Path) -> Items:
