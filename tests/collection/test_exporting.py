@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import importlib
+import io
 import json
+import shlex
 from pathlib import Path
 
 import faiss
@@ -16,6 +20,8 @@ from dlfh.cli import main
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
 from tests.index.engines import postgres_server
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +82,38 @@ def test_sql_makes_a_table_of_pgvector(shop: Path, tmp_path: Path, tmp_path_fact
             "SELECT id FROM shop ORDER BY title_code <~> (SELECT title_code FROM shop WHERE id = 'a') LIMIT 2"
         ).fetchall()
         assert {name for (name,) in nearest} == {"a", "b'"}
+
+
+def test_what_the_docs_show_finds_items_without_this_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    blocks = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8").split("```")[1::2]
+    commands, of_faiss, of_postgres, of_duckdb = (
+        next(block for block in blocks if mark in block)
+        for mark in ("dlfh export", "read_index_binary", "<~>", "'shop.parquet'")
+    )
+    words = ["dice", "game dice", "rain", "rain cloud"]
+    items = Items.of({"image": words, "text": words}, [["game"], ["game"], ["sky"], ["sky"]], ["dice", "b", "c", "d"])
+    encoder = Encoder({"image": BagOfWords(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    Collection.build(tmp_path / "shop", items, encoder).collection.close()
+    monkeypatch.chdir(tmp_path)
+    for line in commands.strip().splitlines():
+        assert main(shlex.split(line, comments=True)[1:]) == 0
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        exec(of_faiss, {"faiss": faiss, "json": json, "Path": Path})
+    assert {*ast.literal_eval(said.getvalue())} == {*items.ids}
+    rows = importlib.import_module("duckdb").sql(of_duckdb).fetchall()
+    assert {name for name, _ in rows} == {*items.ids}
+    psycopg = importlib.import_module("psycopg")
+    with (
+        postgres_server(tmp_path_factory.mktemp("pg")) as address,
+        psycopg.connect(address, autocommit=True) as connection,
+    ):
+        connection.execute(Path("shop.sql").read_text(encoding="utf-8"))
+        select, index, *_ = of_postgres.split(";")
+        assert connection.execute(select).fetchall()[0][1] == 0
+        connection.execute(index)
 
 
 def test_what_cannot_be_written_is_said(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
