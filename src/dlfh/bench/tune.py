@@ -69,7 +69,7 @@ def usual_grid(method: str) -> dict[str, list[Any]]:
     Examples
     --------
     >>> usual_grid("KDLFH")
-    {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 1000]}
+    {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 2000]}
     """
     return {name: list(values) for name, values in _usual_grids()[method].items()}
 
