@@ -21,6 +21,7 @@ __all__ = [
     "check_fraction",
     "check_integer",
     "check_modalities",
+    "check_names",
     "check_positive",
     "check_random_state",
     "column_means",
@@ -124,17 +125,7 @@ def check_modalities(
 
     ``known`` gives the modalities of a fitted model, and how many features each has.
     """
-    if not isinstance(modalities, Mapping):
-        raise InputError('modalities must be a dict such as {"image": X, "text": Y}, got ' + type(modalities).__name__)
-    for name in modalities:
-        if not isinstance(name, str) or not name:
-            raise InputError(f"modalities must be named by non-empty strings, got {name!r}")
-    if len(modalities) < least or len(modalities) > (most or len(modalities)):
-        number = {1: "one modality", 2: "two modalities"}.get(least, f"{least} modalities")
-        raise InputError(
-            f"{method} takes {'exactly' if least == most else 'at least'} {number}, got {len(modalities)}: "
-            f"{sorted(modalities)}"
-        )
+    check_names(modalities, method, least, most)
     if known is not None and set(modalities) != set(known):
         raise InputError(f"this model unifies the modalities {sorted(known)}, got {sorted(modalities)}")
     widths = known or dict.fromkeys(modalities)
@@ -146,6 +137,21 @@ def check_modalities(
                 f"modality {name!r} has {matrix.shape[0]} rows but modality {first!r} has {reference.shape[0]}"
             )
     return checked
+
+
+def check_names(modalities: Any, method: str, least: int, most: int | None) -> None:
+    """Raise InputError unless modalities are a dict by names, of as many as a method takes."""
+    if not isinstance(modalities, Mapping):
+        raise InputError('modalities must be a dict such as {"image": X, "text": Y}, got ' + type(modalities).__name__)
+    for name in modalities:
+        if not isinstance(name, str) or not name:
+            raise InputError(f"modalities must be named by non-empty strings, got {name!r}")
+    if len(modalities) < least or len(modalities) > (most or len(modalities)):
+        number = {1: "one modality", 2: "two modalities"}.get(least, f"{least} modalities")
+        raise InputError(
+            f"{method} takes {'exactly' if least == most else 'at least'} {number}, got {len(modalities)}: "
+            f"{sorted(modalities)}"
+        )
 
 
 def _first_bad_row(features: Features) -> int | None:

@@ -50,6 +50,8 @@ def test_rows_are_taken_and_the_whole_is_put_together(seed: int, starts: list[in
     doubled = blocks.map(lambda block: 2 * block[:, :1], 1, np.float32)
     np.testing.assert_array_equal(np.asarray(doubled), 2 * matrix[:, :1])
     np.testing.assert_array_equal(doubled.result(), 2 * matrix[:, :1])
+    added = blocks.map(lambda block, beside: block + beside, 4, np.float32, ArrayBlocks(3 * matrix, starts, "more"))
+    np.testing.assert_array_equal(np.asarray(added), 4 * matrix)
 
 
 def test_blocks_that_are_not_what_they_should_be_are_one_sentence() -> None:
@@ -58,6 +60,6 @@ def test_blocks_that_are_not_what_they_should_be_are_one_sentence() -> None:
         blocks.map_reduce(lambda *_: 0, operator.add, ArrayBlocks(np.ones(10), [0, 10], "labels"))
     with pytest.raises(InputError, match="labels has 10 rows, but blocks are of 11"):
         ArrayBlocks(np.ones(10), [0, 11], "labels")
-    wider = MappedBlocks(blocks, lambda block: block[:, : 2 if block.shape[0] else 3], 3, np.float64)
+    wider = MappedBlocks([blocks], lambda block: block[:, : 2 if block.shape[0] else 3], 3, np.float64)
     with pytest.raises(InputError, match=r"block 0 has the shape \(5, 2\), not \(5, 3\) as expected"):
         wider.map_reduce(lambda _, block: block, operator.add)

@@ -18,6 +18,7 @@ from dlfh.datasets import make_paired
 from dlfh.errors import InputError
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.methods import SCM
+from dlfh.methods._by_blocks import cut_alike
 from tests.strategies import seeds
 
 LEARNERS: list[Any] = [
@@ -111,6 +112,19 @@ def test_label_sets_counted_in_parts_are_those_counted_at_once(seed: int, cut: i
     for name in ("starts", "labels", "counts"):
         np.testing.assert_array_equal(getattr(merged, name), getattr(whole, name))
     np.testing.assert_array_equal(merged.numbers_of(rest)[rest.set_of_point], whole.set_of_point[cut:])
+
+
+def test_blocks_are_cut_as_those_that_cannot_be_cut_or_as_the_smallest(tmp_path: Path) -> None:
+    np.save(tmp_path / "image.npy", np.ones((10, 2)))
+    file = open_blocks(tmp_path / "image.npy")
+    coarse, fine = (ArrayBlocks(np.ones((10, 3)), starts, "text") for starts in ([0, 10], [0, 4, 10]))
+    for given_blocks in ([file, coarse, fine], [fine, coarse, file]):
+        alike = cut_alike({str(number): own for number, own in enumerate(given_blocks)})
+        assert all(own.starts.tolist() == [0, 4, 10] for own in alike.values())
+    fixed = coarse.map(lambda block: block, 3, np.float64)
+    assert cut_alike({"a": fixed, "b": fine})["b"].starts.tolist() == [0, 10]
+    with pytest.raises(InputError, match="give both the same blocks of rows"):
+        cut_alike({"a": fixed, "b": fine.map(lambda block: block, 3, np.float64)})
 
 
 def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:

@@ -153,9 +153,10 @@ class Blocks(ABC):
                     ahead.append(reader.submit(read, following))
                 yield number, blocks
 
-    def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> Blocks:
-        """Return a function's results for blocks, when they are asked for: rows of so many columns (None: vectors)."""
-        return MappedBlocks(self, function, n_columns, dtype)
+    def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *beside: Blocks) -> Blocks:
+        """Return ``function(block, *blocks beside it)`` of blocks, when asked for: so many columns (None: vectors)."""
+        self.check_beside(*beside)
+        return MappedBlocks((self, *beside), function, n_columns, dtype)
 
     def hold(self, function: Callable[[int, Any], Any]) -> Held:
         """Return ``function(first row, block)`` of every block, computed once and kept where the blocks are."""
@@ -205,15 +206,20 @@ class ArrayBlocks(Blocks):
 
 
 class MappedBlocks(Blocks):
-    """A function of each block."""
+    """A function of each block, and of those beside it."""
 
     def __init__(
-        self, source: Blocks, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike
+        self,
+        sources: Sequence[Blocks],
+        function: Callable[..., Any],
+        n_columns: int | None,
+        dtype: npt.DTypeLike,
     ) -> None:
-        self.source, self.function = source, function
-        self.starts, self.called, self.is_sparse = source.starts, source.called, False
-        self.shape = (source.shape[0],) if n_columns is None else (source.shape[0], n_columns)
+        self.sources, self.function = sources, function
+        first = sources[0]
+        self.starts, self.called, self.is_sparse = first.starts, first.called, False
+        self.shape = (first.shape[0],) if n_columns is None else (first.shape[0], n_columns)
         self.dtype = np.dtype(dtype)
 
     def _read(self, number: int) -> Any:
-        return self.function(self.source.read(number))
+        return self.function(*(source.read(number) for source in self.sources))

@@ -103,11 +103,14 @@ class DaskBlocks(Blocks):
         ]
         return _compute(_as_tree(merge, tasks))
 
-    def map(self, function: Callable[[Any], Any], n_columns: int | None, dtype: npt.DTypeLike) -> DaskBlocks:
-        """Return a function's results for blocks, when they are asked for."""
-        delayed = require("dask", "Dask arrays", "distributed").delayed
-        apply = delayed(_called, pure=True)
-        pieces = [apply(function, piece) for piece in self.pieces]
+    def map(
+        self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *beside: Blocks
+    ) -> DaskBlocks:
+        """Return ``function(block, *blocks beside it)`` of blocks, when they are asked for."""
+        self.check_beside(*beside)
+        apply = require("dask", "Dask arrays", "distributed").delayed(_called, pure=True)
+        columns = [self.pieces, *(_pieces(other) for other in beside)]
+        pieces = [apply(function, *own) for own in zip(*columns, strict=True)]
         shape = (self.shape[0],) if n_columns is None else (self.shape[0], n_columns)
         return DaskBlocks(pieces, shape, np.dtype(dtype), self.starts, self.called)
 

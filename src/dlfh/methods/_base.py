@@ -21,6 +21,7 @@ from dlfh._validation import (
     check_flag,
     check_integer,
     check_modalities,
+    check_names,
     check_random_state,
     shown,
 )
@@ -103,7 +104,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """Check parameters and modalities, give the features to the block that learns from them, and take its time."""
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
-        features = check_modalities(self._in_memory(modalities), type(self).__name__, *self.info.n_modalities)
+        features = self._blocks_of(modalities)
+        if features is None:
+            features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         began = time.perf_counter()
         with blas_threads(self.n_jobs):
             yield features
@@ -111,14 +114,23 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
         self.fit_seconds_ = time.perf_counter() - began
 
-    def _in_memory(self, modalities: Any) -> Any:
-        """Return the modalities, none of which may be in blocks alone; a memory map is an array."""
+    def _blocks_of(self, modalities: Any) -> dict[str, Blocks] | None:
+        """Return modalities that are read by blocks, all in blocks of the same rows; None where they are in memory.
+
+        A method that does not learn by blocks takes a memory map as an array, and refuses all others.
+        """
+        method = type(self).__name__
         for name, values in modalities.items() if isinstance(modalities, Mapping) else ():
-            if not isinstance(values, np.ndarray) and as_blocks(values, f"modality {name!r}") is not None:
-                raise InputError(
-                    f"{type(self).__name__} learns from arrays in memory, and modality {name!r} is in blocks"
-                )
-        return modalities
+            if as_blocks(values, f"modality {name!r}") is None:
+                continue
+            if self.info.takes_blocks:
+                from dlfh.methods._by_blocks import blocks_of, cut_alike  # searching fits nothing
+
+                check_names(modalities, method, *self.info.n_modalities)
+                return cut_alike(blocks_of(modalities) or {})
+            if not isinstance(values, np.ndarray):
+                raise InputError(f"{method} learns from arrays in memory, and modality {name!r} is in blocks")
+        return None
 
     @contextmanager
     def _fitting_more(self, modalities: Any) -> Iterator[dict[str, Features]]:

@@ -30,7 +30,7 @@ from dlfh.hashing._by_blocks import BlockTargets, codes_of_rows, encode_block, f
 if TYPE_CHECKING:
     from dlfh.methods._dlfh import DLFH
 
-__all__ = ["blocks_of", "check_blocks", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
+__all__ = ["blocks_of", "check_blocks", "cut_alike", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -62,6 +62,17 @@ def blocks_of(modalities: Mapping[str, Any]) -> dict[str, Blocks] | None:
             raise InputError(f"modality {name!r} has {own.shape[0]} rows but modality {first!r} has {leader.shape[0]}")
         blocks[name] = own
     return blocks
+
+
+def cut_alike(features: dict[str, Blocks]) -> dict[str, Blocks]:
+    """Return features in blocks of the same rows: those of the one in most blocks that the others can be cut like."""
+    for leader in sorted(features.values(), key=lambda own: (own.is_here, -own.n_blocks)):
+        alike = {name: own.cut_like(leader) for name, own in features.items()}
+        if all(np.array_equal(own.starts, leader.starts) for own in alike.values()):
+            return alike
+    first, *others = features.values()
+    first.check_beside(*others)
+    return features
 
 
 class LabelsInBlocks:

@@ -141,6 +141,7 @@ class DLFH(LatentFactorHasher):
         complexity="T g m c for codes, g label sets and m samples; n d² or n k (d + k) for hash functions, k bases",
         n_modalities=(2, None),
         takes_incomplete=True,
+        takes_blocks=True,
     )
 
     sums_: dict[str, Moments]

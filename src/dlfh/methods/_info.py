@@ -38,6 +38,8 @@ class MethodInfo:
     takes_incomplete : bool
         Whether its ``fit`` takes points without some modality (``present``), points without labels (``labelled``), and
         similarities of single pairs (``similarity``).
+    takes_blocks : bool
+        Whether its ``fit`` takes data that does not fit in memory, by blocks: files, large memory maps, Dask arrays.
     """
 
     title: str
@@ -50,3 +52,4 @@ class MethodInfo:
     n_modalities: tuple[int, int | None] = (2, 2)
     is_deterministic: bool = False
     takes_incomplete: bool = False
+    takes_blocks: bool = False

@@ -48,6 +48,7 @@ class KDLFH(LatentFactorHasher):
         DLFH.info,
         title="DLFH with kernel logistic hash functions",
         complexity="T g m c for codes; n k c per step of the regressions, k bases",
+        takes_blocks=False,
     )
 
     def __init__(
