@@ -298,25 +298,29 @@ def bench_growth(share: float) -> Rows:
 # Workers
 
 
-def measure_workers(n_workers: int, folder: str, small: str) -> dict[str, Any]:
-    """Fit on a cluster of processes, one thread each; say how much the client and the scheduler have at most."""
+def local_cluster(n_workers: int) -> Any:
+    """Start a cluster of processes on this machine, one thread each."""
     distributed: Any = importlib.import_module("distributed")
-    with (
-        distributed.LocalCluster(n_workers, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
-        distributed.Client(cluster),
-    ):
+    return distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, processes=True, dashboard_address=None, memory_limit=0
+    )
+
+
+def measure_workers(n_workers: int, folder: str, small: str) -> dict[str, Any]:
+    """Fit on a cluster of processes; say how much the client and the scheduler, in one process, have at most."""
+    distributed: Any = importlib.import_module("distributed")
+    with local_cluster(n_workers) as cluster, distributed.Client(cluster):
         for own in (small, folder):  # first, workers import and compile
             features, labels = open_growing(Path(own))
-            there = {name: blocks.on_cluster() for name, blocks in features.items()}
             before = reset_peak_mb()
             began = time.perf_counter()
-            DLFH(64, hash_function="linear", random_state=0).fit(there, labels.on_cluster())
+            DLFH(64, hash_function="linear", random_state=0).fit(features, labels)
             seconds = time.perf_counter() - began
         return {"seconds": seconds, "grown": peak_mb() - before}
 
 
 def bench_workers(share: float) -> Rows:
-    n_points = int(share * 1_000_000)
+    n_points = int(share * 3_000_000)
     with scratch() as folder:
         write_growing(folder / "all", n_points)
         write_growing(folder / "small", 128_000)
@@ -340,37 +344,46 @@ def bench_workers(share: float) -> Rows:
 
 
 def measure_sets(n_points: int) -> dict[str, Any]:
-    """Learn codes where nearly every point has a label set of its own, of 291 labels: in memory and in parts."""
+    """Fit where nearly every point has a label set of its own, of 291 labels: in memory, and in parts on a cluster."""
     distributed: Any = importlib.import_module("distributed")
     from dlfh._labels import LabelSets
-    from dlfh._progress import progress
-    from dlfh.blocks import as_blocks
-    from dlfh.methods._by_blocks import learn_in_parts
+    from dlfh.methods import _by_blocks
 
     rng = np.random.default_rng(0)
-    labels = (rng.random((n_points, 291), np.float32) < 0.015).astype(np.int8)
+    labels = np.zeros((n_points, 291), np.int8)
     labels[np.arange(n_points), rng.integers(291, size=n_points)] = 1
-    nothing = {name: np.ones((n_points, 1), np.float32) for name in "ab"}
-    model = DLFH(64, hash_function="linear", random_state=0)
-    model.fit({name: own[:5000] for name, own in nothing.items()}, labels[:5000])  # compiles
-    began = time.perf_counter()
-    model.fit(nothing, labels)
-    in_memory = time.perf_counter() - began
-    with (
-        scratch() as folder,
-        distributed.LocalCluster(2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
-        distributed.Client(cluster),
-        progress(False) as bar,
-    ):
+    for start in range(0, n_points, 10_000):
+        own = labels[start : start + 10_000]
+        own |= rng.random(own.shape, np.float32) < 0.015
+    vectors = rng.standard_normal((n_points, 32), np.float32)
+    parts: list[Any] = []
+    learn_in_parts = _by_blocks.learn_in_parts
+
+    def kept(*arguments: Any) -> Any:
+        parts.append(learn_in_parts(*arguments))
+        return parts[-1]
+
+    _by_blocks.learn_in_parts = kept  # type: ignore[assignment]
+
+    def fit(features: Any, indicators: Any) -> tuple[DLFH, float]:
+        began = time.perf_counter()
+        model = DLFH(64, hash_function="linear", random_state=0).fit({"a": features, "b": features}, indicators)
+        return model, time.perf_counter() - began
+
+    fit(vectors[:5000], labels[:5000])  # compiles
+    whole, in_memory = fit(vectors, labels)
+    with scratch() as folder, local_cluster(2) as cluster, distributed.Client(cluster):
         np.save(folder / "labels.npy", labels)
-        chunked = open_blocks(folder / "labels.npy").on_cluster().result().rechunk((20_000, -1))
-        for rows in (chunked[:5000], chunked):  # workers import and compile
-            blocks: Any = as_blocks(rows, "labels")
-            began = time.perf_counter()
-            learned, by_block = learn_in_parts(model, blocks, ("a", "b"), np.random.default_rng(0), bar)
-            codes = [np.concatenate(own.results()) for own in learned.codes_of_points(by_block)]
-            in_parts = time.perf_counter() - began
-    equal = all(np.array_equal(own, model.codes_[name]) for name, own in zip("ab", codes, strict=True))
+        np.save(folder / "vectors.npy", vectors)
+        x, y = (
+            open_blocks(folder / name).on_cluster().result().rechunk((20_000, -1))
+            for name in ("vectors.npy", "labels.npy")
+        )
+        fit(x[:5000], y[:5000])  # workers import
+        ours, in_parts = fit(x, y)
+        equal = all(np.array_equal(np.asarray(ours.codes_[name]), whole.codes_[name]) for name in "ab")
+    (learned, _), *more = parts
+    assert not more, "the small fit was in parts, too"
     return {
         "sets": LabelSets.from_labels(labels).n_sets,
         "memory": in_memory,
@@ -382,13 +395,13 @@ def measure_sets(n_points: int) -> dict[str, Any]:
 
 
 def bench_sets(share: float) -> Rows:
-    n_points = int(share * 100_000)
+    n_points = int(share * 200_000)
     found = in_process("sets", n_points=n_points)
     header = (
         "points, 291 labels, 64 bits",
         "label sets",
-        "in memory, 2 threads",
-        "in parts, 2 workers",
+        "fit in memory, 2 threads",
+        "fit in parts, 2 workers",
         "codes",
         "to each part an iteration",
     )

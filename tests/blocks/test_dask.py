@@ -100,6 +100,17 @@ def test_files_are_read_where_they_are_worked_on(tmp_path: Path) -> None:
         assert is_dask(ours.encode("text", there["text"]))
 
 
+def test_a_file_of_labels_beside_a_dask_array_is_read_where_that_is(tmp_path: Path) -> None:
+    modalities, labels = scene(300, False, 2)
+    np.save(tmp_path / "labels.npy", labels)
+    whole = DLFH(16, hash_function="linear", random_state=0).fit(modalities, labels)
+    with dask.config.set(scheduler="threads"):
+        arrays, _ = to_dask(modalities, labels, 120)
+        ours = DLFH(16, hash_function="linear", random_state=0).fit(arrays, open_blocks(tmp_path / "labels.npy"))
+    for name in modalities:
+        np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
+
+
 def many_sets(n: int) -> tuple[dict[str, Any], Any]:
     """Return points with a label set each, of 291 labels, and with three modalities, one of them sparse."""
     rng = np.random.default_rng(0)
@@ -197,6 +208,30 @@ def test_a_cluster_learns_many_label_sets_in_parts(
     ours = DLFH(64, hash_function="linear", random_state=0).fit(arrays, slow)
     killer.join()
     assert_equal(ours, whole, modalities)
+
+
+@pytest.mark.cluster
+def test_files_go_to_the_cluster_that_one_is_connected_to(cluster: Any, tmp_path: Path) -> None:
+    """The same calls as without one: no word of a cluster in them, and paths as they are from here."""
+    modalities, labels = scene(2000, False, 2)
+    settings: dict[str, Any] = {"hash_function": "linear", "random_state": 0}
+    whole = DLFH(32, **settings).fit(modalities, labels)
+    write_arrays(tmp_path / "data.parquet", {**modalities, "labels": labels})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path)
+        features: dict[str, Any] = {name: open_blocks("data.parquet", name) for name in modalities}
+        ours = DLFH(32, **settings).fit(features, open_blocks("data.parquet", "labels"))
+    assert_equal(ours, whole, modalities)
+    codes = ours.encode("image", features["image"])
+    assert is_dask(codes)
+    queries = whole.encode("text", modalities["text"][:50])
+    np.save(tmp_path / "labels.npy", labels)
+    found = evaluate(queries, codes, labels[:50], open_blocks(tmp_path / "labels.npy"), measures=["AP", "P@10"])
+    expected = evaluate(queries, np.asarray(codes), labels[:50], labels, measures=["AP", "P@10"])
+    assert found.to_dict() == pytest.approx(expected.to_dict(), rel=1e-12)
+    (tmp_path / "data.parquet").unlink()
+    with pytest.raises(InputError, match="workers read files by the same paths"):
+        DLFH(32, **settings).fit(features, open_blocks(tmp_path / "labels.npy"))
 
 
 @pytest.mark.cluster

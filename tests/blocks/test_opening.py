@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dlfh.blocks import ArrayBlocks, as_blocks, open_blocks
+from dlfh.datasets import write_arrays
 from dlfh.errors import InputError
 
 
@@ -25,3 +26,13 @@ def test_one_array_of_a_file_is_read(tmp_path: Path) -> None:
         open_blocks(tmp_path / "x.h5", ["a", "b"])
     with pytest.raises(InputError, match="damaged, cut short or not what its name says"):
         open_blocks(tmp_path / "x.h5", "a")
+
+
+def test_a_file_that_is_gone_is_one_sentence(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.ones((4, 2)))
+    write_arrays(tmp_path / "y.parquet", {"y": np.ones((4, 2))})
+    for name in ("x.npy", "y.parquet"):
+        blocks = open_blocks(tmp_path / name)
+        (tmp_path / name).unlink()
+        with pytest.raises(InputError, match=f"{name}: it is not there"):
+            np.asarray(blocks)

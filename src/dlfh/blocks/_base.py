@@ -24,6 +24,9 @@ Result = TypeVar("Result")
 #: Bytes of a block, where nothing else decides: large enough to be read in one go, small enough to have three of them.
 _BLOCK_BYTES = 64 << 20
 
+#: Rows of a block, at most: what is made of a narrow block, such as label sets, is wider than the block itself.
+_BLOCK_ROWS = 1 << 17
+
 
 def block_starts(n_rows: int, row_bytes: int) -> Integers:
     """Return the numbers of the blocks' first rows, and of all rows, for blocks of a usual size.
@@ -32,8 +35,10 @@ def block_starts(n_rows: int, row_bytes: int) -> Integers:
     --------
     >>> block_starts(100, 1 << 20).tolist()
     [0, 64, 100]
+    >>> block_starts(200_000, 1).tolist()
+    [0, 131072, 200000]
     """
-    step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+    step = min(max(1, _BLOCK_BYTES // max(row_bytes, 1)), _BLOCK_ROWS)
     return np.append(np.arange(0, max(n_rows, 1), step), n_rows).astype(np.int64)
 
 
@@ -65,7 +70,12 @@ class Blocks(ABC):
 
     def read(self, number: int) -> Any:
         """Return a block, which must be as long and as wide as it was said to be."""
-        block = self._read(number)
+        try:
+            block = self._read(number)
+        except FileNotFoundError:
+            raise InputError(
+                f"cannot read {self.called}: it is not there (a cluster's workers read files by the same paths as you)"
+            ) from None
         expected = (int(self.starts[number + 1] - self.starts[number]), *self.shape[1:])
         if block.shape != expected:
             raise InputError(f"{self.called}: block {number} has the shape {block.shape}, not {expected} as expected")

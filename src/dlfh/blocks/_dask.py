@@ -6,6 +6,7 @@ died is computed again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,11 +16,11 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._optional import require
-from dlfh.blocks._base import Blocks, Integers, Result
-from dlfh.blocks._held import Held
+from dlfh.blocks._base import ArrayBlocks, Blocks, Integers, Result
+from dlfh.blocks._held import Held, HeldBlocks
 from dlfh.errors import DLFHError, InputError
 
-__all__ = ["DaskBlocks", "DaskHeld", "is_dask"]
+__all__ = ["DaskBlocks", "DaskHeld", "is_connected", "is_dask"]
 
 #: Results that are merged by one task.
 _FAN_IN = 8
@@ -28,6 +29,15 @@ _FAN_IN = 8
 def is_dask(value: Any) -> bool:
     """Tell a Dask array from anything else, without importing Dask."""
     return type(value).__module__.startswith("dask.array")
+
+
+def is_connected() -> bool:
+    """Tell whether this process is a client of a Dask cluster, without importing Dask."""
+    distributed = sys.modules.get("distributed")
+    try:
+        return distributed is not None and distributed.default_client() is not None
+    except ValueError:  # there is none
+        return False
 
 
 class DaskBlocks(Blocks):
@@ -182,8 +192,10 @@ def _called(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _pieces(blocks: Blocks) -> list[Any]:
-    """Return the blocks of what goes beside a Dask array: its own pieces, or parts of what is in memory here."""
-    return blocks.pieces if isinstance(blocks, DaskBlocks) else [blocks.read(i) for i in range(blocks.n_blocks)]
+    """Return the blocks of what goes beside a Dask array: parts of what is in memory here, or who reads them there."""
+    if isinstance(blocks, (ArrayBlocks, HeldBlocks)):
+        return [blocks.read(number) for number in range(blocks.n_blocks)]
+    return (blocks if isinstance(blocks, DaskBlocks) else DaskBlocks.reading(blocks)).pieces
 
 
 def _on_block(

@@ -20,7 +20,7 @@ from dlfh._sparse import rows_from_parts
 from dlfh.blocks._base import Blocks, block_starts
 from dlfh.errors import InputError
 
-__all__ = ["Hdf5Blocks", "NpyBlocks", "ParquetBlocks", "ZarrBlocks"]
+__all__ = ["FILES", "Hdf5Blocks", "NpyBlocks", "ParquetBlocks", "ZarrBlocks"]
 
 
 class _FileBlocks(Blocks):
@@ -29,7 +29,8 @@ class _FileBlocks(Blocks):
     is_sparse = False
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], row_multiple: int = 1) -> None:
-        self.path, self.called, self.shape, self.dtype = path, str(path), tuple(shape), dtype
+        self.path = path.absolute()  # for workers, wherever they were started
+        self.called, self.shape, self.dtype = str(path), tuple(shape), dtype
         if len(shape) not in (1, 2) or 0 in shape or dtype.kind not in "biuf":
             raise InputError(f"{path} does not hold a matrix of numbers: shape {shape}, type {dtype}")
         row_bytes = dtype.itemsize * math.prod(shape[1:])
@@ -150,7 +151,7 @@ class ParquetBlocks(Blocks):
             raise InputError(f"{path} holds no .parquet file")
         self.groups: list[tuple[Path, int]] = []
         lengths, names = [0], None
-        for file in files:
+        for file in (own.absolute() for own in files):
             schema, metadata = self._open(file)
             if names is None:
                 names = schema.names
@@ -194,6 +195,8 @@ class ParquetBlocks(Blocks):
         try:
             with self.parquet.ParquetFile(file) as stored:
                 table = stored.read_row_group(group, self.columns, use_threads=False)
+        except FileNotFoundError:
+            raise
         except Exception:
             raise InputError(f"cannot read {file}: it is damaged, or was changed while it was read") from None
         parts = [table.column(name).combine_chunks() for name in self.columns]
@@ -216,6 +219,10 @@ class ParquetBlocks(Blocks):
         if matrix.dtype.kind not in "biuf":
             raise InputError(f"cannot read {file}: column {self.columns[0]!r} does not hold numbers")
         return matrix
+
+
+#: What reads files: whoever finds them by the same paths can.
+FILES = (_FileBlocks, ParquetBlocks)
 
 
 def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None) -> tuple[list[str], int | None]:
