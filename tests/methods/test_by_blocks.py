@@ -71,10 +71,32 @@ def test_however_data_is_cut_codes_are_those_of_arrays_in_memory(
     assert_same(DLFH(12, **settings_).fit(cut, labels), whole, modalities)
 
 
-def test_auto_chooses_the_same_by_blocks() -> None:
-    train = make_paired(600, n_labels=6, random_state=0)
+class Counted(ArrayBlocks):
+    """Blocks that know how often they were read."""
+
+    n_read = 0
+
+    def _read(self, number: int) -> Any:
+        self.n_read += 1
+        return super()._read(number)
+
+
+@pytest.mark.parametrize(
+    ("learner", "passes"),
+    [("linear", 1), (LinearRidge(scaling="standard"), 1), (KernelRidge(20, scaling="root"), 2), ("auto", 2)],
+)
+def test_features_are_read_twice_at_most(learner: Any, passes: int) -> None:
+    modalities, labels = data(0, 300, False)
+    counted: Any = {name: Counted(own, [0, 100, 150, 300], name) for name, own in modalities.items()}
+    DLFH(12, hash_function=learner, random_state=0).fit(counted, labels)
+    assert {name: own.n_read for name, own in counted.items()} == dict.fromkeys(modalities, 3 * passes)
+
+
+@pytest.mark.parametrize("n", [150, 600])
+def test_auto_chooses_the_same_by_blocks(n: int) -> None:
+    train = make_paired(n, n_labels=6, random_state=0)
     whole = DLFH(16, random_state=0).fit(train.modalities, train.labels)
-    cut, _ = in_blocks(train.modalities, train.labels, [0, 100, 450, 600])
+    cut, _ = in_blocks(train.modalities, train.labels, [0, 100, n - 30, n])
     ours = DLFH(16, random_state=0).fit(cut, train.labels)
     assert repr(ours.chosen_) == repr(whole.chosen_)
     assert_same(ours, whole, train.modalities)

@@ -82,7 +82,7 @@ class Auto(HashLearner):
 
     def _choose(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashLearner:
         labels = context.labels
-        if labels is None or labels.n_points != features.shape[0] or features.shape[0] < _FEWEST_POINTS:
+        if labels is None or labels.n_points != features.shape[0]:
             return KernelRidge()
         points = self.points(features.shape[0], context.seed)
         rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
@@ -113,6 +113,8 @@ class Auto(HashLearner):
 
         ``seen`` says how much of the features' variances these points have, if not as much as they are of all points.
         """
+        if n_points < _FEWEST_POINTS:
+            return KernelRidge()
         _, rng = self._draw(n_points, context.seed)
         trial = _Trial.draw(features, targets, labels, modality, context, rng)
         on_trial = context.bar.counter(f"choosing: {modality}", 4 if sp.issparse(features) else 12)

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh._validation import raise_for_overflow, raise_if_not_finite
+from dlfh._validation import raise_if_not_finite
 from dlfh.blocks import Blocks
 from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.hashing._auto import Auto
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, SummedLearner
-from dlfh.hashing._kernel import KernelRidge, RBFMap
+from dlfh.hashing._kernel import KernelRidge, random_bases
 from dlfh.hashing._linear import LinearRidge
-from dlfh.hashing._scaling import UNSCALED, Scaling
+from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
+from dlfh.hashing._survey import Survey
 from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._targets import Targets
 
@@ -84,18 +84,27 @@ def fit_by_blocks(
             f"modality {modality!r} has {features.shape[1]} features, and by blocks at most {_MOST_FEATURES} are "
             "learned from: pass a sparse matrix in memory"
         )
+    n_jobs = context.workers.n_jobs if features.is_here else 1  # a cluster has a task for each of its threads
+    n, seed = features.shape[0], context.seed
+    look = functools.partial(Survey.of, features, modality=modality, n_jobs=n_jobs)
     if isinstance(learner, Auto):
-        learner = context.chosen.setdefault(modality, _choose(learner, features, targets, modality, context))
+        points = learner.points(n, seed)
+        survey = look([points, random_bases(n, learner.n_bases, seed)], SCALINGS)
+        learner = learner.choose(survey.take(points), *targets.take(points), n, modality, context)
+        context.chosen[modality] = learner
+    elif isinstance(learner, KernelRidge):
+        if learner.bases != "random":
+            raise InputError("by blocks, kernels have random training points as bases: bases='random'")
+        survey = look([random_bases(n, learner.n_bases, seed)], [learner.scaling])
     own_map: Any
     if isinstance(learner, KernelRidge):
-        own_map = _kernel_map(learner, features, modality, context)
+        own_map = survey.kernel(learner.n_bases, seed, bandwidth_factor=learner.bandwidth, scaling_kind=learner.scaling)
     elif isinstance(learner, LinearRidge):
         own_map = UNSCALED if learner.scaling == "standard" else Scaling(learner.scaling, np.zeros(0))
     else:
         raise InputError(
             f"by blocks, hash functions are linear or kernel ridge regressions, not {type(learner).__name__}"
         )
-    n_jobs = context.workers.n_jobs if features.is_here else 1  # a cluster has a task for each of its threads
     on_block = functools.partial(_sums, learner, own_map, targets.codes, targets.n_bits, modality, n_jobs)
     return learner.function(own_map, features.map_reduce(on_block, operator.add, targets.points), modality)
 
@@ -127,65 +136,6 @@ class NumberedRows:
         if isinstance(error, InputError):
             numbers = np.arange(self.start, self.start + self.block.shape[0])
             raise_if_not_finite(self.block, self.modality, numbers)
-
-
-def _choose(learner: Auto, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
-    points = learner.points(features.shape[0], context.seed)
-    drawn = features.take(points)
-    raise_if_not_finite(drawn, modality, points)
-    return learner.choose(drawn, *targets.take(points), features.shape[0], modality, context)
-
-
-@dataclass(frozen=True)
-class _Survey:
-    """Mean, and sum of squares about it, of each feature: what a scaling and a kernel's width follow from."""
-
-    n_points: int
-    mean: Floats
-    squares: Floats
-
-    def __add__(self, other: _Survey) -> _Survey:
-        n = self.n_points + other.n_points
-        apart = other.mean - self.mean
-        squares = self.squares + other.squares + self.n_points * other.n_points / n * apart**2
-        return _Survey(n, self.mean + other.n_points / n * apart, squares)
-
-
-def _survey(scaling: Scaling, modality: str, start: int, block: Any) -> _Survey:
-    raise_if_not_finite(block, modality, np.arange(start, start + block.shape[0]))
-    rows = scaling(block)
-    n = rows.shape[0]
-    if sp.issparse(rows):
-        mean = np.asarray(rows.sum(axis=0, dtype=np.float64)).ravel() / n
-        squares = np.asarray(rows.astype(np.float64).power(2).sum(axis=0)).ravel() - n * mean**2
-        return _Survey(n, mean, np.maximum(squares, 0))
-    mean = rows.mean(axis=0, dtype=np.float64)
-    squares = np.zeros_like(mean)
-    for first in range(0, n, 4096):
-        centred = np.subtract(rows[first : first + 4096], mean, dtype=np.float64)
-        squares += np.einsum("nd,nd->d", centred, centred)
-    return _Survey(n, mean, squares)
-
-
-def _kernel_map(learner: KernelRidge, features: Blocks, modality: str, context: FitContext) -> RBFMap:
-    """Return the kernel's map as `RBFMap.fit` makes it."""
-    if learner.bases != "random":
-        raise InputError("by blocks, kernels have random training points as bases: bases='random'")
-    first = UNSCALED if learner.scaling == "standard" else Scaling(learner.scaling, np.zeros(0))
-    found = features.map_reduce(functools.partial(_survey, first, modality), operator.add)
-    scaling, n = first, found.n_points
-    if learner.scaling == "standard":
-        scaling = Scaling.by_deviations(np.sqrt(found.squares / n), found.squares / n + found.mean**2)
-        found = _Survey(n, found.mean / scaling.divisors, found.squares / scaling.divisors**2)
-    chosen = np.sort(np.random.default_rng(context.seed).choice(n, min(learner.n_bases, n), replace=False))
-    points = scaling(features.take(chosen))
-    bandwidth = 2 * float(found.squares.sum()) / n * learner.bandwidth
-    dense = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        relative = (dense - found.mean).astype(np.float32)
-    if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
-        raise_for_overflow(points, modality)
-    return RBFMap(relative, found.mean, bandwidth if bandwidth > 0 else 1.0, scaling)
 
 
 def encode_block(function: HashFunction, modality: str, real: bool, block: Any) -> npt.NDArray[Any]:

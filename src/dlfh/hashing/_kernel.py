@@ -32,7 +32,7 @@ from dlfh.mathematics._moments import Moments
 from dlfh.mathematics._ridge import Ridge, check_ridge, solve_ridge
 from dlfh.mathematics._targets import Targets
 
-__all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap"]
+__all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap", "random_bases"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -86,14 +86,11 @@ class RBFMap:
             for start in range(0, n, _CHUNK_ROWS):
                 total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
         bandwidth = 2 * total / n * bandwidth_factor
-        n_bases = min(n_bases, n)
         if kind == "random":
-            # The same seed for every modality: the bases are the same points in all of them.
-            chosen = np.sort(np.random.default_rng(context.seed).choice(n, n_bases, replace=False))
-            points = features[chosen]
+            points = features[random_bases(n, n_bases, context.seed)]
             bases = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
         else:
-            bases = _cluster_centres(features, n_bases, context.seed)
+            bases = _cluster_centres(features, min(n_bases, n), context.seed)
         with np.errstate(over="ignore", invalid="ignore"):
             relative = (bases - centre).astype(np.float32)
         if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
@@ -161,6 +158,11 @@ def _cluster_centres(features: Features, n_bases: int, seed: int) -> Floats:
         features = sp.csr_array(parts, shape=features.shape)
     means = MiniBatchKMeans(n_bases, init="random", n_init=1, batch_size=4096, random_state=seed % 2**32)
     return np.asarray(means.fit(features).cluster_centers_, np.float64)
+
+
+def random_bases(n_points: int, n_bases: int, seed: int) -> npt.NDArray[np.int64]:
+    """Return which points are bases, in rising order: by one seed the same points in every modality."""
+    return np.sort(np.random.default_rng(seed).choice(n_points, min(n_bases, n_points), replace=False))
 
 
 class KernelHash(HashFunction):
