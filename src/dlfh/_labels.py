@@ -195,7 +195,7 @@ class LabelSets:
                 raise InputError(f"{name} has {self.n_labels} label columns but {other_name} has {other.n_labels}")
             return self, other
         union = _sorted_names({*self.names, *other.names}, f"{name} and {other_name}")
-        return self._renumbered(union), other._renumbered(union)
+        return self.renumbered(union), other.renumbered(union)
 
     def without_points(self) -> LabelSets:
         """Return the sets and how many points have each, but not which: what blocks of points are counted by."""
@@ -244,7 +244,8 @@ class LabelSets:
             raise InputError("labels have changed while they were read: a block has label sets that were not counted")
         return found
 
-    def _renumbered(self, names: tuple[Any, ...]) -> LabelSets:
+    def renumbered(self, names: tuple[Any, ...]) -> LabelSets:
+        """Return the same sets with labels numbered as some names are, all of theirs among them, in the same order."""
         assert self.names is not None
         number = {label: index for index, label in enumerate(names)}
         new = np.array([number[label] for label in self.names], dtype=np.int32)

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from dlfh import DLFH
 from dlfh.blocks import ArrayBlocks, open_blocks
 from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
-from dlfh.methods import _by_blocks
+from dlfh.methods import CCAITQ, CMFH, CVH, METHODS, SCM, CrossModalHasher, _by_blocks, available
 from dlfh.metrics import evaluate
 
 dask = pytest.importorskip("dask")
@@ -55,7 +56,7 @@ def to_dask(modalities: dict[str, Any], labels: Any, rows: int) -> tuple[dict[st
     return arrays, da.from_array(labels, chunks=(rows, -1))
 
 
-def assert_equal(ours: DLFH, whole: DLFH, modalities: dict[str, Any]) -> None:
+def assert_equal(ours: CrossModalHasher, whole: CrossModalHasher, modalities: dict[str, Any]) -> None:
     for name, matrix in modalities.items():
         assert is_dask(ours.codes_[name])
         np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
@@ -109,6 +110,33 @@ def test_a_file_of_labels_beside_a_dask_array_is_read_where_that_is(tmp_path: Pa
         ours = DLFH(16, hash_function="linear", random_state=0).fit(arrays, open_blocks(tmp_path / "labels.npy"))
     for name in modalities:
         np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name: str) -> None:
+    modalities, labels = scene(300, False, 2)
+    info = available()[name]
+    method: Any = METHODS[name]
+    settings = {} if info.is_deterministic else {"random_state": 0}
+    with dask.config.set(scheduler="synchronous"):
+        arrays, chunked = to_dask(modalities, labels, 110)
+        if not info.takes_blocks:
+            with pytest.raises(InputError, match=f"^{name} learns from arrays in memory, and modality 'image' is in"):
+                method(16, **settings).fit(arrays, chunked)
+            return
+        ours = method(16, **settings).fit(arrays, chunked)
+        assert_equal(ours, method(16, **settings).fit(modalities, labels), modalities)
+
+
+def test_methods_of_sums_need_no_label_sets_and_take_arrays_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    modalities, labels = scene(300, True, 3)
+    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 3)
+    whole = CVH(8, similarity="labels").fit(modalities, labels)
+    with dask.config.set(scheduler="synchronous"):
+        arrays, chunked = to_dask(modalities, labels, 110)
+        mixed = arrays | {"image": modalities["image"]}
+        assert_equal(CVH(8, similarity="labels").fit(mixed, chunked), whole, modalities)
+        assert_equal(CVH(8, similarity="labels").fit(arrays, labels), whole, modalities)
 
 
 def many_sets(n: int) -> tuple[dict[str, Any], Any]:
@@ -241,6 +269,19 @@ def test_auto_and_kernels_on_a_cluster(cluster: Any) -> None:
     ours = DLFH(16, random_state=0).fit(*to_dask(modalities, labels, 300))
     assert repr(ours.chosen_) == repr(whole.chosen_)
     assert_equal(ours, whole, modalities)
+
+
+@pytest.mark.cluster
+def test_methods_of_sums_on_a_cluster(cluster: Any) -> None:
+    """Codes of one machine, from sums and rotations over what workers keep; labels by class, words sparse."""
+    modalities, labels = scene(1500, False, 2)
+    classes = labels.argmax(axis=1)
+    arrays, _ = to_dask(modalities, labels, 400)
+    chunked = da.from_array(classes, chunks=400)
+    methods: list[Any] = [SCM(8), CVH(8), CCAITQ(8, max_iter=10, random_state=0), CMFH(8, random_state=0)]
+    for method in methods:
+        whole = clone(method).fit(modalities, classes)
+        assert_equal(clone(method).fit(arrays, chunked), whole, modalities)
 
 
 def slowly(block: Any) -> Any:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh.blocks import ArrayBlocks
 from dlfh.mathematics._rotation import (
     closest_rotation,
     iterative_quantization,
@@ -74,3 +75,13 @@ def test_uncorrelated_columns_are_as_many_as_rows_allow() -> None:
     assert np.linalg.matrix_rank(V) == 3
     np.testing.assert_allclose(V.sum(axis=0), 0, atol=1e-9)
     assert not uncorrelated(np.ones((5, 2))).any()
+
+
+@given(seeds, st.integers(1, 5), st.lists(st.integers(0, 60), max_size=4))
+def test_points_in_blocks_are_rotated_as_in_one_array(seed: int, c: int, inner: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    E, start = rng.standard_normal((100, c)), random_rotation(c, rng)
+    blocks = [ArrayBlocks(E[:60], [0, *sorted(inner), 60], "image"), ArrayBlocks(E[60:], [0, 40], "text")]
+    (R, errors), (expected, expected_errors) = (iterative_quantization(own, start, 5) for own in (blocks, E))
+    np.testing.assert_allclose(R, expected, atol=1e-9)
+    np.testing.assert_allclose(errors, expected_errors, atol=1e-9)

@@ -1,4 +1,7 @@
-"""DLFH by blocks is DLFH in memory: codes bit for bit, hash functions to rounding, however the data is cut."""
+"""A method by blocks is the method in memory, however the data is cut.
+
+DLFH's codes bit for bit, its hash functions to rounding; and all that other methods learn, to rounding.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,18 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from dlfh import DLFH, load
 from dlfh._labels import LabelSets
-from dlfh.blocks import ArrayBlocks, _opening, open_blocks
-from dlfh.datasets import make_paired
+from dlfh.blocks import ArrayBlocks, Blocks, _opening, open_blocks
+from dlfh.codes import unpack
+from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelRidge, LinearRidge
-from dlfh.methods import SCM
+from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, _cca_itq
 from dlfh.methods._by_blocks import cut_alike
+from tests.methods.small_data import small
 from tests.strategies import seeds
 
 LEARNERS: list[Any] = [
@@ -90,6 +96,93 @@ def test_features_are_read_twice_at_most(learner: Any, passes: int) -> None:
     counted: Any = {name: Counted(own, [0, 100, 150, 300], name) for name, own in modalities.items()}
     DLFH(12, hash_function=learner, random_state=0).fit(counted, labels)
     assert {name: own.n_read for name, own in counted.items()} == dict.fromkeys(modalities, 3 * passes)
+
+
+#: Methods that are sums over points, as they come and in their variants.
+SUMS: list[Any] = [
+    SCM(8),
+    SCM(8, variant="orthogonal"),
+    CVH(8),
+    CVH(8, similarity="labels"),
+    CCAITQ(8, random_state=0),
+    CCAITQ(8, rotation="first", random_state=0),
+    CMFH(8, random_state=0),
+    CMFH(8, updates="code", init="uniform", random_state=0),
+]
+
+
+def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -> None:
+    """Values agree to float32's rounding, and codes wherever the values are not that close to zero."""
+    for name, matrix in modalities.items():
+        expected = whole.project(name, matrix)
+        size = np.abs(expected).max()
+        np.testing.assert_allclose(ours.project(name, matrix), expected, atol=1e-5 * size)
+        one, other = (unpack(np.asarray(model.codes_[name]), model.n_bits) for model in (ours, whole))
+        assert one.shape == other.shape
+        clear = np.abs(expected) > 1e-4 * size
+        if "learned" in ours.info.protocols:  # the values that decide them are others
+            assert np.mean(one != other) < 0.002
+        else:
+            np.testing.assert_array_equal(one[clear], other[clear])
+
+
+@settings(max_examples=40)
+@given(seeds, st.lists(st.integers(0, 150), max_size=5), st.sampled_from(SUMS), st.booleans(), st.booleans())
+def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
+    seed: int, inner: list[int], method: Any, classes: bool, read_again: bool
+) -> None:
+    data_ = small(seed)
+    modalities = dict(data_.modalities)
+    if method.info.n_modalities[1] is None:
+        modalities["sound"] = np.asarray(modalities["image"])[:, :4] ** 2
+    labels: Any = np.asarray(data_.labels.toarray().argmax(axis=1) if classes else data_.labels.toarray())
+    whole = clone(method).fit(modalities, labels)
+    cut, cut_labels = in_blocks(modalities, labels, [0, *sorted(inner), 150])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_cca_itq, "_MOST_KEPT", 0 if read_again else 1 << 20)
+        ours = clone(method).fit(cut, cut_labels)
+    assert all(isinstance(codes, Blocks) for codes in ours.codes_.values())
+    assert_same_to_rounding(ours, whole, modalities)
+    assert_same_to_rounding(clone(method).fit(cut, labels), whole, modalities)
+
+
+@pytest.mark.parametrize(
+    ("method", "passes"),
+    [
+        (SCM(3), 4),
+        (SCM(3, variant="orthogonal"), 1),
+        (CVH(8), 1),
+        (CVH(8, similarity="labels"), 2),
+        (CCAITQ(8, random_state=0), 2),
+        (CMFH(8, random_state=0), 1),
+    ],
+    ids=repr,
+)
+def test_methods_of_sums_read_features_once_and_once_more_for_what_needs_the_mean(method: Any, passes: int) -> None:
+    """Codes are another time, when they are asked for."""
+    data_ = make_paired(300, n_labels=12, image_features=12, text_features=15, random_state=0)
+    counted: Any = {name: Counted(own, [0, 100, 150, 300], name) for name, own in data_.modalities.items()}
+    clone(method).fit(counted, data_.labels)
+    assert {name: own.n_read for name, own in counted.items()} == dict.fromkeys(counted, 3 * passes)
+
+
+def test_methods_of_sums_learn_from_files_and_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense files are cut as the row groups of a Parquet file; a large memory map is a file."""
+    modalities = dict(small().modalities)
+    np.save(tmp_path / "image.npy", modalities["image"])
+    (tmp_path / "text").mkdir()
+    for start in (0, 40, 110):
+        part = modalities["text"][start : {0: 40, 40: 110}.get(start)]
+        write_arrays(tmp_path / "text" / f"{start:03}.parquet", {"text": part})
+    whole = CMFH(8, random_state=0).fit(modalities)
+    monkeypatch.setattr(_opening, "_LARGE_MAP", 0)
+    text = open_blocks(tmp_path / "text")
+    assert text.starts.tolist() == [0, 40, 110, 150]
+    for image in (open_blocks(tmp_path / "image.npy"), np.load(tmp_path / "image.npy", mmap_mode="r")):
+        ours = CMFH(8, random_state=0).fit({"image": image, "text": text})
+        assert_same_to_rounding(ours, whole, modalities)
+    ours.save(tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").codes_["text"], np.asarray(ours.codes_["text"]))
 
 
 @pytest.mark.parametrize("n", [150, 600])
@@ -184,5 +277,14 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
         model.encode("image", cut["sound"])
     with pytest.raises(InputError, match="unknown modality 'smell'"):
         model.encode("smell", cut["image"])
-    with pytest.raises(InputError, match="SCM learns from arrays in memory, and modality 'image' is in blocks"):
-        SCM(8).fit({"image": cut["image"], "sound": modalities["sound"]}, labels)
+    two = {name: cut[name] for name in ("image", "sound")}
+    with pytest.raises(InputError, match="ACQ learns from arrays in memory, and modality 'image' is in blocks"):
+        ACQ(8).fit(two, labels)
+    with pytest.raises(InputError, match="SCM takes exactly two modalities, got 3"):
+        SCM(8).fit(cut, labels)
+    with pytest.raises(InputError, match="SCM learns from labels: pass labels to fit"):
+        SCM(8).fit(two)
+    with pytest.raises(InputError, match="labels has 149 rows but the modalities have 150"):
+        SCM(8).fit(two, labels[1:])
+    with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 100"):
+        CVH(8).fit(two | {"image": ArrayBlocks(bad, [0, 70, 150], "image")})

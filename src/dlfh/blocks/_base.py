@@ -174,9 +174,17 @@ class Blocks(ABC):
 
         return Held([function(int(self.starts[number]), self.read(number)) for number in range(self.n_blocks)])
 
+    def kept(self) -> Blocks:
+        """Return the same blocks, dense ones, computed once and kept where they are."""
+        return self.hold(_block).as_blocks(self.starts, self.shape[1], self.dtype, self.called)
+
     def result(self) -> Any:
         """Return what a user gets of it: an array in memory, or one of Dask's."""
         return np.asarray(self)
+
+    def deferred(self) -> Any:
+        """Return what a user gets of it without computing it: these blocks, or an array of Dask's."""
+        return self
 
     def take(self, rows: Integers) -> Any:
         """Return some rows, in rising order, of as many blocks as they are in."""
@@ -189,6 +197,10 @@ class Blocks(ABC):
         for number, (block,) in self.read_ahead():
             whole[self.starts[number] : self.starts[number + 1]] = block
         return whole if dtype is None else whole.astype(dtype)
+
+
+def _block(_: int, block: Any) -> Any:
+    return block
 
 
 class ArrayBlocks(Blocks):

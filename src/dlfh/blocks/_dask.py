@@ -150,6 +150,10 @@ class DaskBlocks(Blocks):
         ]
         return array.concatenate(parts)
 
+    def deferred(self) -> Any:
+        """Return the Dask array, too."""
+        return self.result()
+
 
 class DaskHeld(Held):
     """Values in the memory of a cluster's workers."""

@@ -22,16 +22,13 @@ from dlfh.hashing._kernel import KernelRidge, random_bases
 from dlfh.hashing._linear import LinearRidge
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing._survey import Survey
-from dlfh.mathematics._moments import Moments
+from dlfh.mathematics._moments import Moments, check_gram_fits
 from dlfh.mathematics._targets import Targets
 
 __all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "encode_block", "fit_by_blocks"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-#: Features of which a Gram matrix is made, at most: it takes 2 GiB, wherever a block is worked on.
-_MOST_FEATURES = 16384
 
 
 @dataclass(frozen=True)
@@ -79,11 +76,7 @@ def fit_by_blocks(
     features : Blocks (n, d)
     targets : BlockTargets
     """
-    if features.shape[1] > _MOST_FEATURES:
-        raise InputError(
-            f"modality {modality!r} has {features.shape[1]} features, and by blocks at most {_MOST_FEATURES} are "
-            "learned from: pass a sparse matrix in memory"
-        )
+    check_gram_fits(modality, features.shape[1])
     n_jobs = context.workers.n_jobs if features.is_here else 1  # a cluster has a task for each of its threads
     n, seed = features.shape[0], context.seed
     look = functools.partial(Survey.of, features, modality=modality, n_jobs=n_jobs)

@@ -21,7 +21,7 @@ from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing._base import FitContext, HashFunction, SummedLearner, check_array
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
-from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._centred_blocks import CentredView
 from dlfh.mathematics._leave_one_out import left_out_by_features, left_out_by_points
 from dlfh.mathematics._moments import Moments, compute_dtype, moments, row_chunks
 from dlfh.mathematics._ridge import Ridge, check_ridge, is_wide, ridge_of_moments, ridge_regression
@@ -74,7 +74,9 @@ class LinearHash(HashFunction):
         self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
 
     @classmethod
-    def of_centred(cls, X: Centred, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0) -> LinearHash:
+    def of_centred(
+        cls, X: CentredView, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0
+    ) -> LinearHash:
         """Return ``code(x) = sign((x - m) @ weights + intercept)`` for features that were centred by their mean m.
 
         Features that are constant weigh nothing; a bit without weights is constant.
@@ -82,7 +84,7 @@ class LinearHash(HashFunction):
         with np.errstate(over="ignore", invalid="ignore"):
             single = np.where(X.is_constant[:, None], 0.0, weights).astype(np.float32)
         if not np.isfinite(single).all():
-            raise_for_overflow(X.features, X.modality)
+            X.raise_for_overflow()
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()
         return cls(X.mean, single, offsets, ridge)
 

@@ -18,12 +18,16 @@ import scipy.sparse as sp
 from dlfh import _kernels
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_if_not_finite
+from dlfh.errors import InputError
 from dlfh.mathematics._targets import Targets
 
 Floats = npt.NDArray[np.float64]
 
 #: Bytes of a chunk of dense rows: a few times smaller than a processor's last cache.
 _CHUNK_BYTES = 8 << 20
+
+#: Features of which a Gram matrix is made by blocks, at most: it takes 2 GiB, wherever a block is worked on.
+_MOST_FEATURES = 16384
 
 
 @dataclass(frozen=True)
@@ -114,6 +118,15 @@ class Moments:
         gram, cross = self.gram.copy(), self.cross.copy()
         gram[constant] = gram[:, constant] = cross[constant] = 0
         return replace(self, gram=gram, cross=cross)
+
+
+def check_gram_fits(modality: str, n_features: int) -> None:
+    """Raise InputError for a modality by blocks that is too wide for a Gram matrix of each block."""
+    if n_features > _MOST_FEATURES:
+        raise InputError(
+            f"modality {modality!r} has {n_features} features, and by blocks at most {_MOST_FEATURES} are "
+            "learned from: pass a sparse matrix in memory"
+        )
 
 
 def rounding_of(dtype: npt.DTypeLike) -> float:

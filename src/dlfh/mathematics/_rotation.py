@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
 from dlfh._parallel import blas_threads
+from dlfh.blocks import Blocks
 
 __all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs", "uncorrelated"]
 
@@ -80,13 +85,13 @@ def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Genera
     return np.sqrt(n) * (left / roots) @ right[: left.shape[1]]
 
 
-def iterative_quantization(points: Floats, rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:
+def iterative_quantization(points: Floats | Sequence[Blocks], rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:
     """Rotate points towards their own signs: minimise |B - E R|^2 over B in {-1, +1} and rotations R.
 
     Parameters
     ----------
-    points : ndarray of float64 (n, c)
-        E, centred.
+    points : ndarray of float64 (n, c), or sequence of Blocks
+        E, centred. Blocks are read in each step, and once before: they should be where they are worked on.
     rotation : ndarray of float64 (c, c)
         Where to start.
     n_iter : int
@@ -98,13 +103,18 @@ def iterative_quantization(points: Floats, rotation: Floats, n_iter: int) -> tup
         The objective before each step, and of the result; it never rises.
     """
     # |B - E R|^2 = |B|^2 + |E R|^2 - 2 tr(R'E'B), and a rotation leaves |E R| as it is: E'B is all that steps need.
-    constant = points.size + float(np.vdot(points, points))
+    if isinstance(points, np.ndarray):
+        constant = points.size + float(np.vdot(points, points))
+        products_with_signs = functools.partial(_products_with_signs, points)
+    else:
+        constant = sum(float(own.map_reduce(_size_and_squares, operator.add)) for own in points)
+        products_with_signs = functools.partial(_products_by_blocks, points)
     errors = []
     for _ in range(n_iter):
-        products = _products_with_signs(points, rotation)
+        products = products_with_signs(rotation)
         errors.append(constant - 2 * float(np.vdot(rotation, products)))
         rotation = closest_rotation(products)
-    errors.append(constant - 2 * float(np.vdot(rotation, _products_with_signs(points, rotation))))
+    errors.append(constant - 2 * float(np.vdot(rotation, products_with_signs(rotation))))
     return rotation, np.array(errors)
 
 
@@ -119,3 +129,16 @@ def _products_with_signs(points: Floats, rotation: Floats) -> Floats:
         block = points[start : start + _ROWS]
         products += block.T @ signs(block @ rotation)
     return products
+
+
+def _products_by_blocks(points: Sequence[Blocks], rotation: Floats) -> Floats:
+    on_block = functools.partial(_products_of_block, rotation)
+    return np.sum([own.map_reduce(on_block, operator.add) for own in points], axis=0)
+
+
+def _products_of_block(rotation: Floats, _: int, block: Floats) -> Floats:
+    return _products_with_signs(block, rotation)
+
+
+def _size_and_squares(_: int, block: Floats) -> float:
+    return block.size + float(np.vdot(block, block))

@@ -159,16 +159,34 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     def _read_labels(self, labels: Any, features: dict[str, Features]) -> LabelSets:
         """Return the labels of the points, which must be there and as many as the points."""
-        if labels is None:
-            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
+        self._check_labels_given(labels)
         label_sets = LabelSets.from_labels(labels)
         name, matrix = next(iter(features.items()))
         if label_sets.n_points != matrix.shape[0]:
             raise InputError(f"labels has {label_sets.n_points} rows but modality {name!r} has {matrix.shape[0]}")
         return label_sets
 
+    def _unit_label_rows(self, labels: Any, features: dict[str, Features]) -> Any:
+        """Return the points' labels as rows of length 1: a sparse matrix, or Blocks as the features have them."""
+        first = next(iter(features.values()))
+        if not isinstance(first, Blocks):
+            return self._read_labels(labels, features).unit_rows_of_points()
+        from dlfh.methods._by_blocks import LabelsInBlocks
+
+        self._check_labels_given(labels)
+        return LabelsInBlocks(labels, first.shape[0]).unit_rows_beside(first)
+
+    def _check_labels_given(self, labels: Any) -> None:
+        if labels is None:
+            raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
+
     def _hash_training_points(self, features: dict[str, Features], workers: Workers) -> None:
-        """Let the training points have the codes that their hash functions give them."""
+        """Let the training points have the codes that their hash functions give them: by blocks, when asked for."""
+        if any(isinstance(own, Blocks) for own in features.values()):
+            from dlfh.methods._by_blocks import hashed_by_blocks
+
+            self.codes_ = hashed_by_blocks(self.hash_functions_, features)
+            return
         self.codes_ = {
             name: function.encode(features[name], name, workers) for name, function in self.hash_functions_.items()
         }

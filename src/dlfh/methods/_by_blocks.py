@@ -24,13 +24,21 @@ from dlfh.errors import InputError
 from dlfh.factorization.label_parts import LabelParts, LearnedParts, factorize_parts
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.supervision import Sample
-from dlfh.hashing import FitContext
+from dlfh.hashing import FitContext, HashFunction
 from dlfh.hashing._by_blocks import BlockTargets, codes_of_rows, encode_block, fit_by_blocks
 
 if TYPE_CHECKING:
     from dlfh.methods._dlfh import DLFH
 
-__all__ = ["blocks_of", "check_blocks", "cut_alike", "encode_by_blocks", "fit_dlfh_by_blocks", "learn_in_parts"]
+__all__ = [
+    "blocks_of",
+    "check_blocks",
+    "cut_alike",
+    "encode_by_blocks",
+    "fit_dlfh_by_blocks",
+    "hashed_by_blocks",
+    "learn_in_parts",
+]
 
 Integers = npt.NDArray[np.int64]
 
@@ -65,9 +73,17 @@ def blocks_of(modalities: Mapping[str, Any]) -> dict[str, Blocks] | None:
 
 
 def cut_alike(features: dict[str, Blocks]) -> dict[str, Blocks]:
-    """Return features in blocks of the same rows: those of the one in most blocks that the others can be cut like."""
-    for leader in sorted(features.values(), key=lambda own: (own.is_here, -own.n_blocks)):
-        alike = {name: own.cut_like(leader) for name, own in features.items()}
+    """Return features in blocks of the same rows: those of the one in most blocks that the others can be cut like.
+
+    Where one of them is Dask's, all are.
+    """
+    if not all(own.is_here for own in features.values()):
+        features = {name: own.on_cluster() for name, own in features.items()}
+    for leader in sorted(features.values(), key=lambda own: -own.n_blocks):
+        alike = {
+            name: own if np.array_equal(own.starts, leader.starts) else own.cut_like(leader)
+            for name, own in features.items()
+        }
         if all(np.array_equal(own.starts, leader.starts) for own in alike.values()):
             return alike
     first, *others = features.values()
@@ -119,6 +135,16 @@ class LabelsInBlocks:
         assert self.sets is not None
         return self.beside(features).map(functools.partial(_numbers, self.sets), None, np.int64)
 
+    def unit_rows_beside(self, features: Blocks) -> Blocks:
+        """Return the points' label sets as sparse rows of length 1, in blocks as some features have them."""
+        if self.points is not None:
+            return ArrayBlocks(self.points.unit_rows_of_points(), features.starts, "labels")
+        labels, sets = self.beside(features), self.sets
+        names = None if sets is None else sets.names
+        return labels.map(
+            functools.partial(_unit_rows, names), labels.shape[1] if sets is None else sets.n_labels, np.float64
+        )
+
 
 def _count(_: int, labels: Any) -> LabelSets | None:
     return LabelSets.from_labels(labels, allow_empty=True).without_points()
@@ -130,6 +156,11 @@ def _merged(most: int | None, one: LabelSets | None, other: LabelSets | None) ->
         return None
     both = one.merged(other)
     return both if most is None or both.n_sets <= most else None
+
+
+def _unit_rows(names: tuple[Any, ...] | None, labels: Any) -> Any:
+    own = LabelSets.from_labels(labels, allow_empty=True)
+    return (own if names is None else own.renumbered(names)).unit_rows_of_points()
 
 
 def _numbers(sets: LabelSets, labels: Any) -> Integers:
@@ -185,7 +216,7 @@ def _targets_from_sets(
         own = learned.codes_of_rows(index)
         targets[name] = BlockTargets(points, own, known.sets, int(model.n_bits))
         mapped = points.map(functools.partial(codes_of_rows, own), own.shape[1], np.uint8)
-        codes[name] = mapped.result() if known.points is not None else _lazily(mapped)
+        codes[name] = mapped.result() if known.points is not None else mapped.deferred()
     return targets, codes
 
 
@@ -206,7 +237,7 @@ def _targets_from_parts(
     points = [own.as_blocks(labels.starts, width, np.uint8, "codes") for own in held]
     by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
     targets = {name: BlockTargets(own, None, labels, int(model.n_bits)) for name, own in by_name.items()}
-    return targets, {name: _lazily(own) for name, own in by_name.items()}
+    return targets, {name: own.deferred() for name, own in by_name.items()}
 
 
 def learn_in_parts(
@@ -241,13 +272,6 @@ def _grouped(n_labels: int, _: int, labels: Any) -> LabelSets:
     return LabelSets(None, n_labels, np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing)
 
 
-def _lazily(blocks: Blocks) -> Any:
-    """Return codes where the labels are: a Dask array, or blocks of a file's."""
-    from dlfh.blocks._dask import DaskBlocks
-
-    return blocks.result() if isinstance(blocks, DaskBlocks) else blocks
-
-
 def check_blocks(model: Any, modality: str, features: Blocks) -> None:
     """Raise InputError unless a model has the modality, and it has so many features."""
     model._check_modality(modality)
@@ -261,6 +285,17 @@ def check_blocks(model: Any, modality: str, features: Blocks) -> None:
 def encode_by_blocks(model: Any, modality: str, features: Blocks, *, real: bool = False) -> Any:
     """Return codes, or the values whose signs they are, of blocks: an array, or a Dask array of one."""
     check_blocks(model, modality, features)
-    width = int(model.n_bits) if real else n_bytes(model.n_bits)
-    on_block = functools.partial(encode_block, model.hash_functions_[modality], modality, real)
-    return features.map(on_block, width, np.float32 if real else np.uint8).result()
+    return _encoded(model.hash_functions_[modality], modality, features, real=real).result()
+
+
+def hashed_by_blocks(functions: Mapping[str, HashFunction], features: Mapping[str, Blocks]) -> dict[str, Any]:
+    """Return the codes that hash functions give points in blocks, when they are asked for."""
+    return {
+        name: _encoded(function, name, features[name], real=False).deferred() for name, function in functions.items()
+    }
+
+
+def _encoded(function: HashFunction, modality: str, features: Blocks, *, real: bool) -> Blocks:
+    width = function.n_bits if real else n_bytes(function.n_bits)
+    on_block = functools.partial(encode_block, function, modality, real)
+    return features.map(on_block, width, np.float32 if real else np.uint8)

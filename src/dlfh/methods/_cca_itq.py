@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_integer, check_positive, check_random_state
 from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._centred_blocks import CentredView, centred_views
 from dlfh.mathematics._correlation import Whitening, canonical_directions
 from dlfh.mathematics._rotation import iterative_quantization, random_rotation
 from dlfh.methods._base import CrossModalHasher
@@ -19,6 +20,9 @@ from dlfh.methods._info import MethodInfo
 __all__ = ["CCAITQ", "correlated_embeddings"]
 
 Floats = npt.NDArray[np.float64]
+
+#: Bytes of a modality's embedded points that are kept in this process; more are projected again in each step.
+_MOST_KEPT = 256 << 20
 
 
 class CCAITQ(CrossModalHasher):
@@ -52,6 +56,9 @@ class CCAITQ(CrossModalHasher):
     It learns from pairs alone. The original takes labels for the second view and hashes the first; that the
     paper's baseline takes the other modality instead, and one rotation for both, is the usual reading.
     There are at most min(dx, dy) directions; with more bits than these the rotation spreads them over all.
+    By blocks, features are read twice: for the sums, and for the points that are rotated, 8 bytes a bit, which stay in
+    the memory of a cluster's workers. In this process they stay up to 256 MB of a modality; beyond that, features are
+    read again in each step.
 
     Examples
     --------
@@ -70,6 +77,7 @@ class CCAITQ(CrossModalHasher):
         protocols=("hashed",),
         complexity="n d² + d³ + T n c²",
         surplus_bits="spread",
+        takes_blocks=True,
     )
     _saved_arrays = ("quantization_error_",)
 
@@ -101,12 +109,12 @@ class CCAITQ(CrossModalHasher):
         check_integer(self.max_iter, "max_iter", 0)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        centred = [Centred(matrix, name) for name, matrix in features.items()]
+        centred = centred_views(features, crosses=True)
         weights = correlated_embeddings(centred[0], centred[1], int(self.n_bits), float(self.ridge))
         n_used = 1 if self.rotation == "first" else 2
         embedded = [each.times(A) for each, A in zip(centred[:n_used], weights, strict=False)]
         start = random_rotation(int(self.n_bits), check_random_state(self.random_state))
-        R, self.quantization_error_ = iterative_quantization(np.concatenate(embedded), start, int(self.max_iter))
+        R, self.quantization_error_ = iterative_quantization(_together(embedded), start, int(self.max_iter))
         self.hash_functions_ = {
             each.modality: LinearHash.of_centred(each, A @ R, ridge=float(self.ridge))
             for each, A in zip(centred, weights, strict=True)
@@ -115,7 +123,14 @@ class CCAITQ(CrossModalHasher):
             self._hash_training_points(features, workers)
 
 
-def correlated_embeddings(x: Centred, y: Centred, n_bits: int, ridge: float) -> tuple[Floats, Floats]:
+def _together(embedded: list[Any]) -> Any:
+    """Return the points to rotate: all in one array; or in blocks, projected once where there is room for them."""
+    if isinstance(embedded[0], np.ndarray):
+        return np.concatenate(embedded)
+    return [own if own.is_here and 8 * math.prod(own.shape) > _MOST_KEPT else own.kept() for own in embedded]
+
+
+def correlated_embeddings(x: CentredView, y: CentredView, n_bits: int, ridge: float) -> tuple[Floats, Floats]:
     """Return canonical directions scaled by their correlations, zeros beyond the last that correlates."""
     degrees = max(x.n_points - 1, 1)
     whitening = Whitening(x.gram / degrees, ridge), Whitening(y.gram / degrees, ridge)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy.typing as npt
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
-from dlfh.codes import pack
+from dlfh.blocks import Blocks
+from dlfh.codes import Codes, n_bytes, pack
 from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._centred_blocks import CentredView, centred_views
 from dlfh.mathematics._correlation import Whitening
+from dlfh.mathematics._random_rows import RandomRows
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
 
@@ -64,7 +67,7 @@ class CMFH(CrossModalHasher):
     -----
     From the first iteration on, Y = X_1 B_1 + X_2 B_2: every step is one of the Gram matrix of all features,
     and its cost does not depend on the number of points. The same B gives points that training never saw
-    one code from both modalities. It learns from pairs alone.
+    one code from both modalities. It learns from pairs alone. By blocks, features are read once, and again for codes.
 
     Examples
     --------
@@ -83,6 +86,7 @@ class CMFH(CrossModalHasher):
         discrete=False,
         protocols=("learned", "hashed", "unified"),
         complexity="n d² + d³ + T d² c",
+        takes_blocks=True,
     )
     _saved_arrays = ("objective_", "fold_in_")
 
@@ -131,11 +135,15 @@ class CMFH(CrossModalHasher):
         return len(self.objective_)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        views = [Centred(matrix, name) for name, matrix in features.items()]
         rng = check_random_state(self.random_state)
+        first = next(iter(features.values()))
+        start = RandomRows(rng, first.shape[0], int(self.n_bits), uniform=self.init == "uniform")
+        Y = start.beside(first)
+        W = [start.draw(rng, matrix.shape[1]) for matrix in features.values()]
+        views = centred_views(features, beside=Y, crosses=True)
         # Many small steps: more threads would wait for each other most of the time.
         with blas_threads(1), progress(self.verbose) as bar:
-            state = _Factors.start(views, int(self.n_bits), rng, str(self.init))
+            state = _Factors(views, Y, W)
             count, history = bar.counter("iterations", int(self.max_iter)), [np.inf]
             for _ in range(int(self.max_iter)):
                 state.update(self)
@@ -149,8 +157,13 @@ class CMFH(CrossModalHasher):
             view.modality: LinearHash.of_centred(view, W, ridge=float(self.gamma / self.mu))
             for view, W in zip(views, state.W, strict=True)
         }
-        codes = pack(sum(view.times(B) for view, B in zip(views, state.by_view(state.B), strict=True)))
-        self.codes_ = {view.modality: codes.copy() for view in views}
+        one, other = (view.times(B) for view, B in zip(views, state.by_view(state.B), strict=True))
+        if isinstance(one, Blocks):
+            codes = one.map(_codes, n_bytes(self.n_bits), np.uint8, other).deferred()
+            self.codes_ = {view.modality: codes for view in views}
+        else:
+            codes = _codes(one, other)
+            self.codes_ = {view.modality: codes.copy() for view in views}
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         if name != "fold_in_":
@@ -173,25 +186,18 @@ class CMFH(CrossModalHasher):
 class _Factors:
     """U, W and B of Y = X B, for X both modalities side by side; all that is known of X is X'X."""
 
-    def __init__(self, views: list[Centred], Y_products: list[Floats], YY: Floats, W: list[Floats]) -> None:
+    def __init__(self, views: list[CentredView], Y: Any, W: list[Floats]) -> None:
         (x, y) = views
+        self.XY = [view.transposed_times(Y) for view in views]
+        self.YY = Y.map_reduce(_squared, operator.add) if isinstance(Y, Blocks) else Y.T @ Y
         cross = x.cross(y)
         self.split = x.n_features
         self.gram = np.block([[x.gram, cross], [cross.T, y.gram]])
         self.grams = (x.gram, y.gram)
         self.whitening: list[Whitening] | None = None
-        self.XY = Y_products
-        self.YY = YY
         self.W = W
         self.U: list[Floats] = []
         self.B = np.empty(0)
-
-    @classmethod
-    def start(cls, views: list[Centred], n_bits: int, rng: np.random.Generator, init: str) -> _Factors:
-        draw = rng.standard_normal if init == "gaussian" else rng.random
-        Y = draw((views[0].n_points, n_bits))
-        W = [draw((view.n_features, n_bits)) for view in views]
-        return cls(views, [view.transposed_times(Y) for view in views], Y.T @ Y, W)
 
     def by_view(self, matrix: Floats) -> tuple[Floats, Floats]:
         return matrix[: self.split], matrix[self.split :]
@@ -231,3 +237,11 @@ def _solve(matrix: Floats, right: Floats) -> Floats:
     """Solve with a small positive matrix, whose ridge may be less than its rounding."""
     white = Whitening(matrix, 0.0)
     return white.directions(white.whiten(right))
+
+
+def _squared(_: int, Y: Floats) -> Floats:
+    return Y.T @ Y
+
+
+def _codes(one: Floats, other: Floats) -> Codes:
+    return pack(one + other)

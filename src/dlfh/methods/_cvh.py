@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +13,9 @@ import scipy.sparse as sp
 
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_positive
+from dlfh.blocks import Blocks
 from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._centred_blocks import CentredView, centred_views
 from dlfh.mathematics._correlation import NO_CORRELATION, Whitening, oriented
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
@@ -50,7 +53,8 @@ class CVH(CrossModalHasher):
     the formulas alone, and worse than pairs on Wiki and IAPR TC-12 (there at chance): the constraint is on the sum
     over views, so a direction may live in the view that knows the labels best. Bits beyond the
     directions in which views can agree are constant for every point: there are at most as many as the
-    smallest view has features, and with labels as there are labels. Nothing is random.
+    smallest view has features, and with labels as there are labels. Nothing is random. By blocks, features are
+    read once, and twice with labels.
 
     Examples
     --------
@@ -71,6 +75,7 @@ class CVH(CrossModalHasher):
         surplus_bits="constant",
         n_modalities=(2, None),
         is_deterministic=True,
+        takes_blocks=True,
     )
 
     def __init__(
@@ -94,22 +99,22 @@ class CVH(CrossModalHasher):
         check_positive(self.ridge, "ridge", allow_zero=True)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        views = [Centred(matrix, name) for name, matrix in features.items()]
+        from_labels = self.similarity == "labels"
+        L = self._unit_label_rows(labels, features) if from_labels else None
+        views = centred_views(features, beside=L, crosses=not from_labels)
         whitening = [Whitening(view.gram, float(self.ridge)) for view in views]
-        if self.similarity == "labels":
-            label_sets = self._read_labels(labels, features)
-            L = label_sets.unit_rows_of_points()
+        if from_labels:
             sums = [view.transposed_times(L) for view in views]
-            blocks = _label_blocks(views, sums, L)
+            tiles = _label_tiles(views, sums, L)
             seen = [white.whiten(each) for white, each in zip(whitening, sums, strict=True)]
             n_directions = min(int(np.linalg.matrix_rank(each, rtol=NO_CORRELATION)) for each in seen)
             most = np.inf
         else:
-            blocks = _pair_blocks(views, whitening)
+            tiles = _pair_tiles(views, whitening)
             n_directions = min(view.n_features for view in views)
             # Views that do not correlate at all have this eigenvalue, whatever the direction.
             most = len(views) - 1 - NO_CORRELATION
-        weights = _smallest(blocks, whitening, min(int(self.n_bits), n_directions), int(self.n_bits), most)
+        weights = _smallest(tiles, whitening, min(int(self.n_bits), n_directions), int(self.n_bits), most)
         scale = np.sqrt(views[0].n_points)
         self.hash_functions_ = {
             view.modality: LinearHash.of_centred(view, scale * W, ridge=white.ridge)
@@ -119,11 +124,12 @@ class CVH(CrossModalHasher):
             self._hash_training_points(features, workers)
 
 
-Blocks = list[list[Floats]]
+#: What of the matrix over all features belongs to each two views.
+Tiles = list[list[Floats]]
 
 
-def _pair_blocks(views: list[Centred], whitening: list[Whitening]) -> Blocks:
-    """Return the blocks for W = I: L = 0 and D = I, ridges included as in CCA."""
+def _pair_tiles(views: list[CentredView], whitening: list[Whitening]) -> Tiles:
+    """Return the tiles for W = I: L = 0 and D = I, ridges included as in CCA."""
     others = len(views) - 1
     return [
         [others * white.factor @ white.factor.T if view is other else -view.cross(other) for other in views]
@@ -131,14 +137,13 @@ def _pair_blocks(views: list[Centred], whitening: list[Whitening]) -> Blocks:
     ]
 
 
-def _label_blocks(views: list[Centred], sums: list[Floats], L: sp.csr_array) -> Blocks:
-    """Return the blocks for W = L L', divided by the mean degree, from the views' X'L."""
-    degrees = L @ np.asarray(L.sum(axis=0)).ravel()
-    scale = float(degrees.mean())
+def _label_tiles(views: list[CentredView], sums: list[Floats], L: Any) -> Tiles:
+    """Return the tiles for W = L L', divided by the mean degree, from the views' X'L."""
+    degrees, scale = _degrees(L)
     # X'WX = (X'L)(X'L)' and 2 L + (K - 1) D = (K + 1) D - 2 W.
     return [
         [
-            ((len(views) + 1) * _weighted_gram(view, degrees) - 2 * own @ own.T) / scale
+            ((len(views) + 1) * view.weighted_gram(degrees) - 2 * own @ own.T) / scale
             if view is other
             else -(own @ others.T) / scale
             for other, others in zip(views, sums, strict=True)
@@ -147,21 +152,30 @@ def _label_blocks(views: list[Centred], sums: list[Floats], L: sp.csr_array) -> 
     ]
 
 
-def _weighted_gram(view: Centred, degrees: Floats) -> Floats:
-    """Return X'DX of the centred features."""
-    gram = np.zeros((view.n_features, view.n_features))
-    for start, rows in view.chunks():
-        gram += rows.T @ (degrees[start : start + len(rows), None] * rows)
-    return gram
+def _degrees(L: Any) -> tuple[Any, float]:
+    """Return L L'1, in blocks as L is, and its mean."""
+    if isinstance(L, Blocks):
+        sums = L.map_reduce(_column_sums, operator.add)
+        return L.map(functools.partial(_products, sums), None, np.float64), float(sums @ sums) / L.shape[0]
+    degrees = L @ np.asarray(L.sum(axis=0)).ravel()
+    return degrees, float(degrees.mean())
 
 
-def _smallest(blocks: Blocks, whitening: list[Whitening], n_directions: int, n_bits: int, most: float) -> list[Floats]:
+def _column_sums(_: int, rows: sp.csr_array) -> Floats:
+    return np.asarray(rows.sum(axis=0)).ravel()
+
+
+def _products(vector: Floats, rows: sp.csr_array) -> Floats:
+    return np.asarray(rows @ vector)
+
+
+def _smallest(tiles: Tiles, whitening: list[Whitening], n_directions: int, n_bits: int, most: float) -> list[Floats]:
     """Return each view's weights for the smallest eigenvalues below ``most``, and zeros for the other bits."""
     if n_directions == 0:
         return [np.zeros((len(white.factor), n_bits)) for white in whitening]
     rows = [
-        [white.whiten(other.whiten(block.T).T) for block, other in zip(row, whitening, strict=True)]
-        for row, white in zip(blocks, whitening, strict=True)
+        [white.whiten(other.whiten(tile.T).T) for tile, other in zip(row, whitening, strict=True)]
+        for row, white in zip(tiles, whitening, strict=True)
     ]
     matrix = np.block(rows)
     symmetric = (matrix + matrix.T) / 2

@@ -11,7 +11,7 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_positive
 from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._centred import Centred
+from dlfh.mathematics._centred_blocks import CentredView, centred_views
 from dlfh.mathematics._correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
@@ -45,7 +45,8 @@ class SCM(CrossModalHasher):
     Sequential bits follow the authors' code in ending when a bit explains more than the one before it: the
     bits that are left are canonical directions of the pairs, without labels, the strongest last. With the
     orthogonal variant only min(dx, dy, labels) bits carry anything. Bits without a direction are constant;
-    the authors' code fills them with noise. Nothing is random.
+    the authors' code fills them with noise. Nothing is random. By blocks, features are read once for the sums, and once
+    more for each sequential bit: the orthogonal variant is the one for data that does not fit.
 
     Examples
     --------
@@ -65,6 +66,7 @@ class SCM(CrossModalHasher):
         complexity="n d² + c (d³ + n d)",
         surplus_bits="constant",
         is_deterministic=True,
+        takes_blocks=True,
     )
 
     def __init__(
@@ -88,10 +90,9 @@ class SCM(CrossModalHasher):
         check_positive(self.ridge, "ridge", allow_zero=True)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        label_sets = self._read_labels(labels, features)
         n_bits = int(self.n_bits)
-        x, y = (Centred(matrix, name) for name, matrix in features.items())
-        L = label_sets.unit_rows_of_points()
+        L = self._unit_label_rows(labels, features)
+        x, y = centred_views(features, beside=L)
         semantic = 2 * n_bits * x.transposed_times(L) @ y.transposed_times(L).T
         whitening = Whitening(x.gram, self.ridge), Whitening(y.gram, self.ridge)
         if self.variant == "orthogonal":
@@ -111,7 +112,7 @@ class SCM(CrossModalHasher):
 
 
 def _sequential(
-    x: Centred, y: Centred, whitening: tuple[Whitening, Whitening], cross: Floats, n_bits: int, bar: Any
+    x: CentredView, y: CentredView, whitening: tuple[Whitening, Whitening], cross: Floats, n_bits: int, bar: Any
 ) -> CanonicalDirections:
     """Learn bit after bit, each for what is left of ``cross``."""
     done_to_bit = bar.counter("bits", n_bits)
