@@ -149,7 +149,7 @@ def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
 @pytest.mark.parametrize(
     ("method", "passes"),
     [
-        (SCM(3), 4),
+        (SCM(8), 1 + 4 + 1),  # four bits come from labels, and the others from pairs
         (SCM(3, variant="orthogonal"), 1),
         (CVH(8), 1),
         (CVH(8, similarity="labels"), 2),
