@@ -17,11 +17,12 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from dlfh import DLFH
+from dlfh import DLFH, KDLFH
 from dlfh.blocks import ArrayBlocks, open_blocks
 from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
+from dlfh.hashing._kernel_rows import KernelRows
 from dlfh.methods import CCAITQ, CMFH, CVH, METHODS, SCM, CrossModalHasher, _by_blocks, available
 from dlfh.metrics import evaluate
 
@@ -331,6 +332,51 @@ def test_a_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
     assert found.to_dict() == pytest.approx(expected.to_dict(), rel=1e-12)
     assert killed
     assert not set(killed) & set(cluster.run(os.getpid).values())
+
+
+def assert_functions_agree(ours: Any, whole: Any, modalities: dict[str, Any]) -> None:
+    """Codes are equal; logistic functions agree to the solver's tolerance."""
+    for name, matrix in modalities.items():
+        np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
+        bits = np.unpackbits([model.encode(name, matrix) for model in (ours, whole)], axis=2)
+        assert (bits[0] == bits[1]).mean() >= 0.998
+
+
+@pytest.mark.parametrize("rows", [110, 1000])
+def test_on_threads_logistic_functions_are_those_of_arrays_in_memory(rows: int) -> None:
+    modalities, labels = scene(300, False, 2)
+    whole = KDLFH(8, n_bases=40, random_state=0).fit(modalities, labels)
+    with dask.config.set(scheduler="threads"):
+        arrays, chunked = to_dask(modalities, labels, rows)
+        assert_functions_agree(KDLFH(8, n_bases=40, random_state=0).fit(arrays, chunked), whole, modalities)
+        assert_functions_agree(KDLFH(8, n_bases=40, random_state=0).fit(arrays, labels), whole, modalities)
+
+
+@pytest.mark.cluster
+def test_logistic_functions_on_a_cluster_also_when_a_worker_is_killed(cluster: Any) -> None:
+    modalities, labels = scene(2000, False, 2)
+    whole = KDLFH(16, n_bases=100, random_state=0).fit(modalities, labels)
+    arrays, chunked = to_dask(modalities, labels, 300)
+    assert_functions_agree(KDLFH(16, n_bases=100, random_state=0).fit(arrays, chunked), whole, modalities)
+    killed: list[int] = []
+    sums = KernelRows.loss_sums
+
+    def killing(self: KernelRows, weights: Any, columns: Any) -> Any:
+        """Kill a worker, with the kernel values that it keeps, in the middle of the iterations."""
+        rounds.append(len(columns))
+        if len(rounds) == 5:
+            pids = list(cluster.run(os.getpid).values())
+            os.kill(pids[0], signal.SIGKILL)
+            killed.append(pids[0])
+        return sums(self, weights, columns)
+
+    rounds: list[int] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(KernelRows, "loss_sums", killing)
+        ours = KDLFH(16, n_bases=100, random_state=0).fit(arrays, chunked)
+    assert_functions_agree(ours, whole, modalities)
+    assert killed
+    assert killed[0] not in cluster.run(os.getpid).values()
 
 
 @pytest.mark.cluster

@@ -15,15 +15,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from dlfh import DLFH, load
+from dlfh import DLFH, KDLFH, load
 from dlfh._labels import LabelSets
 from dlfh.blocks import ArrayBlocks, Blocks, _opening, open_blocks
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
-from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, _cca_itq
 from dlfh.methods._by_blocks import cut_alike
+from dlfh.metrics import mean_average_precision
 from tests.methods.small_data import small
 from tests.strategies import seeds
 
@@ -195,6 +196,33 @@ def test_auto_chooses_the_same_by_blocks(n: int) -> None:
     assert_same(ours, whole, train.modalities)
 
 
+def test_kdlfh_by_blocks_has_the_codes_and_the_accuracy_of_arrays_in_memory(tmp_path: Path) -> None:
+    train, test = make_paired(900, n_labels=6, random_state=0).split(test_size=100)
+    settings_: dict[str, Any] = {"n_bases": 60, "random_state": 0}
+    whole = KDLFH(16, **settings_).fit(train.modalities, train.labels)
+    np.save(tmp_path / "image.npy", train.modalities["image"])
+    cut, labels = in_blocks(train.modalities, train.labels.toarray(), [0, 100, 450, 800])
+    by_name = DLFH(16, hash_function=KernelLogistic(60), random_state=0).fit(cut, labels)
+    cut["image"] = open_blocks(tmp_path / "image.npy")
+    ours = KDLFH(16, **settings_).fit(cut, train.labels)
+    for name, matrix in test.modalities.items():
+        found = []
+        for model in (ours, by_name, whole):
+            np.testing.assert_array_equal(np.asarray(model.codes_[name]), whole.codes_[name])
+            found.append(model.encode(name, matrix))
+        bits = np.unpackbits(found, axis=2)
+        assert (bits[:2] == bits[2]).mean() >= 0.995
+        (one, other, expected) = (
+            mean_average_precision(own, whole.codes_["image"], test.labels, train.labels) for own in found
+        )
+        assert one == pytest.approx(expected, abs=2e-3)
+        assert other == pytest.approx(expected, abs=2e-3)
+    ours.save(tmp_path / "model")
+    np.testing.assert_array_equal(
+        load(tmp_path / "model").encode("image", cut["image"]), ours.encode("image", cut["image"])
+    )
+
+
 def test_files_are_fitted_and_encoded_and_the_model_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = data(0, 150, False)
     del modalities["text"]
@@ -248,7 +276,7 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
     bad = modalities["image"].copy()
     bad[100, 2] = np.nan
     for changes, given_labels, given_data, sentence in (
-        ({"hash_function": "kernel"}, labels, cut, "by blocks, hash functions are linear or kernel ridge"),
+        ({"hash_function": KernelLogistic(9, bases="kmeans")}, labels, cut, "kernels have random training points"),
         ({"init": "random"}, labels, cut, 'by blocks, codes are learned over label sets: init="labels"'),
         ({"keep_sums": True}, labels, cut, "keep_sums is for arrays in memory"),
         ({}, None, cut, "DLFH learns from labels"),
@@ -288,3 +316,5 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
         SCM(8).fit(two, labels[1:])
     with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 100"):
         CVH(8).fit(two | {"image": ArrayBlocks(bad, [0, 70, 150], "image")})
+    with pytest.raises(InputError, match="by blocks, KDLFH learns from complete points alone"):
+        KDLFH(8).fit(cut, labels, labelled=np.ones(150, bool))

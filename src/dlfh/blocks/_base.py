@@ -157,7 +157,7 @@ class Blocks(ABC):
             numbers = np.flatnonzero(np.diff(self.starts)).tolist()
         with ThreadPoolExecutor(1, thread_name_prefix="dlfh-read") as reader:
             ahead = [reader.submit(read, number) for number in numbers[:1]]
-            for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+            for number, following in zip(numbers, [*numbers[1:], None], strict=False):
                 blocks = ahead.pop().result()
                 if following is not None:
                     ahead.append(reader.submit(read, following))
@@ -168,11 +168,13 @@ class Blocks(ABC):
         self.check_beside(*beside)
         return MappedBlocks((self, *beside), function, n_columns, dtype)
 
-    def hold(self, function: Callable[[int, Any], Any]) -> Held:
-        """Return ``function(first row, block)`` of every block, computed once and kept where the blocks are."""
+    def hold(self, function: Callable[..., Any], *beside: Blocks) -> Held:
+        """Return ``function(first row, block, *blocks beside it)`` of every block, kept where the blocks are."""
         from dlfh.blocks._held import Held
 
-        return Held([function(int(self.starts[number]), self.read(number)) for number in range(self.n_blocks)])
+        self.check_beside(*beside)
+        read = self.read_ahead(*beside, numbers=range(self.n_blocks))
+        return Held([function(int(self.starts[number]), *blocks) for number, blocks in read])
 
     def kept(self) -> Blocks:
         """Return the same blocks, dense ones, computed once and kept where they are."""

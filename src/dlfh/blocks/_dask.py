@@ -134,9 +134,11 @@ class DaskBlocks(Blocks):
         found = _compute(*parts, unpack=False)
         return sp.csr_array(sp.vstack(found)) if self.is_sparse else np.concatenate(found)
 
-    def hold(self, function: Callable[[int, Any], Any]) -> Held:
-        """Return ``function(first row, block)`` of every block, kept in the memory of whoever computed it."""
-        bounds = zip(self.starts.tolist(), self.starts[1:].tolist(), self.pieces, strict=False)
+    def hold(self, function: Callable[..., Any], *beside: Blocks) -> Held:
+        """Return ``function(first row, block, *blocks beside it)`` of every block, in the memory of who computed it."""
+        self.check_beside(*beside)
+        columns = [self.pieces, *(_pieces(other) for other in beside)]
+        bounds = zip(self.starts.tolist(), self.starts[1:].tolist(), *columns, strict=False)
         on_block = require("dask", "Dask arrays", "distributed").delayed(_on_block, pure=True)
         return DaskHeld([on_block(function, self.called, self.shape, *bound) for bound in bounds])
 
@@ -175,6 +177,12 @@ class DaskHeld(Held):
 
     def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, called: str) -> Blocks:
         return DaskBlocks(self.values, (int(starts[-1]), n_columns), np.dtype(dtype), starts, called)
+
+    def map_reduce(self, function: Callable[..., Any], merge: Callable[[Any, Any], Any], *others: Held) -> Any:
+        return _compute(_as_tree(merge, list(self._calls(function, others))))
+
+    def share(self, value: Any) -> Held:
+        return DaskHeld.of([value])
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return require("dask", "Dask arrays", "distributed").delayed(_called, pure=True)(function, *arguments)

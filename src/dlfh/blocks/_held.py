@@ -6,7 +6,8 @@ what is asked for comes back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ __all__ = ["Held", "HeldBlocks"]
 class Held:
     """Some values, and functions of them: *map*, *join* (whose result may be broadcast), *turn* and *reduce*.
 
-    Functions change nothing: what a dead worker had is made again.
+    What is here is broadcast by *share*. Functions change nothing: what a dead worker had is made again.
 
     Examples
     --------
@@ -40,10 +41,11 @@ class Held:
 
     def map(self, function: Callable[..., Any], *others: Held, each: Sequence[Any] | None = None) -> Held:
         """Return ``function(value, *others' values, own of each)`` of every value; a single other value goes to all."""
-        n = len(self)
-        columns = [other.values * n if len(other) == 1 else other.values for other in others]
-        columns += [] if each is None else [list(each)]
-        return self._made([self._call(function, *values) for values in zip(self.values, *columns, strict=True)])
+        return self._made(list(self._calls(function, others, each)))
+
+    def map_reduce(self, function: Callable[..., Any], merge: Callable[[Any, Any], Any], *others: Held) -> Any:
+        """Return what `map` gives, merged, here: no more than two results are kept at a time."""
+        return functools.reduce(merge, self._calls(function, others))
 
     def join(self, function: Callable[[list[Any]], Any]) -> Held:
         """Return a function of the list of all values: a single value, small enough to go to all."""
@@ -59,14 +61,22 @@ class Held:
 
     def reduce(self, merge: Callable[[Any, Any], Any]) -> Any:
         """Return all values merged, here: they should be small."""
-        total, *others = self.results()
-        for other in others:
-            total = merge(total, other)
-        return total
+        return functools.reduce(merge, self.results())
+
+    def share(self, value: Any) -> Held:
+        """Return a value of this process as what goes to all, sent once."""
+        return self._made([value])
 
     def as_blocks(self, starts: Integers, n_columns: int, dtype: npt.DTypeLike, called: str) -> Blocks:
         """Return values that are arrays as blocks of rows."""
         return HeldBlocks(self.values, starts, n_columns, dtype, called)
+
+    def _calls(
+        self, function: Callable[..., Any], others: Sequence[Held], each: Sequence[Any] | None = None
+    ) -> Iterator[Any]:
+        columns = [other.values * len(self) if len(other) == 1 else other.values for other in others]
+        columns += [] if each is None else [list(each)]
+        return (self._call(function, *values) for values in zip(self.values, *columns, strict=True))
 
     def _call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         return function(*arguments)

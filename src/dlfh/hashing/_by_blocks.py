@@ -1,4 +1,7 @@
-"""Hash functions of data that is read by blocks: once to look around, where that is needed, and once for the sums."""
+"""Hash functions of data that is read by blocks: once to look around, where that is needed, and once for the sums.
+
+Logistic regressions sum again and again, over kernel values that stay where they are (`KernelRows`).
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,14 @@ from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.hashing._auto import Auto
 from dlfh.hashing._base import FitContext, HashFunction, HashLearner, SummedLearner
-from dlfh.hashing._kernel import KernelRidge, random_bases
+from dlfh.hashing._kernel import KernelHash, KernelLogistic, KernelRidge, RBFMap, random_bases
+from dlfh.hashing._kernel_rows import KernelRows
 from dlfh.hashing._linear import LinearRidge
 from dlfh.hashing._scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing._survey import Survey
+from dlfh.mathematics._classifiers import LOGISTIC
 from dlfh.mathematics._moments import Moments, check_gram_fits
+from dlfh.mathematics._summed_classifiers import solve_by_sums
 from dlfh.mathematics._targets import Targets
 
 __all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "encode_block", "fit_by_blocks"]
@@ -72,7 +78,7 @@ def fit_by_blocks(
     Parameters
     ----------
     learner : HashLearner
-        A linear or kernel ridge regression, or "auto", which chooses among these.
+        A linear, kernel ridge or kernel logistic regression, or "auto", which chooses among the first two.
     features : Blocks (n, d)
     targets : BlockTargets
     """
@@ -85,10 +91,13 @@ def fit_by_blocks(
         survey = look([points, random_bases(n, learner.n_bases, seed)], SCALINGS)
         learner = learner.choose(survey.take(points), *targets.take(points), n, modality, context)
         context.chosen[modality] = learner
-    elif isinstance(learner, KernelRidge):
+    elif isinstance(learner, (KernelRidge, KernelLogistic)):
         if learner.bases != "random":
             raise InputError("by blocks, kernels have random training points as bases: bases='random'")
-        survey = look([random_bases(n, learner.n_bases, seed)], [learner.scaling])
+        scaling = learner.scaling if isinstance(learner, KernelRidge) else UNSCALED.kind
+        survey = look([random_bases(n, learner.n_bases, seed)], [scaling])
+    if isinstance(learner, KernelLogistic):
+        return _fit_logistic(learner, survey.kernel(learner.n_bases, seed), features, targets, modality, context)
     own_map: Any
     if isinstance(learner, KernelRidge):
         own_map = survey.kernel(learner.n_bases, seed, bandwidth_factor=learner.bandwidth, scaling_kind=learner.scaling)
@@ -96,7 +105,7 @@ def fit_by_blocks(
         own_map = UNSCALED if learner.scaling == "standard" else Scaling(learner.scaling, np.zeros(0))
     else:
         raise InputError(
-            f"by blocks, hash functions are linear or kernel ridge regressions, not {type(learner).__name__}"
+            f"by blocks, hash functions are linear, kernel ridge or kernel logistic, not {type(learner).__name__}"
         )
     on_block = functools.partial(_sums, learner, own_map, targets.codes, targets.n_bits, modality, n_jobs)
     return learner.function(own_map, features.map_reduce(on_block, operator.add, targets.points), modality)
@@ -115,6 +124,31 @@ def _sums(
 ) -> Moments:
     with Workers(n_jobs) as workers, NumberedRows(start, block, modality):
         return learner.sums(own_map, block, _targets(codes, n_bits, points), modality, workers)
+
+
+def _fit_logistic(
+    learner: KernelLogistic,
+    kernel: RBFMap,
+    features: Blocks,
+    targets: BlockTargets,
+    modality: str,
+    context: FitContext,
+) -> KernelHash:
+    """Return the function that `KernelLogistic.fit` would, to its tolerance."""
+    points, n_bits = targets.points, targets.n_bits
+    rows = KernelRows(kernel, features, points, targets.codes, n_bits, learner.memory, context.workers)
+    weights, _, _ = solve_by_sums(
+        rows.loss_sums,
+        rows.gram(),
+        n_bits,
+        kernel.between_bases(),
+        learner.penalty,
+        LOGISTIC,
+        tol=learner.tol,
+        max_iter=learner.max_iter,
+        on_done=context.bar.counter(f"bits: {modality}", n_bits),
+    )
+    return KernelHash(kernel, weights, np.zeros(n_bits), is_logistic=True)
 
 
 class NumberedRows:

@@ -36,7 +36,8 @@ __all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap", "random_base
 
 Floats = npt.NDArray[np.float64]
 
-_CHUNK_ROWS = 4096
+#: Rows whose kernel values are computed at once.
+CHUNK_ROWS = 4096
 
 #: The kernel value of a point and a base at its place, less rounding.
 _AT_A_BASE = 1 - 1e-6
@@ -83,8 +84,8 @@ class RBFMap:
         centre = column_means(features)
         total = 0.0
         with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, n, _CHUNK_ROWS):
-                total += _squared_norms(features[start : start + _CHUNK_ROWS], centre).sum()
+            for start in range(0, n, CHUNK_ROWS):
+                total += _squared_norms(features[start : start + CHUNK_ROWS], centre).sum()
         bandwidth = 2 * total / n * bandwidth_factor
         if kind == "random":
             points = features[random_bases(n, n_bases, context.seed)]
@@ -196,12 +197,12 @@ class KernelHash(HashFunction):
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start in range(0, features.shape[0], _CHUNK_ROWS):
+        for start in range(0, features.shape[0], CHUNK_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
-                values = self.kernel(features[start : start + _CHUNK_ROWS]) @ self.weights + self.offset
+                values = self.kernel(features[start : start + CHUNK_ROWS]) @ self.weights + self.offset
             if not (np.abs(values) <= np.finfo(np.float32).max).all():  # (false for NaN)
                 raise_for_overflow(features, modality)
-            projections[start : start + _CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
+            projections[start : start + CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -245,7 +246,8 @@ class KernelLogistic(HashLearner):
         Relative improvement of the objective below which a bit is done.
     max_iter : int, default 500
     memory : int, default 2 GiB
-        Bytes of kernel values to keep between iterations; more are computed again each time.
+        Bytes of kernel values to keep between iterations; more are computed again each time. (A cluster's workers keep
+        all.)
     """
 
     kind = "kernel-logistic"
@@ -302,8 +304,8 @@ def _kernel_blocks(
     n_kept = min(n, memory // (4 * len(kernel.bases)))
 
     def blocks() -> Iterator[tuple[int, int, npt.NDArray[np.float32]]]:
-        for number, start in enumerate(range(0, n, _CHUNK_ROWS)):
-            stop = min(start + _CHUNK_ROWS, n)
+        for number, start in enumerate(range(0, n, CHUNK_ROWS)):
+            stop = min(start + CHUNK_ROWS, n)
             if number < len(kept):
                 values = kept[number]
             else:
@@ -380,7 +382,7 @@ class KernelRidge(SummedLearner):
     def sums(self, own_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
         """Return what is to know of some points' kernel values."""
         n = features.shape[0]
-        bounds = ((start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS))
+        bounds = ((start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
         parts = (Moments.of_rows(own_map(features[start:stop]), targets.points(start, stop)) for start, stop in bounds)
         found = functools.reduce(operator.add, parts)
         if not np.isfinite(found.gram).all():

@@ -11,7 +11,7 @@ linear in w, so the line search needs no product at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
+from dlfh.mathematics._descent import Columns, Line, descend, inverse, scaling_by
 
 __all__ = ["LOGISTIC", "SQUARED_HINGE", "Classifiers", "Fit", "Loss", "solve_logistic"]
 
@@ -28,8 +29,6 @@ Singles = npt.NDArray[np.float32]
 #: Yields the bounds and the rows of K, block after block, each time it is called. Rows are an array, or anything that
 #: has products: ``K @ weights``, ``K.T @ values``, and ``K.T @ K``.
 Blocks = Callable[[], Iterator[tuple[int, int, Any]]]
-
-_MEMORY = 10
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,10 @@ class Classifiers:
         self.penalty = penalty
         self.loss = loss
         self.workers = workers
-        self._scaling = _scaling(blocks, K0, penalty, loss.most_curvature)
+        bound = 2 * penalty * K0
+        for _, _, K in blocks():
+            bound += loss.most_curvature * (K.T @ K)
+        self._scaling = scaling_by(bound)
 
     def solve(
         self,
@@ -118,100 +120,77 @@ class Classifiers:
             -1 and +1.
         start : Fit, optional
             Where to start, as another call left it; by default from zeros.
-        tol : float
-            A column is done when two steps in a row were each expected to improve its objective by less
-            than this share.
-        max_iter : int
-        on_done : callable
-            Told how many columns are done each time some are.
+        tol, max_iter, on_done
+            As for `descend`.
         """
-        k, n_columns = len(self.K0), signs.shape[1]
-        weights, objective = np.zeros((k, n_columns)), np.zeros(n_columns)
-        values = np.zeros(signs.shape, np.float32)
-        state = self._start(signs, start or Fit(weights, objective, 0, values))
-        n_iter = 0
-        while len(state.index) and n_iter < max_iter:
-            n_iter += 1
-            gradient = 2 * self.penalty * state.K0_weights
-            for first, last, K in self.blocks():
-                gradient -= K.T @ state.residuals[first:last]
-            scaled = self._scaling @ gradient
-            direction = state.direction(scaled)
-            slope = _dots(direction, scaled)
-            step = self._scaling.T @ direction
-            length = self._line_search(state, step, slope)
-            state.remember(length * direction, scaled)
-            expected = -0.5 * length * slope
-            state.quiet = np.where(expected <= tol * np.abs(state.objective), state.quiet + 1, 0)
-            done = state.quiet >= 2
-            if done.any():
-                weights[:, state.index[done]], objective[state.index[done]] = (
-                    state.weights[:, done],
-                    state.objective[done],
-                )
-                values[:, state.index[done]] = state.margins[:, done]
-                state = state.keep(~done)
-                on_done(int(done.sum()))
-        weights[:, state.index], objective[state.index] = state.weights, state.objective
-        values[:, state.index] = state.margins
-        return Fit(weights, objective, n_iter, values)
+        n_columns = signs.shape[1]
+        if start is None:
+            weights, values = np.zeros((len(self.K0), n_columns)), np.zeros(signs.shape, np.float32)
+            start = Fit(weights, np.zeros(n_columns), 0, values)
+        points = _PointsInMemory(self, signs, start.values)
+        columns = Columns.at(start.weights, points.start(), self.K0, self.penalty)
+        found = descend(columns, points, self._scaling, tol=tol, max_iter=max_iter, on_done=on_done)
+        return Fit(*found, points.values)
 
-    def _start(self, signs: npt.NDArray[np.int8], start: Fit) -> _Columns:
-        K0_weights = self.K0 @ start.weights
-        residuals, loss = self._losses(start.values, signs)
-        return _Columns(
-            np.arange(signs.shape[1]),
-            signs,
-            start.values,
-            residuals,
-            start.weights.copy(),
-            K0_weights,
-            loss + self.penalty * _dots(start.weights, K0_weights),
-            np.zeros(signs.shape[1], np.int64),
-        )
 
-    def _products(self, weights: Floats, out: Singles) -> None:
-        single = weights.astype(np.float32)
-        for first, last, K in self.blocks():
-            out[first:last] = K @ single
+class _PointsInMemory:
+    """Margins are linear in w: with those of a step at hand, its lengths are tried without any product."""
 
-    def _losses(self, margins: Singles, signs: npt.NDArray[np.int8]) -> tuple[Singles, Floats]:
+    def __init__(self, problem: Classifiers, signs: npt.NDArray[np.int8], values: Singles) -> None:
+        self.problem = problem
+        self.values = np.empty_like(values)
+        self.index = np.arange(signs.shape[1])
+        self.signs, self.margins = signs, values
+
+    def start(self) -> Floats:
+        """Return the loss of each column before the first step."""
+        self.residuals, loss = self._losses(self.margins)
+        return loss
+
+    def gradient(self, of_penalty: Floats) -> Floats:
+        gradient = of_penalty
+        for first, last, K in self.problem.blocks():
+            gradient -= K.T @ self.residuals[first:last]
+        return gradient
+
+    def move(self, line: Line) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Move every column along its step, by a Newton length that is halved until it improves enough."""
+        changes = np.empty_like(self.margins)
+        single = line.step.astype(np.float32)
+        for first, last, K in self.problem.blocks():
+            changes[first:last] = K @ single
+
+        def curvature_block(start: int, stop: int) -> Floats:
+            return self.problem.loss.curvatures(self.residuals[start:stop], changes[start:stop])
+
+        curvature = np.sum(self.problem.workers.map_blocks(curvature_block, len(changes), _BLOCK), axis=0)
+        length = np.minimum(-line.slope * inverse(curvature + 2 * line.quadratic), 1e3)
+        while True:
+            margins = self.margins + length.astype(np.float32) * changes
+            residuals, loss = self._losses(margins)
+            objective = line.objective(loss, length)
+            worse = line.is_worse(objective, length)
+            if not worse.any():
+                break
+            length = np.where(worse, length / 2, length)
+        self.margins, self.residuals = margins, residuals
+        return length, objective, ~worse
+
+    def _losses(self, margins: Singles) -> tuple[Singles, Floats]:
         """Return minus the derivatives of the loss by K w, and the loss of each column."""
         residuals = np.empty_like(margins)
 
         def block(start: int, stop: int) -> Floats:
-            return self.loss.losses(margins[start:stop], signs[start:stop], residuals[start:stop])
+            return self.problem.loss.losses(margins[start:stop], self.signs[start:stop], residuals[start:stop])
 
-        return residuals, np.sum(self.workers.map_blocks(block, len(margins), _BLOCK), axis=0)
+        return residuals, np.sum(self.problem.workers.map_blocks(block, len(margins), _BLOCK), axis=0)
 
-    def _line_search(self, state: _Columns, step: Floats, slope: Floats) -> Floats:
-        """Move every column along its step, by a Newton length that is halved until it improves enough."""
-        K0_step = self.K0 @ step
-        changes = np.empty_like(state.margins)
-        self._products(step, changes)
-
-        def curvature_block(start: int, stop: int) -> Floats:
-            return self.loss.curvatures(state.residuals[start:stop], changes[start:stop])
-
-        curvature = np.sum(self.workers.map_blocks(curvature_block, len(changes), _BLOCK), axis=0)
-        quadratic = self.penalty * _dots(step, K0_step)
-        length = np.minimum(-slope * _inverse(curvature + 2 * quadratic), 1e3)
-        at_zero = self.penalty * _dots(state.weights, state.K0_weights)
-        linear = 2 * self.penalty * _dots(step, state.K0_weights)
-        while True:
-            margins = state.margins + length.astype(np.float32) * changes
-            residuals, loss = self._losses(margins, state.signs)
-            objective = loss + at_zero + length * linear + length**2 * quadratic
-            # The margins are single precision: a difference below their rounding is no reason to go back.
-            allowed = state.objective + 1e-4 * length * slope + 1e-7 * np.abs(state.objective)
-            worse = (objective > allowed) & (length > 1e-10)
-            if not worse.any():
-                break
-            length = np.where(worse, length / 2, length)
-        state.margins, state.residuals, state.objective = margins, residuals, objective
-        state.weights = state.weights + length * step
-        state.K0_weights = state.K0_weights + length * K0_step
-        return length
+    def drop(self, done: npt.NDArray[np.bool_]) -> None:
+        self.values[:, self.index[done]] = self.margins[:, done]
+        self.index = self.index[~done]
+        self.signs = np.ascontiguousarray(self.signs[:, ~done])
+        self.margins = np.ascontiguousarray(self.margins[:, ~done])
+        self.residuals = np.ascontiguousarray(self.residuals[:, ~done])
 
 
 def solve_logistic(
@@ -223,90 +202,3 @@ def solve_logistic(
 
 #: Rows per block of elementwise work: fixed, so that sums do not depend on the number of threads.
 _BLOCK = 8192
-
-
-def _scaling(blocks: Blocks, K0: Floats, penalty: float, most_curvature: float) -> Floats:
-    """Return the inverse of the curvature bound's Cholesky factor.
-
-    The inverse, because products are NumPy's: NumPy and SciPy each have a BLAS with threads of its own, which
-    wait for work busily, and are in each other's way where calls alternate.
-    """
-    import scipy.linalg  # here, since encoding imports this module and solves nothing
-
-    bound = 2 * penalty * K0
-    for _, _, K in blocks():
-        bound += most_curvature * (K.T @ K)
-    bound.flat[:: len(bound) + 1] += 1e-10 * np.trace(bound) / len(bound) + np.finfo(np.float64).tiny
-    jitter = 1e-8 * np.trace(bound) / len(bound)
-    while True:
-        try:
-            factor = scipy.linalg.cholesky(bound, lower=True, check_finite=False)
-            return scipy.linalg.solve_triangular(factor, np.eye(len(bound)), lower=True, check_finite=False)
-        except np.linalg.LinAlgError:  # float32 products: rounding made it indefinite
-            bound.flat[:: len(bound) + 1] += jitter
-            jitter *= 10
-
-
-def _dots(a: Floats, b: Floats) -> Floats:
-    return np.einsum("kc,kc->c", a, b)
-
-
-@dataclass
-class _Columns:
-    """The columns that are not done yet: where they are, and what L-BFGS remembers of their way."""
-
-    index: npt.NDArray[np.int64]
-    signs: npt.NDArray[np.int8]
-    margins: Singles
-    residuals: Singles
-    weights: Floats
-    K0_weights: Floats
-    objective: Floats
-    quiet: npt.NDArray[np.int64]
-    steps: list[Floats] = field(default_factory=list)
-    changes: list[Floats] = field(default_factory=list)
-    last: tuple[Floats, Floats] | None = None
-
-    def keep(self, which: npt.NDArray[np.bool_]) -> _Columns:
-        last = None if self.last is None else (self.last[0][:, which], self.last[1][:, which])
-        return _Columns(
-            self.index[which],
-            np.ascontiguousarray(self.signs[:, which]),
-            np.ascontiguousarray(self.margins[:, which]),
-            np.ascontiguousarray(self.residuals[:, which]),
-            self.weights[:, which],
-            self.K0_weights[:, which],
-            self.objective[which],
-            self.quiet[which],
-            [step[:, which] for step in self.steps],
-            [change[:, which] for change in self.changes],
-            last,
-        )
-
-    def remember(self, step: Floats, gradient: Floats) -> None:
-        self.last = step, gradient
-
-    def direction(self, gradient: Floats) -> Floats:
-        """Return L-BFGS's direction for each column (the two-loop recursion, column by column)."""
-        if self.last is not None:
-            step, change = self.last[0], gradient - self.last[1]
-            useful = _dots(step, change) > 1e-14
-            self.steps = [*self.steps, np.where(useful, step, 0)][-_MEMORY:]
-            self.changes = [*self.changes, np.where(useful, change, 0)][-_MEMORY:]
-        pairs = [(s, y, _inverse(_dots(s, y))) for s, y in zip(self.steps, self.changes, strict=True)]
-        q = gradient.copy()
-        factors = []
-        for s, y, rho in reversed(pairs):
-            factors.append(rho * _dots(s, q))
-            q -= factors[-1] * y
-        if pairs:
-            s, y, rho = pairs[-1]
-            q *= np.where(rho > 0, _dots(s, y) * _inverse(_dots(y, y)), 1.0)
-        for (s, y, rho), factor in zip(pairs, reversed(factors), strict=True):
-            q += s * (factor - rho * _dots(y, q))
-        uphill = _dots(q, gradient) <= 0
-        return -np.where(uphill, gradient, q)
-
-
-def _inverse(values: Floats) -> Floats:
-    return np.where(values > 0, 1 / np.where(values > 0, values, 1), 0.0)

@@ -75,6 +75,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     n_features_: dict[str, int]
     fit_seconds_: float
 
+    #: Whether it learns from blocks of all modalities at once, which must be of the same rows.
+    _reads_together: ClassVar[bool] = True
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
@@ -115,7 +117,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.fit_seconds_ = time.perf_counter() - began
 
     def _blocks_of(self, modalities: Any) -> dict[str, Blocks] | None:
-        """Return modalities that are read by blocks, all in blocks of the same rows; None where they are in memory.
+        """Return modalities that are read by blocks; None where they are in memory.
 
         A method that does not learn by blocks takes a memory map as an array, and refuses all others.
         """
@@ -127,7 +129,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 from dlfh.methods._by_blocks import blocks_of, cut_alike  # searching fits nothing
 
                 check_names(modalities, method, *self.info.n_modalities)
-                return cut_alike(blocks_of(modalities) or {})
+                found = blocks_of(modalities) or {}
+                return cut_alike(found) if self._reads_together else found
             if not isinstance(values, np.ndarray):
                 raise InputError(f"{method} learns from arrays in memory, and modality {name!r} is in blocks")
         return None

@@ -1,7 +1,7 @@
-"""DLFH on data that does not fit: labels counted, codes learned over label sets, functions from sums, all by blocks.
+"""DLFH and KDLFH on data that does not fit: labels counted, codes learned over label sets, functions from sums.
 
 Codes are those of arrays in memory, bit for bit, however the data is cut: they follow from how often each label set is
-there. Hash functions follow from sums, which are the same to rounding.
+there. Hash functions follow from sums, which are the same to rounding; logistic ones are the same to their tolerance.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from dlfh.errors import InputError
 from dlfh.factorization.label_parts import LabelParts, LearnedParts, factorize_parts
 from dlfh.factorization.label_rows import LabelRows
 from dlfh.factorization.supervision import Sample
-from dlfh.hashing import FitContext, HashFunction
+from dlfh.hashing import FitContext, HashFunction, HashLearner
 from dlfh.hashing._by_blocks import BlockTargets, codes_of_rows, encode_block, fit_by_blocks
 
 if TYPE_CHECKING:
-    from dlfh.methods._dlfh import DLFH
+    from dlfh.methods._latent_factor import LatentFactorHasher
 
 __all__ = [
     "blocks_of",
     "check_blocks",
     "cut_alike",
     "encode_by_blocks",
-    "fit_dlfh_by_blocks",
     "hashed_by_blocks",
+    "learn_by_blocks",
     "learn_in_parts",
 ]
 
@@ -170,16 +170,15 @@ def _numbers(sets: LabelSets, labels: Any) -> Integers:
     return sets.numbers_of(own)[own.set_of_point]
 
 
-def fit_dlfh_by_blocks(model: DLFH, features: dict[str, Blocks], labels: Any) -> None:
-    """Fit a model to features and labels that are read by blocks."""
+def learn_by_blocks(
+    model: LatentFactorHasher, features: dict[str, Blocks], labels: Any
+) -> tuple[dict[str, HashFunction], dict[str, Any], dict[str, HashLearner]]:
+    """Return hash functions, the points' codes, and what "auto" chose, for features and labels by blocks."""
     names = tuple(features)
     learners = model._learners(names)
     if model.init != "labels":
         raise InputError('by blocks, codes are learned over label sets: init="labels"')
-    if model.keep_sums:
-        raise InputError("keep_sums is for arrays in memory")
-    if labels is None:
-        raise InputError(f"{type(model).__name__} learns from labels: pass labels to fit")
+    model._check_labels_given(labels)
     rng = check_random_state(model.random_state)
     n_points = features[names[0]].shape[0]
     known = LabelsInBlocks(labels, n_points)
@@ -192,14 +191,14 @@ def fit_dlfh_by_blocks(model: DLFH, features: dict[str, Blocks], labels: Any) ->
             name: fit_by_blocks(learners[name], features[name], targets[name], name, context)
             for name in bar.track(names, "hash functions")
         }
-    model.hash_functions_, model.codes_, model.chosen_, model.sums_ = functions, codes, context.chosen, {}
+    return functions, codes, context.chosen
 
 
 Learned = tuple[dict[str, BlockTargets], dict[str, Any]]
 
 
 def _targets_from_sets(
-    model: DLFH,
+    model: LatentFactorHasher,
     known: LabelsInBlocks,
     features: dict[str, Blocks],
     rng: np.random.Generator,
@@ -221,7 +220,7 @@ def _targets_from_sets(
 
 
 def _targets_from_parts(
-    model: DLFH,
+    model: LatentFactorHasher,
     known: LabelsInBlocks,
     features: dict[str, Blocks],
     rng: np.random.Generator,
@@ -241,7 +240,7 @@ def _targets_from_parts(
 
 
 def learn_in_parts(
-    model: DLFH, labels: Blocks, names: tuple[str, ...], rng: np.random.Generator, bar: Bar
+    model: LatentFactorHasher, labels: Blocks, names: tuple[str, ...], rng: np.random.Generator, bar: Bar
 ) -> tuple[LearnedParts, Held]:
     """Learn codes of the label sets of an indicator matrix in blocks, in parts; return them, and each block's sets."""
     if model.solver == "full" or model.track_objective:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -10,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._labels import LabelSets
-from dlfh._parallel import Workers, blas_threads
+from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import Features, check_flag, check_random_state
+from dlfh.blocks import Blocks
 from dlfh.errors import InputError
 from dlfh.factorization.label_codes import LabelCodes
 from dlfh.hashing import (
@@ -237,41 +237,6 @@ class DLFH(LatentFactorHasher):
                     f"keep_sums is for linear and kernel ridge functions, not for {type(learner).__name__}"
                 )
 
-    def fit(
-        self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
-    ) -> Self:
-        """Learn codes and hash functions from paired modalities, complete or not, in memory or by blocks.
-
-        Parameters
-        ----------
-        modalities, labels, present, labelled, similarity
-            As for `LatentFactorHasher.fit`. Modalities may also be large memory-mapped arrays, what
-            `dlfh.blocks.open_blocks` opens, and Dask arrays, dense or of blocks of scipy.sparse; labels may be the
-            same, as an indicator matrix or class ids, and then codes are where labels are. Codes are those that arrays
-            in memory would get, and hash functions the same to rounding.
-
-        Returns
-        -------
-        self
-        """
-        from dlfh.methods._by_blocks import blocks_of, fit_dlfh_by_blocks  # searching fits nothing
-
-        blocks = blocks_of(modalities) if isinstance(modalities, Mapping) else None
-        if blocks is None:
-            return super().fit(modalities, labels, present=present, labelled=labelled, similarity=similarity)
-        if not (present is None and labelled is None and similarity is None):
-            raise InputError("by blocks, DLFH learns from complete points alone: no present, labelled or similarity")
-        self.check_parameters()
-        if len(blocks) < self.info.n_modalities[0]:
-            raise InputError(f"DLFH takes at least two modalities, got {len(blocks)}: {sorted(blocks)}")
-        began = time.perf_counter()
-        with blas_threads(self.n_jobs):
-            fit_dlfh_by_blocks(self, blocks, labels)
-        self.modalities_ = tuple(blocks)
-        self.n_features_ = {name: own.shape[1] for name, own in blocks.items()}
-        self.fit_seconds_ = time.perf_counter() - began
-        return self
-
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from more points, without those that were learned from before.
 
@@ -361,6 +326,12 @@ class DLFH(LatentFactorHasher):
             raise InputError("keep_sums needs points that have every modality, and labels")
         self.sums_ = {}
         super()._fit_incomplete(features, labels, missing)
+
+    def _fit_by_blocks(self, features: dict[str, Blocks], labels: Any) -> None:
+        if self.keep_sums:
+            raise InputError("keep_sums is for arrays in memory")
+        super()._fit_by_blocks(features, labels)
+        self.sums_ = {}
 
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super().to_parts()

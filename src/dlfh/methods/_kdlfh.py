@@ -19,7 +19,7 @@ class KDLFH(LatentFactorHasher):
     """DLFH with kernel logistic hash functions: the codes of `DLFH`, and `KernelLogistic` for each modality.
 
     Slower to train and to encode with than `DLFH`, and more accurate where features are dense and
-    their relation to the labels is not linear.
+    their relation to the labels is not linear. It learns from data by blocks and on a cluster, as `DLFH` does.
 
     Parameters
     ----------
@@ -48,7 +48,6 @@ class KDLFH(LatentFactorHasher):
         DLFH.info,
         title="DLFH with kernel logistic hash functions",
         complexity="T g m c for codes; n k c per step of the regressions, k bases",
-        takes_blocks=False,
     )
 
     def __init__(

@@ -20,6 +20,7 @@ from dlfh._validation import (
     check_positive,
     check_random_state,
 )
+from dlfh.blocks import Blocks
 from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.factorization.label_codes import LabelCodes
@@ -63,6 +64,7 @@ class LatentFactorHasher(CrossModalHasher):
     track_objective: bool
 
     _saved_arrays = ("objective_", "flips_")
+    _reads_together = False
 
     objective_: npt.NDArray[np.float64]
     flips_: Integers
@@ -77,12 +79,15 @@ class LatentFactorHasher(CrossModalHasher):
     def fit(
         self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
     ) -> Self:
-        """Learn codes and hash functions from paired modalities, complete or not.
+        """Learn codes and hash functions from paired modalities, complete or not, in memory or by blocks.
 
         Parameters
         ----------
         modalities, labels
-            As for `CrossModalHasher.fit`.
+            As for `CrossModalHasher.fit`. Modalities may also be large memory-mapped arrays, what
+            `dlfh.blocks.open_blocks` opens, and Dask arrays, dense or of blocks of scipy.sparse; labels may be the
+            same, as an indicator matrix or class ids, and then codes are where labels are. Codes are those that arrays
+            in memory would get, and hash functions the same to rounding (logistic ones: to their tolerance).
         present : dict of str to array of bool (n,), optional
             By modality, which points have it; all for modalities that are not named. What stands in the rows of
             points that have not is not looked at.
@@ -99,7 +104,15 @@ class LatentFactorHasher(CrossModalHasher):
         self
         """
         with self._fitting(modalities) as features:
-            if present is None and labelled is None and similarity is None:
+            complete = present is None and labelled is None and similarity is None
+            if any(isinstance(own, Blocks) for own in features.values()):
+                if not complete:
+                    raise InputError(
+                        f"by blocks, {type(self).__name__} learns from complete points alone: no present, labelled or "
+                        "similarity"
+                    )
+                self._fit_by_blocks(features, labels)
+            elif complete:
                 self._fit(features, labels)
             else:
                 from dlfh.methods._incomplete import Missing
@@ -158,6 +171,11 @@ class LatentFactorHasher(CrossModalHasher):
                 learned, learners, context, int(self.self_training)
             )
         self.chosen_ = context.chosen
+
+    def _fit_by_blocks(self, features: dict[str, Blocks], labels: Any) -> None:
+        from dlfh.methods._by_blocks import learn_by_blocks  # searching fits nothing
+
+        self.hash_functions_, self.codes_, self.chosen_ = learn_by_blocks(self, features, labels)
 
     @abstractmethod
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
