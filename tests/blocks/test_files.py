@@ -10,10 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
 
 from dlfh.blocks import _base, _opening, as_blocks, open_blocks
-from dlfh.datasets import write_arrays
 from dlfh.errors import InputError
 
 MATRIX = np.random.default_rng(0).standard_normal((100, 7)).astype(np.float32)
@@ -66,24 +64,6 @@ def test_a_memory_map_is_read_from_its_file_and_a_part_of_one_where_it_begins(tm
     assert as_blocks(mapped, "image") is not None
     assert as_blocks(mapped[:, :3], "image") is None
     assert as_blocks(MATRIX, "image") is None
-
-
-def test_parquet_has_lists_of_any_kind_columns_of_numbers_and_sparse_matrices(tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "lists": pa.array(MATRIX.astype(np.float64).tolist()),
-            **{f"x{j}": MATRIX[:, j] for j in range(7)},
-        }
-    )
-    pq.write_table(table, tmp_path / "x.parquet", row_group_size=33)
-    np.testing.assert_allclose(np.asarray(open_blocks(tmp_path / "x.parquet", "lists")), MATRIX)
-    several = open_blocks(tmp_path / "x.parquet", [f"x{j}" for j in range(7)])
-    np.testing.assert_array_equal(np.asarray(several), MATRIX)
-    words = sp.csr_array(np.where(MATRIX > 1, MATRIX, 0))
-    write_arrays(tmp_path / "words.parquet", {"words": words})
-    blocks = open_blocks(tmp_path / "words.parquet", "words")
-    assert blocks.is_sparse
-    np.testing.assert_array_equal(blocks.read(0).toarray(), words.toarray())
 
 
 def test_what_is_no_matrix_is_one_sentence(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 from dlfh._limits import check_regular_file
 from dlfh.blocks._base import Blocks
 from dlfh.blocks._dask import DaskBlocks, is_connected, is_dask
-from dlfh.blocks._files import FILES, Hdf5Blocks, NpyBlocks, ParquetBlocks, ZarrBlocks
+from dlfh.blocks._files import FileBlocks, Hdf5Blocks, NpyBlocks, ZarrBlocks
+from dlfh.blocks._parquet import ParquetBlocks
 from dlfh.errors import InputError
 
 __all__ = ["as_blocks", "matrix_names", "open_blocks"]
@@ -88,7 +89,7 @@ def as_blocks(values: Any, called: str) -> Blocks | None:
     Files that `open_blocks` opened are read by the workers of a Dask cluster, if one is connected to any.
     """
     if isinstance(values, Blocks):
-        return values.on_cluster() if isinstance(values, FILES) and is_connected() else values
+        return values.on_cluster() if isinstance(values, (FileBlocks, ParquetBlocks)) and is_connected() else values
     if is_dask(values):
         return DaskBlocks.of(values, called)
     if isinstance(values, np.memmap) and values.nbytes >= _LARGE_MAP:
