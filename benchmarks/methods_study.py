@@ -113,6 +113,7 @@ def registry_table() -> str:
         least, most = info.n_modalities
         number = str(least) if least == most else f"{least} or more"
         number += ", incomplete data" if info.takes_incomplete else ""
+        number += ", by blocks" if info.takes_blocks else ""
         cells = (
             f"`{name}`",
             f"{info.title} ({info.paper})",

@@ -53,7 +53,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         The modalities' names, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Codes of the training points, packed as by `numpy.packbits`: learned ones, or those that the hash
-        functions give where a method learns no others (``info.protocols``).
+        functions give where a method learns no others (``info.protocols``). Of data by blocks they may be
+        `dlfh.blocks.Blocks` or Dask arrays, computed when they are asked for.
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
@@ -87,7 +88,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         ----------
         modalities : dict of str to array-like or sparse matrix
             Features of each modality, shape (n, features of that modality). Row i of each describes
-            point i. Numbers of any type; arrays of float32 or float64 are not copied.
+            point i. Numbers of any type; arrays of float32 or float64 are not copied. Methods that learn by blocks
+            (``info.takes_blocks``) also take what `dlfh.blocks.open_blocks` opens, large memory-mapped arrays and Dask
+            arrays; the others take arrays in memory.
         labels : array-like or sparse matrix
             An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per
             point. Points are similar if they share a label; a point without labels is similar to none.

@@ -160,7 +160,11 @@ def _merged(most: int | None, one: LabelSets | None, other: LabelSets | None) ->
 
 def _unit_rows(names: tuple[Any, ...] | None, labels: Any) -> Any:
     own = LabelSets.from_labels(labels, allow_empty=True)
-    return (own if names is None else own.renumbered(names)).unit_rows_of_points()
+    if names is not None:
+        if not set(own.names or ()) <= set(names):
+            raise InputError("labels have changed while they were read: a block has labels that were not counted")
+        own = own.renumbered(names)
+    return own.unit_rows_of_points()
 
 
 def _numbers(sets: LabelSets, labels: Any) -> Integers:
