@@ -3,6 +3,7 @@
 python -m benchmarks.scale wide      # 200,000 texts of a million words
 python -m benchmarks.scale arriving  # ten parts beside one fit, and beside LEMON (DLFH_DATA)
 python -m benchmarks.scale growth    # 1, 3 and 10 million points in files of up to 12 GB, in DLFH_SCRATCH
+python -m benchmarks.scale functions # hash functions of every kind, in memory and by blocks
 python -m benchmarks.scale workers   # two workers against one
 python -m benchmarks.scale sets      # a label set a point, in parts and in memory
 python -m benchmarks.scale all --write docs/scale.md
@@ -29,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.report import fill, machine
-from dlfh import DLFH
+from dlfh import DLFH, KDLFH
 from dlfh.blocks import open_blocks
 from dlfh.datasets import make_paired
 from dlfh.metrics import mean_average_precision
@@ -295,6 +296,60 @@ def bench_growth(share: float) -> Rows:
     return rows
 
 
+# Hash functions by blocks
+
+
+def measure_functions(folder: str, model: str, by_blocks: bool) -> dict[str, Any]:
+    """Fit one kind of hash functions to what is in files, read whole or by blocks, and encode some of it."""
+    features, labels = open_growing(Path(folder))
+    known: dict[str, Any] = {"DLFH": DLFH(64, hash_function="linear", random_state=0)}
+    known |= {"DLFH, kernel ridge": DLFH(64, hash_function="kernel-ridge", random_state=0)}
+    known |= {"DLFH as it comes": DLFH(64, random_state=0), "KDLFH": KDLFH(64, random_state=0)}
+    given: Any = features
+    if not by_blocks:
+        texts = sp.csr_array(sp.vstack([block for _, (block,) in features["text"].read_ahead()]))
+        given, labels = {"image": np.asarray(features["image"]), "text": texts}, np.asarray(labels)
+    before = reset_peak_mb()
+    began = time.perf_counter()
+    own = known[model].fit(given, labels)
+    seconds = time.perf_counter() - began
+    codes = np.concatenate([own.encode(name, blocks.read(0)[:5000]) for name, blocks in features.items()])
+    return {"seconds": seconds, "grown": peak_mb() - before, "codes": codes.tobytes().hex()}
+
+
+def bench_functions(share: float) -> Rows:
+    n_points = int(share * 200_000)
+    rows: Rows = [
+        (
+            f"{n_points:,} points, 64 bits",
+            "fit in memory",
+            "fit by blocks",
+            "memory that takes, beside the data",
+            "by blocks, all in all",
+            "bits of 10,000 encoded points that are the same",
+        )
+    ]
+    with scratch() as folder:
+        write_growing(folder / "all", n_points)
+        for model in ("DLFH", "DLFH, kernel ridge", "DLFH as it comes", "KDLFH"):
+            whole, ours = (
+                in_process("functions", folder=str(folder / "all"), model=model, by_blocks=by_blocks)
+                for by_blocks in (False, True)
+            )
+            bits = (np.unpackbits(np.frombuffer(bytes.fromhex(own["codes"]), np.uint8)) for own in (whole, ours))
+            rows.append(
+                (
+                    model,
+                    f"{whole['seconds']:.1f} s",
+                    f"{ours['seconds']:.1f} s",
+                    f"{whole['grown']:,.0f} MB",
+                    f"{ours['grown']:,.0f} MB",
+                    f"{100 * np.mean(np.equal(*bits)):.3f} %",
+                )
+            )
+    return rows
+
+
 # Workers
 
 
@@ -425,6 +480,7 @@ MEASURES: dict[str, Callable[..., dict[str, Any]]] = {
     "wide": measure_wide,
     "arriving": measure_arriving,
     "growth": measure_growth,
+    "functions": measure_functions,
     "bare": measure_bare,
     "workers": measure_workers,
     "sets": measure_sets,
@@ -433,6 +489,7 @@ BENCHES: dict[str, Callable[[float], Rows]] = {
     "wide": bench_wide,
     "arriving": bench_arriving,
     "growth": bench_growth,
+    "functions": bench_functions,
     "workers": bench_workers,
     "sets": bench_sets,
 }
