@@ -324,10 +324,11 @@ def test_a_worker_that_is_killed_changes_nothing(cluster: Any) -> None:
     killer.join()
     np.testing.assert_array_equal(codes, ours.encode("image", modalities["image"]))
     queries, asking = whole.encode("text", modalities["text"][:50]), labels[:50]
-    expected = evaluate(queries, whole.codes_["image"], asking, labels, measures=["AP", "P@10"])
+    measures = ["AP", "P@10", 'P(match="all")@10', "nDCG", "nDCG@10"]
+    expected = evaluate(queries, whole.codes_["image"], asking, labels, measures=measures)
     killer = kill_a_worker(cluster, killed)
     database = da.from_array(whole.codes_["image"], chunks=(100, -1)).map_blocks(slowly, dtype=np.uint8)
-    found = evaluate(queries, database, asking, chunked, measures=["AP", "P@10"])
+    found = evaluate(queries, database, asking, chunked, measures=measures)
     killer.join()
     assert found.to_dict() == pytest.approx(expected.to_dict(), rel=1e-12)
     assert killed
@@ -453,7 +454,7 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
         model = DLFH(32, hash_function="linear", random_state=0).fit({"a": features, "b": features}, own)
         codes = model.encode("a", features)
         queries = model.encode("b", np.ones((20, 280), np.float32))
-        evaluate(queries, codes, np.ones((20, 10), np.int8), own, measures=["AP", "P@10"])
+        evaluate(queries, codes, np.ones((20, 10), np.int8), own, measures=["AP", "P@10", "nDCG", "PR"])
         sets = DaskBlocks.of(many.on_cluster().result().rechunk((5000, -1))[:n_many], "labels")
         pair = da.ones((n_many, 2), chunks=(5000, -1))
         DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)

@@ -47,9 +47,12 @@ def test_reordering(seed: int) -> None:
 
 
 @given(seeds)
-def test_sum_of_precisions(seed: int) -> None:
+def test_counts_and_sums_of_precisions(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    ranked = (rng.random((4, 60)) < rng.random()).astype(np.uint8)
-    depth = int(rng.integers(1, 61))
-    outputs = np.empty(4), np.empty(4, np.int64), np.empty(4, np.int64)
-    assert_twins_agree("sum_precisions", ranked, depth, *outputs, exact=False)
+    ranked = (rng.random((4, 60)) < rng.random()).astype(np.uint8) * rng.integers(1, 255, (4, 60), dtype=np.uint8)
+    stops = np.sort(rng.integers(0, 61, (4, 5)))
+    assert_twins_agree("count_marks", ranked, stops, np.empty((4, 5), np.int64))
+    sizes = np.diff(stops, axis=1, prepend=0, append=60)
+    before = np.cumsum(rng.integers(0, 30, (2, *sizes.shape)), axis=2) + np.cumsum(sizes, axis=1) - sizes
+    depth = int(rng.integers(1, 200))
+    assert_twins_agree("sum_precisions", ranked, sizes, *before, depth, np.empty((4, 3)), exact=False)

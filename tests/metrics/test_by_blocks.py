@@ -3,63 +3,154 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh.blocks import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.metrics import evaluate
+from dlfh.metrics import AP, PR, PRH, Evaluation, P, R, _by_blocks, evaluate, nDCG
 from tests.strategies import seeds
 
-MEASURES = ["AP", "AP@7", "AP(normalize=possible)@7", "P@5", "R@9", "P", "R"]
+N_ITEMS = 50
+BY_LABELS = [P(match="all"), P(match="all") @ 4]
+MEASURES = [
+    *(AP, AP @ 7, AP(normalize="possible") @ 7, P, P @ 5, R, R @ 9),
+    *(nDCG, nDCG @ 6, nDCG(gain="linear"), nDCG(gain="linear") @ 49),
+    *(PR, PR @ 20, PR(ranks=(30, 2, 2)), PRH, PRH @ 2),
+]
+ties = st.sampled_from(["order", "expected"])
+cuts = st.lists(st.integers(0, N_ITEMS), max_size=5).map(lambda inner: [0, *sorted(inner), N_ITEMS])
 
 
+def codes_and_labels(seed: int, n_queries: int, n_bits: int) -> tuple[Any, Any, Any]:
+    rng = np.random.default_rng(seed)
+    labels = [(rng.random((n, 4)) < 0.3).astype(np.int8) for n in (n_queries, N_ITEMS)]
+    labels[1][::7] = labels[0][0]
+    return random_codes(rng, n_queries, n_bits), random_codes(rng, N_ITEMS, n_bits), labels
+
+
+def assert_same(ours: Evaluation, whole: Evaluation) -> None:
+    assert (list(ours), ours.n_queries, ours.n_items) == (list(whole), whole.n_queries, whole.n_items)
+    for each in whole:
+        np.testing.assert_allclose(ours.per_query[each], whole.per_query[each], rtol=1e-12, atol=1e-15)
+        np.testing.assert_allclose(np.ravel(ours[each]), np.ravel(whole[each]), rtol=1e-12, atol=1e-15)
+
+
+def in_form(labels: Any, form: str) -> Any:
+    """Return rows of 0 and 1 in another form; classes are the number of labels."""
+    if form == "classes":
+        return labels.sum(axis=1)
+    lists = [[f"label {i}" for i in np.flatnonzero(row)] for row in labels]
+    return {"indicator": labels, "sparse": sp.csr_array(labels), "lists": lists}[form]
+
+
+@settings(max_examples=30)
 @given(
     seeds,
     st.integers(1, 70),
-    st.lists(st.integers(0, 50), max_size=5),
-    st.sampled_from([3, 16, 20]),
-    st.sampled_from(["indicator", "classes", "sparse"]),
+    cuts,
+    st.sampled_from([3, 16, 20, 70]),
+    st.sampled_from(["indicator", "classes", "sparse", "lists"]),
+    ties,
 )
-def test_however_the_database_is_cut(seed: int, n_queries: int, inner: list[int], n_bits: int, form: str) -> None:
-    rng = np.random.default_rng(seed)
-    queries, database = random_codes(rng, n_queries, n_bits), random_codes(rng, 50, n_bits)
-    labels: Any = [(rng.random((n, 4)) < 0.3).astype(int) for n in (n_queries, 50)]
-    labels[1][0] = 1
-    if form == "classes":
-        labels = [rng.integers(0, 5, n) for n in (n_queries, 50)]
-    elif form == "sparse":
-        labels = [sp.csr_array(own) for own in labels]
-    measures = [name for name in MEASURES if "possible" not in name]
-    whole = evaluate(queries, database, *labels, measures=measures)
-    starts = [0, *sorted(inner), 50]
-    cut = ArrayBlocks(database, starts, "database")
-    for given_labels in (labels[1], ArrayBlocks(labels[1], starts, "labels")):
-        ours: Any = evaluate(queries, cut, labels[0], given_labels, measures=measures)
-        assert ours.n_items == whole.n_items
-        for name in measures:
-            np.testing.assert_allclose(ours.per_query[name], whole.per_query[name], rtol=1e-12)
-            assert ours[name] == pytest.approx(whole[name], rel=1e-12)
+def test_however_the_database_is_cut(
+    seed: int, n_queries: int, starts: list[int], n_bits: int, form: str, ties: Any
+) -> None:
+    queries, database, labels = codes_and_labels(seed, n_queries, n_bits)
+    asking, beside = (in_form(own, form) for own in labels)
+    measures = [*MEASURES, *BY_LABELS]
+    whole = evaluate(queries, database, asking, beside, measures=measures, ties=ties)
+    blocks: Any = ArrayBlocks(database, starts, "database")
+    assert_same(evaluate(queries, blocks, asking, beside, measures=measures, ties=ties), whole)
+    if form != "lists":
+        in_blocks = ArrayBlocks(beside, [0, N_ITEMS], "labels")
+        assert_same(evaluate(queries, blocks, asking, in_blocks, measures=measures, ties=ties), whole)
+
+
+@given(seeds, cuts, st.sampled_from([bool, np.uint8, np.int64, np.float32]), st.booleans(), ties)
+def test_relevance_is_cut_with_the_database(seed: int, starts: list[int], dtype: Any, sparse: bool, ties: Any) -> None:
+    queries, database, (asking, beside) = codes_and_labels(seed, 9, 12)
+    grades = (asking.astype(int) @ beside.T * (100 if dtype is np.int64 else 1)).astype(dtype)
+    relevance: Any = sp.csc_array(grades) if sparse else grades
+    blocks: Any = ArrayBlocks(database, starts, "database")
+    options: Any = {"relevance": relevance, "measures": MEASURES, "ties": ties}
+    assert_same(evaluate(queries, blocks, **options), evaluate(queries, database, **options))
+
+
+@given(seeds, st.lists(st.sampled_from([*MEASURES, *BY_LABELS]), min_size=1, max_size=3), ties)
+def test_whatever_is_asked_for(seed: int, measures: Any, ties: Any) -> None:
+    queries, database, labels = codes_and_labels(seed, 5, 8)
+    blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
+    whole = evaluate(queries, database, *labels, measures=measures, ties=ties)
+    assert_same(evaluate(queries, blocks, *labels, measures=measures, ties=ties), whole)
+
+
+def test_queries_that_are_counted_for_in_passes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    queries, database, labels = codes_and_labels(2, 11, 16)
+    blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
+    monkeypatch.setattr(_by_blocks, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries at once
+    passes = mock.Mock(side_effect=blocks.map_reduce)
+    monkeypatch.setattr(blocks, "map_reduce", passes)
+    for ties, n_passes in (("order", 8), ("expected", 1)):
+        options: Any = {"measures": [*MEASURES, *BY_LABELS], "ties": ties}
+        passes.reset_mock()
+        assert_same(evaluate(queries, blocks, *labels, **options), evaluate(queries, database, *labels, **options))
+        assert passes.call_count == n_passes
+
+
+@pytest.mark.parametrize("ties", ["order", "expected"])
+def test_dask_arrays(ties: Any) -> None:
+    da = pytest.importorskip("dask.array")
+    queries, database, (asking, beside) = codes_and_labels(3, 20, 16)
+    measures = [*MEASURES, *BY_LABELS]
+    whole = evaluate(queries, database, asking, beside, measures=measures, ties=ties)
+    chunked, chunks = da.from_array(database, chunks=(8, -1)), da.from_array(beside, chunks=(8, -1))
+    for labels in (beside, chunks):
+        assert_same(evaluate(queries, chunked, asking, labels, measures=measures, ties=ties), whole)
+    by_grades: Any = {"relevance": asking.astype(int) @ beside.T, "measures": MEASURES, "ties": ties}
+    assert_same(evaluate(queries, chunked, **by_grades), evaluate(queries, database, **by_grades))
+
+
+def test_grades_that_cannot_be_counted_are_for_other_measures_than_ndcg() -> None:
+    queries, database, (asking, beside) = codes_and_labels(5, 6, 16)
+    blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
+    relevance = 0.3 * (asking.astype(int) @ beside.T)
+    measures = [each for each in MEASURES if each.name != "nDCG"]
+    whole = evaluate(queries, database, relevance=relevance, measures=measures)
+    assert_same(evaluate(queries, blocks, relevance=relevance, measures=measures), whole)
+    with pytest.raises(InputError, match="nDCG takes grades that are whole numbers up to 1000"):
+        evaluate(queries, blocks, relevance=relevance, measures="nDCG@5")
 
 
 def test_what_cannot_be_measured_in_blocks_is_one_sentence() -> None:
     rng = np.random.default_rng(0)
     codes, classes = random_codes(rng, 20, 16), rng.integers(0, 3, 20)
     blocks: Any = ArrayBlocks(codes, [0, 12, 20], "database")
-    for options, sentence in (
-        ({"measures": "nDCG@5"}, "over a database in blocks there are AP, P and R"),
-        ({"measures": "AP", "ties": "expected"}, "ties are broken by database order"),
+    good: dict[str, Any] = {
+        "queries": codes,
+        "database": blocks,
+        "query_labels": classes,
+        "database_labels": classes,
+        "measures": "AP",
+    }
+    for changes, sentence in (
         ({"measures": "AP@50"}, "the database has only 20 items"),
-        ({"measures": "AP", "relevance": np.ones((20, 20))}, "relevance comes from labels"),
+        ({"measures": "PRH@17"}, "codes have only 16 bits"),
+        ({"ties": "random"}, "ties must be one of 'order', 'expected', got 'random'"),
+        ({"relevance": np.ones((20, 20))}, "pass either labels or relevance, not both"),
+        ({"query_labels": None}, "pass query_labels and database_labels, or relevance"),
+        ({"query_labels": None, "database_labels": None, "relevance": np.ones((20, 3))}, "relevance must have shape"),
+        ({"database_labels": classes.tolist()[1:]}, "database_labels has 19 rows but there are 20 database items"),
+        ({"database_labels": ArrayBlocks(classes[1:], [0, 19], "own labels")}, "own labels has 19 rows in 1 blocks"),
+        ({"queries": codes[:, :1]}, "queries have codes of 1 bytes but the database has 2"),
+        ({"queries": np.ones((20, 16))}, "queries must be packed codes .* not projections"),
+        ({"database": ArrayBlocks(np.ones((20, 2)), [0, 20], "database")}, "database must be packed codes"),
     ):
         with pytest.raises(InputError, match=sentence):
-            evaluate(codes, blocks, classes, classes, **options)
-    with pytest.raises(InputError, match="must be an array, a sparse matrix, or in blocks too"):
-        evaluate(codes, blocks, classes, classes.tolist(), measures="AP")
-    with pytest.raises(InputError, match="queries have codes of 1 bytes"):
-        evaluate(codes[:, :1], blocks, classes, classes, measures="AP")
+            evaluate(**(good | changes))

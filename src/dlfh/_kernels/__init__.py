@@ -15,6 +15,7 @@ from dlfh._lazy import import_on_demand
 __all__ = [
     "ONE",
     "add_sparse_gram",
+    "count_marks",
     "count_observed_pairs",
     "count_pairs",
     "equal_labels",
@@ -75,7 +76,7 @@ __getattr__, __dir__ = import_on_demand(
         "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
         "labels": "equal_labels invert_lists shared_labels",
         "linear": "add_sparse_gram hinge_curvatures hinge_losses sum_rows_by_group",
-        "ranking": "rank_by_distance rank_by_score reorder sum_precisions",
+        "ranking": "count_marks rank_by_distance rank_by_score reorder sum_precisions",
         "similarity": "pull_and_push update_anchored_rows update_latent_bits",
         "strings": "gather_strings",
     },

@@ -132,25 +132,48 @@ def reorder(gains, places, ranked):
 
 
 @Kernel
-def sum_precisions(ranked, depth, sums, hits, n_relevant):
-    """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them."""
-    ranks = np.empty(depth + 1, np.int32)
+def count_marks(ranked, stops, found):
+    """Count the positive bytes of each row before each of its stops, which rise."""
     for i in range(ranked.shape[0]):
-        found = 0
-        for r in range(depth):  # without a branch: relevance is hard to predict
-            ranks[found] = r + 1
-            found += 1 if ranked[i, r] > 0 else 0
+        start, total = 0, 0
+        for c in range(stops.shape[1]):
+            for r in range(start, stops[i, c]):
+                total += 1 if ranked[i, r] > 0 else 0
+            start = stops[i, c]
+            found[i, c] = total
+
+
+@Kernel
+def sum_precisions(ranked, sizes, items_before, hits_before, depth, found):
+    """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them.
+
+    Row i has ``sizes[i, h]`` ranks that follow one another, after so many items and so many relevant ones; then the
+    next run of such ranks.
+    """
+    ranks = np.empty(ranked.shape[1] + 1, np.int32)
+    for i in range(ranked.shape[0]):
         a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once, so that none waits for the last
-        quarters = found // 4 * 4
-        for t in range(0, quarters, 4):
-            a += (t + 1) / ranks[t]
-            b += (t + 2) / ranks[t + 1]
-            c += (t + 3) / ranks[t + 2]
-            d += (t + 4) / ranks[t + 3]
-        for t in range(quarters, found):
-            a += (t + 1) / ranks[t]
-        sums[i] = (a + b) + (c + d)
-        hits[i] = found
-        for r in range(depth, ranked.shape[1]):
-            found += 1 if ranked[i, r] > 0 else 0
-        n_relevant[i] = found
+        start, hits, others = 0, 0, 0
+        for h in range(sizes.shape[1]):
+            stop = start + sizes[i, h]
+            within = min(stop, start + max(depth - items_before[i, h], 0))
+            own = 0
+            for r in range(start, within):  # without a branch: relevance is hard to predict
+                ranks[own] = r - start
+                own += 1 if ranked[i, r] > 0 else 0
+            rank, hit = items_before[i, h] + 1.0, hits_before[i, h] + 1.0
+            quarters = own // 4 * 4
+            for t in range(0, quarters, 4):
+                a += (hit + t) / (rank + ranks[t])
+                b += (hit + (t + 1)) / (rank + ranks[t + 1])
+                c += (hit + (t + 2)) / (rank + ranks[t + 2])
+                d += (hit + (t + 3)) / (rank + ranks[t + 3])
+            for t in range(quarters, own):
+                a += (hit + t) / (rank + ranks[t])
+            hits += own
+            for r in range(within, stop):
+                others += 1 if ranked[i, r] > 0 else 0
+            start = stop
+        found[i, 0] = (a + b) + (c + d)
+        found[i, 1] = hits
+        found[i, 2] = hits + others

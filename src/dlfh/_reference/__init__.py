@@ -20,13 +20,21 @@ from dlfh._reference.linear import (
     sparse_products,
     sum_rows_by_group,
 )
-from dlfh._reference.ranking import hamming_block, rank_by_distance, rank_by_score, reorder, sum_precisions
+from dlfh._reference.ranking import (
+    count_marks,
+    hamming_block,
+    rank_by_distance,
+    rank_by_score,
+    reorder,
+    sum_precisions,
+)
 from dlfh._reference.search import nearest_by_weight, weigh_candidates, within_radius
 from dlfh._reference.similarity import pull_and_push, update_anchored_rows, update_latent_bits
 from dlfh._reference.strings import find_strings, gather_strings, hash_strings
 
 __all__ = [
     "add_sparse_gram",
+    "count_marks",
     "count_observed_pairs",
     "count_pairs",
     "equal_labels",

@@ -44,9 +44,21 @@ def reorder(gains: Array, places: Array, ranked: Array) -> None:
     np.put_along_axis(ranked, places.astype(np.int64), gains, axis=1)
 
 
-def sum_precisions(ranked: Array, depth: int, sums: Array, hits: Array, n_relevant: Array) -> None:
+def count_marks(ranked: Array, stops: Array, found: Array) -> None:
     for i, row in enumerate(ranked):
-        ranks = np.flatnonzero(row[:depth] > 0) + 1
-        sums[i] = np.sum(np.arange(1, len(ranks) + 1) / ranks)
-        hits[i] = len(ranks)
-        n_relevant[i] = np.count_nonzero(row)
+        found[i] = [np.count_nonzero(row[:stop]) for stop in stops[i]]
+
+
+def sum_precisions(
+    ranked: Array, sizes: Array, items_before: Array, hits_before: Array, depth: int, found: Array
+) -> None:
+    for i, row in enumerate(ranked):
+        sums = hits = 0.0
+        for run, items, before in zip(
+            np.split(row, np.cumsum(sizes[i])[:-1]), items_before[i], hits_before[i], strict=True
+        ):
+            ranks = items + np.flatnonzero(run) + 1
+            precisions = (before + np.arange(1, len(ranks) + 1)) / ranks
+            sums += precisions[ranks <= depth].sum()
+            hits += np.count_nonzero(ranks <= depth)
+        found[i] = sums, hits, np.count_nonzero(row)

@@ -1,139 +1,201 @@
 """Measures over a database in blocks, equal to those of the whole: exact ranks without a ranking of everything.
 
 An item's rank is how many items are nearer, plus how many are as near and come before it. Both are known from how many
-items each block has at each distance: one pass counts them, and with all counts at hand a second pass gives every
-relevant item its rank among all.
+items each block has at each distance: one pass counts them, and with all counts at hand a second pass ranks each
+block's items among all. Measures are functions of sums over items, so every block adds its own. Sums that need no
+ranks, all that there are if ties are in expectation, are made in the first pass, and there is no second.
 """
 
 from __future__ import annotations
 
 import functools
-from types import SimpleNamespace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._labels import LabelSets
 from dlfh.blocks import ArrayBlocks, Blocks, as_blocks
-from dlfh.codes import Codes, check_codes, hamming_distances
+from dlfh.codes import Codes
 from dlfh.errors import InputError
-from dlfh.metrics._measures import AveragePrecision, Measure, Precision, Recall
-from dlfh.metrics._ranking import Floats, Integers, _judges_by_labels
+from dlfh.metrics._ranking import Ranker, check_queries, is_by_labels
+from dlfh.metrics._relevance import Relevance, check_matrix, n_grades_of, read_labels
+from dlfh.metrics._sums import About, Array, Before, Floats, RankedBlock, Sum, Taken, Ties, values_of
 
-__all__ = ["values_by_blocks"]
+__all__ = ["BlockRanker"]
 
-#: Queries that are looked at together: distances and grades of a block take a few bytes for each pair.
-_QUERIES = 64
+#: Bytes of counts by block, query and distance that are kept here at once: more queries take passes of their own.
+_COUNT_BYTES = 256 << 20
 
-
-def values_by_blocks(
-    measures: list[Measure], queries: Any, database: Blocks, query_labels: Any, database_labels: Any
-) -> dict[Measure, Floats]:
-    """Return the values of each query, NaN for those without a relevant item."""
-    asked = check_codes(queries, "queries")
-    if database.ndim != 2 or database.dtype != np.uint8 or database.shape[1] != asked.shape[1]:
-        raise InputError(
-            f"queries have codes of {asked.shape[1]} bytes but the database has type {database.dtype} and shape "
-            f"{database.shape}"
-        )
-    for each in measures:
-        known = isinstance(each, (AveragePrecision, Recall)) or (isinstance(each, Precision) and each.match == "any")
-        if not known:
-            raise InputError(f"over a database in blocks there are AP, P and R, at any cut, not {each}")
-    labels = _labels_beside(database, database_labels)
-    of_all: Any = SimpleNamespace(n_items=database.shape[0])
-    depths = {each: each.depth(of_all) for each in measures}
-    count = functools.partial(_count, asked, query_labels)
-    counts = database.map_reduce(count, _join, labels)
-    cuts = sorted(set(depths.values()))
-    starts = database.starts[:-1][np.diff(database.starts) > 0]  # of blocks that have items
-    rank = functools.partial(_rank, asked, query_labels, _before(counts), starts, np.array(cuts))
-    found = database.map_reduce(rank, np.add, labels)
-    n_relevant = counts[:, 1].sum(axis=(0, 2))
-    values = {}
-    for each, k in depths.items():
-        sums, hits = found[:, cuts.index(k)]
-        if isinstance(each, AveragePrecision):
-            possible = hits if each.normalize == "retrieved" else np.minimum(k, n_relevant)
-            own = sums / np.maximum(possible, 1)
-        else:
-            own = hits / (k if isinstance(each, Precision) else np.maximum(n_relevant, 1))
-        values[each] = np.where(n_relevant > 0, own, np.nan)
-    return values
+#: What the first pass counts by block, if there is a second.
+_COUNTED = (Sum(RankedBlock.sizes), Sum(RankedBlock.relevant, ("any",)))
 
 
-def _labels_beside(database: Blocks, labels: Any) -> Blocks:
-    found = as_blocks(labels, "database_labels")
-    if found is not None:
-        return found.cut_like(database)
-    if not (sp.issparse(labels) or isinstance(labels, np.ndarray)):
-        raise InputError("database_labels of a database in blocks must be an array, a sparse matrix, or in blocks too")
-    rows = sp.csr_array(labels) if sp.issparse(labels) else labels
-    return ArrayBlocks(rows, database.starts, "database_labels")
+@dataclass(frozen=True)
+class BlockRanker:
+    """Checked queries, a database in blocks, and what is relevant in each.
+
+    Attributes
+    ----------
+    queries : ndarray of uint8 (queries, bytes)
+    database : Blocks
+    beside : Blocks
+        Labels of the database, or grades of its items for all queries, in the same blocks.
+    judge : callable
+        Returns the relevance of a block's items from what is beside it.
+    n_grades : int or None
+        Grades are whole numbers below this; None where they are real numbers.
+    has_labels : bool
+    n_jobs : int or None
+    """
+
+    queries: Codes
+    database: Blocks
+    beside: Blocks
+    judge: Callable[[Any], Relevance]
+    n_grades: int | None
+    has_labels: bool
+    n_jobs: int | None
+
+    @classmethod
+    def prepare(
+        cls,
+        queries: npt.ArrayLike,
+        database: Blocks,
+        query_labels: Any,
+        database_labels: Any,
+        relevance: Any,
+        n_jobs: int | None,
+    ) -> BlockRanker:
+        """Check what users pass in, and return what ranks it."""
+        if database.ndim != 2 or database.dtype != np.uint8:
+            raise InputError(
+                f"database must be packed codes, uint8 with two dimensions, got type {database.dtype} and shape "
+                f"{database.shape}"
+            )
+        asked = check_queries(queries, database.shape)
+        if asked.dtype != np.uint8:
+            raise InputError("over a database in blocks, queries must be packed codes (uint8), not projections")
+        if is_by_labels(query_labels, database_labels, relevance):
+            sets = read_labels(query_labels, "query_labels", len(asked), "queries")
+            sets, beside = _labels_beside(database, sets, database_labels)
+            judge = functools.partial(_by_labels, sets)
+            return cls(asked, database, beside, judge, n_grades_of(sets), True, n_jobs)
+        matrix, n_grades = check_matrix(relevance, len(asked), len(database))
+        columns = sp.csr_array(matrix.T) if sp.issparse(matrix) else matrix.T
+        beside = ArrayBlocks(columns, database.starts, "relevance")
+        return cls(asked, database, beside, functools.partial(_by_matrix, n_grades), n_grades, False, n_jobs)
+
+    def about(self, ties: Ties) -> About:
+        """Return what measures know of the rankings."""
+        n_items, width = self.database.shape
+        return About(len(self.queries), n_items, 8 * width, ties, False, self.has_labels, self.n_grades)
+
+    def values(self, taken: Sequence[Taken]) -> list[Floats]:
+        """Return the values of measures by query."""
+        n = len(self.queries)
+        if any(each.is_by_rank for own in taken for each in own.sums):
+            n = max(1, _COUNT_BYTES // (24 * self.database.n_blocks * (8 * self.database.shape[1] + 1)))
+        some = [slice(start, start + n) for start in range(0, len(self.queries), n)]
+        found = [values_of(taken, functools.partial(self._sums, rows)) for rows in some]
+        return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+    def _sums(self, rows: slice, wanted: list[Sum]) -> list[Array]:
+        """Return sums over all items for some queries, in one pass or two."""
+        if any(each.method is RankedBlock.best_gains for each in wanted):
+            raise InputError("over a database in blocks, nDCG takes grades that are whole numbers up to 1000")
+        first = [each for each in wanted if not each.is_by_rank]
+        second = [each for each in wanted if each.is_by_rank]
+        if not second:
+            return self._pass(rows, _add_up, first, _add)
+        counts, sums = self._pass(rows, _count, first, _join_counts)
+        found = dict(zip(first, sums, strict=True))
+        found |= zip(second, self._pass(rows, _add_up, second, _add, _before(counts)), strict=True)
+        return [found[each] for each in wanted]
+
+    def _pass(
+        self, rows: slice, function: Callable[..., Any], wanted: list[Sum], merge: Callable[..., Any], *each: Any
+    ) -> Any:
+        n_jobs = self.n_jobs if self.database.is_here else 1
+        of_block = functools.partial(function, self.queries[rows], rows.start, self.judge, wanted, n_jobs)
+        others = [_Values(values, self.database) for values in each]
+        return self.database.map_reduce(of_block, merge, self.beside, *others)
 
 
-def _distances_and_marks(queries: Codes, query_labels: Any, codes: Codes, labels: Any) -> Any:
-    """Yield, for some queries at a time, their slice, distances to a block's items, and which items are relevant."""
-    judge, _ = _judges_by_labels(query_labels, labels, len(queries), len(codes))
-    for start in range(0, len(queries), _QUERIES):
-        stop = min(start + _QUERIES, len(queries))
-        distances = hamming_distances(queries[start:stop], np.asarray(codes), n_jobs=1)
-        yield slice(start, stop), distances, judge(start, stop) > 0
+class _Values(ArrayBlocks):
+    """A value for each block that has rows, whatever it is."""
+
+    def __init__(self, values: Sequence[Any], beside: Blocks) -> None:
+        super().__init__(beside, beside.starts, "values")
+        self.values = dict(zip(np.flatnonzero(np.diff(beside.starts)).tolist(), values, strict=True))
+        del self.rows
+
+    def read(self, number: int) -> Any:
+        return self.values.get(number)
 
 
-def _count(queries: Codes, query_labels: Any, _: int, codes: Codes, labels: Any) -> Integers:
-    """Return how many items, and how many relevant ones, a block has at each distance: (1, 2, queries, distances)."""
-    n_distances = 8 * queries.shape[1] + 1
-    counts = np.zeros((1, 2, len(queries), n_distances), np.int64)
-    for own, distances, relevant in _distances_and_marks(queries, query_labels, codes, labels):
-        for row, (distance, marks) in enumerate(zip(distances, relevant, strict=True), own.start):
-            counts[0, 0, row] = np.bincount(distance, minlength=n_distances)
-            counts[0, 1, row] = np.bincount(distance[marks], minlength=n_distances)
-    return counts
+def _labels_beside(database: Blocks, queries: LabelSets, labels: Any) -> tuple[LabelSets, Blocks]:
+    """Return the queries' labels and the database's: as they come if they are in blocks, or numbered alike."""
+    blocks = as_blocks(labels, "database_labels")
+    if blocks is not None:
+        return queries, blocks.cut_like(database)
+    items = read_labels(labels, "database_labels", len(database), "database items")
+    queries, items = queries.aligned_with(items, name="query_labels", other_name="database_labels")
+    parts = np.ones(len(items.labels), np.int8), items.labels, items.starts
+    rows = sp.csr_array(parts, shape=(items.n_sets, items.n_labels))[items.set_of_point]
+    return replace(queries, names=None), ArrayBlocks(rows, database.starts, "database_labels")
 
 
-def _join(first: Integers, second: Integers) -> Integers:
-    return np.concatenate([first, second])
+def _by_labels(queries: LabelSets, labels: Any) -> Relevance:
+    sets = LabelSets.from_labels(labels, name="database_labels", allow_empty=True)
+    return Relevance.by_labels(queries, sets)
 
 
-def _before(counts: Integers) -> Integers:
-    """Return, by block and distance, how many items of all blocks come before the block's first at that distance."""
-    total = counts.sum(axis=0)
-    nearer = np.cumsum(total, axis=-1) - total
-    return nearer + np.cumsum(counts, axis=0) - counts
+def _by_matrix(n_grades: int | None, columns: Any) -> Relevance:
+    return Relevance.by_matrix(sp.csr_array(columns.T) if sp.issparse(columns) else columns.T, n_grades)
 
 
-def _rank(
+def _add_up(
     queries: Codes,
-    query_labels: Any,
-    before: Integers,
-    starts: Integers,
-    cuts: Integers,
-    start: int,
+    first: int,
+    judge: Callable[[Any], Relevance],
+    wanted: list[Sum],
+    n_jobs: int | None,
+    _: int,
     codes: Codes,
-    labels: Any,
-) -> Floats:
-    """Return sums of precisions at relevant items' ranks, and hits, within each cut: (2, cuts, queries)."""
-    items_before, relevant_before = before[int(np.searchsorted(starts, start, side="right")) - 1]
-    found = np.zeros((2, len(cuts), len(queries)))
-    for own, distances, relevant in _distances_and_marks(queries, query_labels, codes, labels):
-        for row, (distance, marks) in enumerate(zip(distances, relevant, strict=True), own.start):
-            order = np.argsort(distance, kind="stable")
-            ranked, hit = distance[order], marks[order]
-            ranks = items_before[row, ranked] + _places(np.ones_like(hit, np.int64), ranked)
-            hits = relevant_before[row, ranked] + _places(hit.astype(np.int64), ranked)
-            ranks, hits = ranks[hit], hits[hit]
-            for number, cut in enumerate(cuts):
-                within = ranks <= cut
-                found[0, number, row] = (hits[within] / ranks[within]).sum()
-                found[1, number, row] = np.count_nonzero(within)
+    beside: Any,
+    before: Before | None = None,
+) -> list[Array]:
+    """Return sums over a block's items for the queries from ``first`` on."""
+    relevance = judge(beside).from_query(first)
+    return Ranker(queries, np.ascontiguousarray(codes), relevance, n_jobs, before).sums(wanted)
+
+
+def _add(first: list[Array], second: list[Array]) -> list[Array]:
+    return [a + b for a, b in zip(first, second, strict=True)]
+
+
+def _count(
+    queries: Codes, first: int, judge: Any, wanted: list[Sum], *block: Any
+) -> tuple[npt.NDArray[np.int32], list[Array]]:
+    """Return a block's counts by distance, of items and relevant ones (1, 2, queries, distances), and sums."""
+    sums = _add_up(queries, first, judge, [*_COUNTED, *wanted], *block)
+    return np.stack(sums[:2])[None].astype(np.int32), sums[2:]
+
+
+def _join_counts(first: Any, second: Any) -> Any:
+    return np.concatenate([first[0], second[0]]), _add(first[1], second[1])
+
+
+def _before(counts: npt.NDArray[np.int32]) -> list[Before]:
+    """Return, for each block, how many items of all blocks come before its first at each distance."""
+    total = counts.sum(axis=0, dtype=np.int64)
+    nearer = np.cumsum(total, axis=-1) - total
+    found = []
+    for own in counts:
+        found.append(Before(*nearer))
+        nearer = nearer + own
     return found
-
-
-def _places(values: Integers, groups: npt.NDArray[Any]) -> Integers:
-    """Return running sums that begin anew with each group of equal neighbours."""
-    running = np.cumsum(values)
-    first = np.flatnonzero(np.diff(groups, prepend=-1))
-    lengths = np.diff(np.append(first, len(groups)))
-    return running - np.repeat(running[first] - values[first], lengths)

@@ -11,9 +11,10 @@ import numpy.typing as npt
 from dlfh._validation import check_choice
 from dlfh.blocks import as_blocks
 from dlfh.errors import InputError
-from dlfh.metrics._by_blocks import values_by_blocks
+from dlfh.metrics._by_blocks import BlockRanker
 from dlfh.metrics._measures import Measure, PrecisionRecall, measure
-from dlfh.metrics._ranking import Floats, Ranker, Ties
+from dlfh.metrics._ranking import Ranker
+from dlfh.metrics._sums import Floats, Ties
 
 __all__ = ["ByMeasure", "Empty", "Evaluation", "evaluate"]
 
@@ -111,8 +112,9 @@ def evaluate(
     Parameters
     ----------
     queries, database, query_labels, database_labels, relevance, ties, empty
-        See `dlfh.metrics`. A database in blocks, or a Dask array of codes, is measured where it is (AP, P and R at any
-        cut, ties by database order), with the same values; its labels may be in blocks, too.
+        See `dlfh.metrics`. A database in blocks, or a Dask array of codes, is measured where it is, with the same
+        values of every measure; its labels may be in blocks, too. Queries are then packed codes, and ``relevance``
+        gives grades of nDCG that are whole numbers.
     measures : list of str or Measure
         Such as ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` lists them.
     n_jobs : int, optional
@@ -130,20 +132,17 @@ def evaluate(
     if not chosen:
         raise InputError("no measure is asked for")
     check_choice(empty, "empty", ("zero", "skip"))
+    check_choice(ties, "ties", ("order", "expected"))
     shards = as_blocks(database, "database")
-    if shards is not None:
-        if relevance is not None or ties != "order":
-            what = "relevance comes from labels" if relevance is not None else "ties are broken by database order"
-            raise InputError(f"over a database in blocks, {what}")
-        values = values_by_blocks(chosen, queries, shards, query_labels, database_labels)
-        averages = {each: float(_mean(found, empty)) for each, found in values.items()}
-        return Evaluation(averages, ByMeasure(values), len(next(iter(values.values()))), shards.shape[0])
-    ranker = Ranker.prepare(queries, database, query_labels, database_labels, relevance, ties, n_jobs)
-    taken = [each.over(ranker) for each in chosen]
-    blocks = ranker.map(lambda block: [take(block) for take in taken])
-    values = dict(zip(chosen, map(np.concatenate, zip(*blocks, strict=True)), strict=True))
-    means = {each: each.summary(_mean(found, empty), ranker) for each, found in values.items()}
-    return Evaluation(means, ByMeasure(values), len(ranker.queries), ranker.n_items)
+    prepare: Any = Ranker.prepare if shards is None else BlockRanker.prepare
+    ranker: Ranker | BlockRanker = prepare(
+        queries, database if shards is None else shards, query_labels, database_labels, relevance, n_jobs
+    )
+    rankings = ranker.about(ties)
+    found = ranker.values([each.over(rankings) for each in chosen])
+    values = dict(zip(chosen, found, strict=True))
+    means = {each: each.summary(_mean(own, empty), rankings) for each, own in values.items()}
+    return Evaluation(means, ByMeasure(values), rankings.n_queries, rankings.n_items)
 
 
 def _mean(values: Floats, empty: Empty) -> Any:

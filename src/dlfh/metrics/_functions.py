@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dlfh._validation import check_integer
 from dlfh.metrics._evaluation import Empty, evaluate
 from dlfh.metrics._measures import PR, PRH, AveragePrecision, DiscountedGain, Measure, P, PrecisionRecall, R
-from dlfh.metrics._ranking import Floats, Integers, Ties
+from dlfh.metrics._sums import Floats, Integers, Ties
 
 __all__ = [
     "average_precisions",

@@ -1,6 +1,7 @@
 """Measures as objects, named as ir_measures names them: ``AP``, ``P@10``, ``nDCG(gain="linear")@20``.
 
-A measure is one class, with what it is of a block of ranked queries, and one row in `MEASURES`.
+A measure is one class, which says what sums over ranked items it needs and what it is of them, and one row in
+`MEASURES`. Sums add up over parts of a database, so databases in memory and in blocks have the same measures.
 """
 
 from __future__ import annotations
@@ -8,7 +9,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
@@ -16,13 +16,14 @@ import numpy as np
 
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError
-from dlfh.metrics._expected import expected_average_precision, harmonic_numbers
-from dlfh.metrics._ranking import Floats, Integers, RankedBlock, Ranker
+from dlfh.metrics._expected import expected_average_precision, expected_hits
+from dlfh.metrics._gains import Gain, discounted, gains_of
+from dlfh.metrics._sums import About, Floats, Integers, Match, RankedBlock, Sum, Taken, TiedRuns
 
 __all__ = ["AP", "MEASURES", "PR", "PRH", "Measure", "P", "PrecisionRecall", "R", "measure", "nDCG"]
 
-#: What a measure gives for a block: a row of values per query, NaN where nothing is relevant.
-OfBlock = Callable[[RankedBlock], Floats]
+#: Sums by runs of tied items: how many there are, and how many are relevant.
+_BY_RUN = (Sum(RankedBlock.sizes), Sum(RankedBlock.relevant, ("any",)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,21 +69,21 @@ class Measure:
 
     __repr__ = __str__
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        """Check that the measure can be taken of these rankings, and return what takes it of a block of them."""
+    def over(self, rankings: About) -> Taken:
+        """Check that the measure can be taken of these rankings, and return how: NaN where nothing is relevant."""
         raise NotImplementedError
 
-    def summary(self, mean: Any, ranker: Ranker) -> Any:
+    def summary(self, mean: Any, rankings: About) -> Any:
         """Return the mean over queries in the form that users get."""
         return float(mean)
 
-    def depth(self, ranker: Ranker) -> int:
+    def _depth(self, rankings: About) -> int:
         """Return how many ranks count: k, or all."""
-        return ranker.n_items if self.k is None else self._within(self.k, ranker)
+        return rankings.n_items if self.k is None else self._within(self.k, rankings)
 
-    def _within(self, k: int, ranker: Ranker) -> int:
-        if k > ranker.n_items:
-            raise InputError(f"{self} cuts rankings at k = {k}, but the database has only {ranker.n_items} items")
+    def _within(self, k: int, rankings: About) -> int:
+        if k > rankings.n_items:
+            raise InputError(f"{self} cuts rankings at k = {k}, but the database has only {rankings.n_items} items")
         return k
 
 
@@ -97,18 +98,20 @@ class AveragePrecision(Measure):
         super().__post_init__()
         check_choice(self.normalize, "normalize", ("retrieved", "possible"))
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        k = self.depth(ranker)
-        if ranker.ties == "expected":
-            harmonic = harmonic_numbers(ranker.n_items)
-            return lambda block: _where_relevant(block, expected_average_precision(block, k, self.normalize, harmonic))
+    def over(self, rankings: About) -> Taken:
+        k = self._depth(rankings)
 
-        def of(block: RankedBlock) -> Floats:
-            cut = block.precision_sums(k)
-            denominators = cut.hits if self.normalize == "retrieved" else np.minimum(k, cut.n_relevant)
-            return _where_relevant(block, cut.sums / np.maximum(denominators, 1))
+        def expected(sizes: Integers, relevant: Integers) -> Floats:
+            return _where(relevant.sum(axis=1), expected_average_precision(sizes, relevant, k, self.normalize))
 
-        return of
+        def in_order(found: Floats) -> Floats:
+            sums, hits, n_relevant = found.T
+            denominators = hits if self.normalize == "retrieved" else np.minimum(k, n_relevant)
+            return _where(n_relevant, sums / np.maximum(denominators, 1))
+
+        if rankings.ties == "expected":
+            return Taken(_BY_RUN, expected)
+        return Taken((Sum(RankedBlock.precisions, (k,)),), in_order)
 
 
 @dataclass(frozen=True, repr=False)
@@ -120,19 +123,17 @@ class Precision(Measure):
     """
 
     name = "P"
-    match: Literal["any", "all"] = "any"
+    match: Match = "any"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self.match, "match", ("any", "all"))
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        k = self.depth(ranker)
-        if self.match == "any":
-            return lambda block: _where_relevant(block, block.hits(k) / k)
-        if ranker.equal is None:
+    def over(self, rankings: About) -> Taken:
+        k = self._depth(rankings)
+        if self.match == "all" and not rankings.has_labels:
             raise InputError(f"{self} compares labels: pass query_labels and database_labels, not relevance")
-        return lambda block: _where_relevant(block.of_equal_labels, block.of_equal_labels.hits(k) / k)
+        return _hits(rankings, (k,), self.match).then(lambda hits: _where(hits[:, -1], hits[:, 0] / k))
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,9 +142,9 @@ class Recall(Measure):
 
     name = "R"
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        k = self.depth(ranker)
-        return lambda block: _where_relevant(block, block.hits(k) / np.maximum(block.n_relevant, 1))
+    def over(self, rankings: About) -> Taken:
+        hits = _hits(rankings, (self._depth(rankings),))
+        return hits.then(lambda hits: _where(hits[:, -1], hits[:, 0] / np.maximum(hits[:, -1], 1)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -151,32 +152,45 @@ class DiscountedGain(Measure):
     """Graded: sum of gains divided by log2(rank + 1), as a share of the sum of the best possible ranking."""
 
     name = "nDCG"
-    gain: Literal["exponential", "linear"] = "exponential"
+    gain: Gain = "exponential"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_choice(self.gain, "gain", ("exponential", "linear"))
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        k = self.depth(ranker)
-        discounts = 1 / np.log2(np.arange(2, k + 2))
-        running = np.concatenate([[0.0], np.cumsum(discounts)])
-        gains = _exponential if self.gain == "exponential" else _linear
-        needs_all = k == ranker.n_items or ranker.ties == "expected"
+    def over(self, rankings: About) -> Taken:
+        found, best = self._found(rankings), self._best(rankings)
+        n = len(found.sums)
 
-        def of(block: RankedBlock) -> Floats:
-            ranked = gains(block.grades if needs_all else block.grades[:, :k])
-            highest = np.sort(ranked, axis=1)[:, ::-1][:, :k] if needs_all else gains(_highest(block.grades, k))
-            best = (highest * discounts).sum(axis=1)
-            if ranker.ties == "order":
-                found = (ranked * discounts).sum(axis=1)
-            else:
-                runs = block.runs
-                weights = running[np.minimum(runs.stops, k)] - running[np.minimum(runs.starts, k)]
-                found = (runs.sums(ranked) / np.maximum(runs.sizes, 1) * weights).sum(axis=1)
-            return np.where(best > 0, found / np.where(best > 0, best, 1), np.nan)
+        def values(*sums: Any) -> Floats:
+            own, possible = found.values(*sums[:n]), best.values(*sums[n:])
+            return _where(possible, own / np.where(possible > 0, possible, 1))
 
-        return of
+        return Taken(found.sums + best.sums, values)
+
+    def _found(self, rankings: About) -> Taken:
+        k = self._depth(rankings)
+        if rankings.ties == "order":
+            return Taken((Sum(RankedBlock.discounted_gains, (k, self.gain)),), _itself)
+
+        def expected(sizes: Integers, gains: Floats) -> Floats:
+            runs = TiedRuns(sizes)
+            return discounted(gains / np.maximum(sizes, 1), runs.starts, runs.stops, k)
+
+        return Taken((_BY_RUN[0], Sum(RankedBlock.gains, (self.gain,))), expected)
+
+    def _best(self, rankings: About) -> Taken:
+        """Take the best ranking, whose runs are of equal grades, from the highest down."""
+        k = self._depth(rankings)
+        if rankings.n_grades is None:
+            return Taken((Sum(RankedBlock.best_gains, (k, self.gain)),), _itself)
+
+        def of_counts(counts: Integers) -> Floats:
+            grades = np.flatnonzero(counts.any(axis=0))[::-1]
+            runs = TiedRuns(counts[:, grades])
+            return discounted(gains_of(grades, self.gain), runs.starts, runs.stops, k)
+
+        return Taken((Sum(RankedBlock.n_of_grade, (rankings.n_grades,)),), of_counts)
 
 
 class PrecisionRecall(NamedTuple):
@@ -205,22 +219,17 @@ class Curve(Measure):
             raise InputError("PR takes ranks or a cut, not both")
         object.__setattr__(self, "ranks", ranks)
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        cuts = self._cuts(ranker)
+    def over(self, rankings: About) -> Taken:
+        cuts = self._cuts(rankings)
+        return _hits(rankings, tuple(cuts.tolist())).then(lambda hits: _curve(hits[:, :-1], cuts, hits[:, -1]))
 
-        def of(block: RankedBlock) -> Floats:
-            hits = block.hits_along(cuts)
-            return _curve(block, hits, cuts)
+    def summary(self, mean: Any, rankings: About) -> PrecisionRecall:
+        return PrecisionRecall(self._cuts(rankings), *np.split(mean, 2))
 
-        return of
-
-    def summary(self, mean: Any, ranker: Ranker) -> PrecisionRecall:
-        return PrecisionRecall(self._cuts(ranker), *np.split(mean, 2))
-
-    def _cuts(self, ranker: Ranker) -> Integers:
+    def _cuts(self, rankings: About) -> Integers:
         if self.ranks is None:
-            return np.unique(np.geomspace(1, self.depth(ranker), 100).round().astype(np.int64))
-        return np.array([self._within(rank, ranker) for rank in self.ranks], np.int64)
+            return np.unique(np.geomspace(1, self._depth(rankings), 100).round().astype(np.int64))
+        return np.array([self._within(rank, rankings) for rank in self.ranks], np.int64)
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,25 +238,26 @@ class RadiusCurve(Measure):
 
     name = "PRH"
 
-    def over(self, ranker: Ranker) -> OfBlock:
-        if ranker.is_asymmetric:
+    def over(self, rankings: About) -> Taken:
+        if rankings.is_asymmetric:
             raise InputError(f"{self} needs queries that are packed codes (uint8): projections have no Hamming radius")
-        n_radii = len(self._radii(ranker))
+        n_radii = len(self._radii(rankings))
 
-        def of(block: RankedBlock) -> Floats:
-            retrieved = block.runs.stops[:, :n_radii]
-            hits = np.cumsum(block.relevant_by_run, axis=1)[:, :n_radii]
-            return _curve(block, hits, np.maximum(retrieved, 1))
+        def of_counts(sizes: Integers, relevant: Integers) -> Floats:
+            retrieved, hits = (np.cumsum(each[:, :n_radii], axis=1) for each in (sizes, relevant))
+            return _curve(hits, np.maximum(retrieved, 1), relevant.sum(axis=1))
 
-        return of
+        return Taken(_BY_RUN, of_counts)
 
-    def summary(self, mean: Any, ranker: Ranker) -> PrecisionRecall:
-        return PrecisionRecall(self._radii(ranker), *np.split(mean, 2))
+    def summary(self, mean: Any, rankings: About) -> PrecisionRecall:
+        return PrecisionRecall(self._radii(rankings), *np.split(mean, 2))
 
-    def _radii(self, ranker: Ranker) -> Integers:
-        if self.k is not None and self.k > ranker.n_bits:
-            raise InputError(f"{self} asks for a Hamming radius of {self.k}, but codes have only {ranker.n_bits} bits")
-        return np.arange((self.k or ranker.n_bits) + 1)
+    def _radii(self, rankings: About) -> Integers:
+        if self.k is not None and self.k > rankings.n_bits:
+            raise InputError(
+                f"{self} asks for a Hamming radius of {self.k}, but codes have only {rankings.n_bits} bits"
+            )
+        return np.arange((self.k or rankings.n_bits) + 1)
 
 
 AP, P, R, nDCG = AveragePrecision(), Precision(), Recall(), DiscountedGain()  # noqa: N816 (its usual name)
@@ -307,34 +317,25 @@ def _written(value: Any) -> str:
     return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
-def _where_relevant(block: RankedBlock, values: Floats) -> Floats:
+def _hits(rankings: About, cuts: tuple[int, ...], match: Match = "any") -> Taken:
+    """Take the (expected) numbers of relevant items within each cut, and of all of them after these."""
+    cuts = (*cuts, rankings.n_items)
+    if rankings.ties == "order":
+        return Taken((Sum(RankedBlock.hits, (cuts, match)),), _itself)
+    sums = Sum(RankedBlock.sizes), Sum(RankedBlock.relevant, (match,))
+    return Taken(sums, lambda sizes, relevant: expected_hits(sizes, relevant, cuts))
+
+
+def _itself(values: Any) -> Any:
+    return values
+
+
+def _where(relevant: Any, values: Floats) -> Floats:
     """Put NaN where a query has nothing relevant."""
-    some = block.n_relevant > 0
+    some = relevant > 0
     return np.where(some if values.ndim == 1 else some[:, None], values, np.nan)
 
 
-def _curve(block: RankedBlock, hits: Any, retrieved: Any) -> Floats:
+def _curve(hits: Any, retrieved: Any, n_relevant: Any) -> Floats:
     """Return precision at each cut and then recall at each, a row per query."""
-    return _where_relevant(block, np.hstack([hits / retrieved, hits / np.maximum(block.n_relevant, 1)[:, None]]))
-
-
-def _highest(grades: Any, k: int) -> Any:
-    """Return the k highest grades of each query, in falling order."""
-    # NumPy sorts small integers in linear time, if asked for a stable sort.
-    kind: Any = "stable" if grades.dtype == np.uint8 else None
-    return np.sort(grades, axis=1, kind=kind)[:, ::-1][:, :k]
-
-
-def _linear(grades: Any) -> Floats:
-    return grades.astype(np.float64)
-
-
-_EXPONENTIAL = np.exp2(np.arange(256.0)) - 1
-
-
-def _exponential(grades: Any) -> Floats:
-    if grades.dtype == np.uint8:
-        return _EXPONENTIAL[grades]
-    if grades.max() > 1000:
-        raise InputError(f'a grade of {grades.max():g} is too large for gain="exponential": use gain="linear"')
-    return np.exp2(grades) - 1
+    return _where(n_relevant, np.hstack([hits / retrieved, hits / np.maximum(n_relevant, 1)[:, None]]))
