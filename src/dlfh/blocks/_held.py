@@ -31,6 +31,8 @@ class Held:
     [0.3, 0.7]
     >>> held.turn(2, sum).results()
     [4, 6]
+    >>> held.map_reduce(lambda value, more: sum(value) + more, lambda a, b: a + b, held.share(10))
+    30
     """
 
     def __init__(self, values: Sequence[Any]) -> None:
