@@ -275,7 +275,7 @@ def test_auto_and_kernels_on_a_cluster(cluster: Any) -> None:
 
 @pytest.mark.cluster
 def test_methods_of_sums_on_a_cluster(cluster: Any) -> None:
-    """Codes of one machine, from sums and rotations over what workers keep; labels by class, words sparse."""
+    """Labels by class, words sparse; CCA-ITQ also while a worker is killed."""
     modalities, labels = scene(1500, False, 2)
     classes = labels.argmax(axis=1)
     arrays, _ = to_dask(modalities, labels, 400)
@@ -284,6 +284,13 @@ def test_methods_of_sums_on_a_cluster(cluster: Any) -> None:
     for method in methods:
         whole = clone(method).fit(modalities, classes)
         assert_equal(clone(method).fit(arrays, chunked), whole, modalities)
+    slow = arrays["image"].rechunk((100, -1)).map_blocks(slowly, dtype=np.float32)
+    method, killed = methods[2], list[int]()
+    killer = kill_a_worker(cluster, killed)
+    ours = clone(method).fit({"image": slow, "text": sparse_array(modalities["text"], 100)})
+    killer.join()
+    assert killed
+    assert_equal(ours, clone(method).fit(modalities), modalities)
 
 
 def slowly(block: Any) -> Any:
@@ -461,6 +468,8 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
         codes = model.encode("a", features)
         queries = model.encode("b", np.ones((20, 280), np.float32))
         evaluate(queries, codes, np.ones((20, 10), np.int8), own, measures=["AP", "P@10", "nDCG", "PR"])
+        CCAITQ(16, max_iter=2, random_state=0).fit({"a": own, "b": own})
+        CMFH(16, max_iter=2, random_state=0).fit({"a": own, "b": own})
         sets = DaskBlocks.of(many.on_cluster().result().rechunk((5000, -1))[:n_many], "labels")
         pair = da.ones((n_many, 2), chunks=(5000, -1))
         DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dlfh.blocks import ArrayBlocks
 from dlfh.mathematics import _random_rows
-from dlfh.mathematics._random_rows import RandomRows
+from dlfh.mathematics._random_rows import draw, random_rows
 from tests.strategies import seeds
 
 
@@ -25,18 +25,16 @@ def small_groups() -> Iterator[None]:
 
 @given(seeds, st.integers(1, 35), st.lists(st.integers(0, 35), max_size=4), st.booleans())
 def test_rows_are_the_same_however_they_are_cut(seed: int, n: int, inner: list[int], uniform: bool) -> None:
-    rng = np.random.default_rng(seed)
-    rows = RandomRows(rng, n, 3, uniform=uniform)
-    whole = rows.take(0, n)
-    starts = [0, *sorted(min(own, n) for own in inner), n]
-    blocks = rows.beside(ArrayBlocks(np.empty((n, 2)), starts, "image"))
+    rng, by_blocks, plain = (np.random.default_rng(seed) for _ in range(3))
+    whole = random_rows(rng, np.empty((n, 2)), 3, uniform=uniform)
+    features = ArrayBlocks(np.empty((n, 2)), [0, *sorted(min(own, n) for own in inner), n], "image")
+    blocks = random_rows(by_blocks, features, 3, uniform=uniform)
     np.testing.assert_array_equal(np.asarray(blocks), whole)
-    np.testing.assert_array_equal(rows.beside(np.empty((n, 2))), whole)
-    # The first group, and whatever is drawn next if it is the only one, are those of the generator itself.
-    plain = np.random.default_rng(seed)
-    draw = plain.random if uniform else plain.standard_normal
-    np.testing.assert_array_equal(whole[:10], draw((min(n, 10), 3)))
+    following = draw(rng, 5, 3, uniform=uniform)
+    np.testing.assert_array_equal(draw(by_blocks, 5, 3, uniform=uniform), following)
+    # The first group, and what is drawn next if it is the only one, are those of the generator itself.
+    np.testing.assert_array_equal(whole[:10], draw(plain, min(n, 10), 3, uniform=uniform))
     if n <= 10:
-        np.testing.assert_array_equal(rows.draw(rng, 5), draw((5, 3)))
+        np.testing.assert_array_equal(following, draw(plain, 5, 3, uniform=uniform))
     else:
         assert not np.isin(whole[10:], whole[:10]).any()

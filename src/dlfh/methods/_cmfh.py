@@ -16,7 +16,7 @@ from dlfh.codes import Codes, n_bytes, pack
 from dlfh.hashing._linear import LinearHash
 from dlfh.mathematics._centred_blocks import CentredView, centred_views
 from dlfh.mathematics._correlation import Whitening
-from dlfh.mathematics._random_rows import RandomRows
+from dlfh.mathematics._random_rows import draw, random_rows
 from dlfh.methods._base import CrossModalHasher
 from dlfh.methods._info import MethodInfo
 
@@ -137,9 +137,9 @@ class CMFH(CrossModalHasher):
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         rng = check_random_state(self.random_state)
         first = next(iter(features.values()))
-        start = RandomRows(rng, first.shape[0], int(self.n_bits), uniform=self.init == "uniform")
-        Y = start.beside(first)
-        W = [start.draw(rng, matrix.shape[1]) for matrix in features.values()]
+        n_bits, uniform = int(self.n_bits), self.init == "uniform"
+        Y = random_rows(rng, first, n_bits, uniform=uniform)
+        W = [draw(rng, matrix.shape[1], n_bits, uniform=uniform) for matrix in features.values()]
         views = centred_views(features, beside=Y, crosses=True)
         # Many small steps: more threads would wait for each other most of the time.
         with blas_threads(1), progress(self.verbose) as bar:
