@@ -65,7 +65,7 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 
 .PHONY: test-cluster
 test-cluster: $(READY)  ## Run DLFH on a Dask cluster of processes, and kill its workers and dlfh encode
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks tests/collection/test_block_codes.py
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks tests/collection/test_block_codes.py tests/cli/test_measuring.py
 
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000

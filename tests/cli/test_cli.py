@@ -35,6 +35,7 @@ COMMANDS = (
     ["index", "info"],
     ["index", "remove"],
     ["info"],
+    ["measure"],
     ["methods"],
     ["search"],
 )

@@ -32,6 +32,7 @@ COMMANDS = {
     "sync": "dlfh.cli.syncing:sync",
     "serve": "dlfh.cli.serving:serve",
     "evaluate": "dlfh.cli.evaluating:evaluate",
+    "measure": "dlfh.cli.measuring:measure",
     "info": "dlfh.cli.informing:info",
     "methods": "dlfh.cli.informing:methods",
     "cite": "dlfh.cli.citing:cite",

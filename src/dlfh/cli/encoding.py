@@ -165,7 +165,7 @@ def _encode_blocks(
 def _places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
     """Return the file or folder of each modality's vectors, and which part of it they are."""
     from dlfh.blocks import matrix_names
-    from dlfh.cli.options import parse_pairs
+    from dlfh.cli.options import parse_pairs, place_of
     from dlfh.errors import InputError
 
     pairs, source = parse_pairs(items.vectors, "--vectors"), items.source
@@ -180,13 +180,7 @@ def _places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[
         return dict(found)
     if not pairs:
         raise InputError("nothing to encode: name a file, or vectors with --vectors NAME=FILE")
-    places: dict[str, tuple[Path, str | None]] = {}
-    for name, value in pairs.items():
-        file, _, part = value.rpartition(":")
-        if source is not None and value in own:
-            places[name] = (source, value)
-        elif file and not Path(value).exists():
-            places[name] = (Path(file), part)
-        else:
-            places[name] = (Path(value), None)
-    return places
+    return {
+        name: (source, value) if source is not None and value in own else place_of(value)
+        for name, value in pairs.items()
+    }

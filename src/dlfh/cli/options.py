@@ -30,6 +30,7 @@ __all__ = [
     "method_named",
     "parse_filters",
     "parse_pairs",
+    "place_of",
     "shows_progress",
     "with_options",
 ]
@@ -344,6 +345,18 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
             raise InputError(f"{option} names {name!r} twice")
         found[name] = value
     return found
+
+
+def place_of(value: str) -> tuple[Path, str | None]:
+    """Return what FILE or FILE:NAME says: a file or folder, and which part of it.
+
+    Examples
+    --------
+    >>> place_of("codes.parquet:image")[1]
+    'image'
+    """
+    file, _, part = value.rpartition(":")
+    return (Path(file), part) if file and not Path(value).exists() else (Path(value), None)
 
 
 def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:

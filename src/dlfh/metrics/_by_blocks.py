@@ -83,7 +83,7 @@ class BlockRanker:
             sets = read_labels(query_labels, "query_labels", len(asked), "queries")
             sets, beside = _labels_beside(database, sets, database_labels)
             judge = functools.partial(_by_labels, sets)
-            return cls(asked, database, beside, judge, n_grades_of(sets), True, n_jobs)
+            return cls(asked, database.cut_like(beside), beside, judge, n_grades_of(sets), True, n_jobs)
         matrix, n_grades = check_matrix(relevance, len(asked), len(database))
         columns = sp.csr_array(matrix.T) if sp.issparse(matrix) else matrix.T
         beside = ArrayBlocks(columns, database.starts, "relevance")
