@@ -298,18 +298,28 @@ def slowly(block: Any) -> Any:
     return block
 
 
-def kill_a_worker(client: Any, killed: list[int]) -> threading.Thread:
-    """Kill a worker with SIGKILL while tasks run, unless it is the last: Dask is at times slow to start another."""
+def wait_for_two(client: Any) -> None:
+    """Wait for two workers, but not for long: Dask is at times slow to start another for one that was killed."""
     deadline = time.monotonic() + 30
     while len(client.run(os.getpid)) < 2 and time.monotonic() < deadline:
         time.sleep(0.1)
 
+
+def kill_one(client: Any, killed: list[int]) -> None:
+    """Kill a worker with SIGKILL, unless it is the last."""
+    pids = list(client.run(os.getpid).values())
+    if len(pids) > 1:
+        os.kill(pids[0], signal.SIGKILL)
+        killed.append(pids[0])
+
+
+def kill_a_worker(client: Any, killed: list[int]) -> threading.Thread:
+    """Kill a worker while tasks run."""
+    wait_for_two(client)
+
     def kill() -> None:
         time.sleep(0.8)
-        pids = list(client.run(os.getpid).values())
-        if len(pids) > 1:
-            os.kill(pids[0], signal.SIGKILL)
-            killed.append(pids[0])
+        kill_one(client, killed)
 
     thread = threading.Thread(target=kill)
     thread.start()
@@ -373,13 +383,12 @@ def test_logistic_functions_on_a_cluster_also_when_a_worker_is_killed(cluster: A
     def killing(self: KernelRows, weights: Any, columns: Any) -> Any:
         """Kill a worker, with the kernel values that it keeps, in the middle of the iterations."""
         rounds.append(len(columns))
-        if len(rounds) == 5:
-            pids = list(cluster.run(os.getpid).values())
-            os.kill(pids[0], signal.SIGKILL)
-            killed.append(pids[0])
+        if len(rounds) >= 5 and not killed:
+            kill_one(cluster, killed)
         return sums(self, weights, columns)
 
     rounds: list[int] = []
+    wait_for_two(cluster)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(KernelRows, "loss_sums", killing)
         ours = KDLFH(16, n_bases=100, random_state=0).fit(arrays, chunked)
