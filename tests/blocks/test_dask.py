@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH
-from dlfh.blocks import ArrayBlocks, open_blocks
+from dlfh.blocks import ArrayBlocks, _base, open_blocks
 from dlfh.blocks._dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
@@ -166,6 +166,22 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
         assert repr(ours.chosen_) == repr(whole.chosen_)
         with pytest.raises(InputError, match="more label sets than it keeps"):
             ours.codes_of_labels(labels[:2])
+
+
+def test_files_whose_blocks_differ_are_cut_alike_where_label_sets_are_learned_in_parts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    modalities, labels = many_sets(600)
+    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 100)
+    monkeypatch.setattr(_base, "_BLOCK_BYTES", 20_000)
+    settings: dict[str, Any] = {"solver": "stochastic", "hash_function": "linear", "random_state": 0}
+    whole = DLFH(16, **settings).fit(modalities, labels)
+    write_arrays(tmp_path / "data.parquet", {**modalities, "labels": labels})
+    with dask.config.set(scheduler="threads"):
+        there: Any = {name: open_blocks(tmp_path / "data.parquet", name).on_cluster() for name in modalities}
+        assert len({blocks.n_blocks for blocks in there.values()}) == 3
+        ours = DLFH(16, **settings).fit(there, open_blocks(tmp_path / "data.parquet", "labels").on_cluster())
+        assert_equal(ours, whole, modalities)
 
 
 def test_wrong_arrays_are_one_sentence() -> None:
