@@ -95,8 +95,8 @@ def test_queries_that_are_counted_for_in_passes_of_their_own(monkeypatch: pytest
     queries, database, labels = codes_and_labels(2, 11, 16)
     blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
     monkeypatch.setattr(_by_blocks, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries at once
-    passes = mock.Mock(side_effect=ArrayBlocks.map_reduce)
-    monkeypatch.setattr(ArrayBlocks, "map_reduce", lambda *arguments: passes(*arguments))
+    passes = mock.Mock(side_effect=ArrayBlocks.read_ahead)
+    monkeypatch.setattr(ArrayBlocks, "read_ahead", lambda *blocks, **options: passes(*blocks, **options))
     for ties, n_passes in (("order", 8), ("expected", 1)):
         options: Any = {"measures": [*MEASURES, *BY_LABELS], "ties": ties}
         passes.reset_mock()

@@ -27,7 +27,9 @@ from dlfh.metrics._sums import About, Array, Before, Floats, RankedBlock, Sum, T
 
 __all__ = ["BlockRanker"]
 
-#: Bytes of counts by block, query and distance that are kept here at once: more queries take passes of their own.
+Counts = npt.NDArray[np.int32]
+
+#: Bytes of counts by block, query and distance that are in one place at once: more queries take passes of their own.
 _COUNT_BYTES = 256 << 20
 
 #: What the first pass counts by block, if there is a second.
@@ -109,32 +111,50 @@ class BlockRanker:
             raise InputError("over a database in blocks, nDCG takes grades that are whole numbers up to 1000")
         first = [each for each in wanted if not each.is_by_rank]
         second = [each for each in wanted if each.is_by_rank]
+        n_jobs = self.n_jobs if self.database.is_here else 1
+        asked = functools.partial(_Asked, self.queries[rows], rows.start, self.judge, n_jobs)
         if not second:
-            return self._pass(rows, _add_up, first, _add)
-        counts, sums = self._pass(rows, _count, first, _join_counts)
-        found = dict(zip(first, sums, strict=True))
-        found |= zip(second, self._pass(rows, _add_up, second, _add, _before(counts)), strict=True)
+            return self.database.map_reduce(asked(first).add_up, _add, self.beside)
+        counted = self.database.hold(asked(first).count, self.beside)
+        before = _Values(counted.join(_before).turn(self.database.n_blocks, _only).values, self.database)
+        sums = self.database.map_reduce(asked(second).add_up, _add, self.beside, before)
+        found = dict(zip(second, sums, strict=True))
+        found |= zip(first, counted.map_reduce(_sums_of, _add), strict=True)
         return [found[each] for each in wanted]
 
-    def _pass(
-        self, rows: slice, function: Callable[..., Any], wanted: list[Sum], merge: Callable[..., Any], *each: Any
-    ) -> Any:
-        n_jobs = self.n_jobs if self.database.is_here else 1
-        of_block = functools.partial(function, self.queries[rows], rows.start, self.judge, wanted, n_jobs)
-        others = [_Values(values, self.database) for values in each]
-        return self.database.map_reduce(of_block, merge, self.beside, *others)
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of each block: sums for the queries from ``first`` on."""
+
+    queries: Codes
+    first: int
+    judge: Callable[[Any], Relevance]
+    n_jobs: int | None
+    wanted: list[Sum]
+
+    def add_up(self, _: int, codes: Codes, beside: Any, before: Before | None = None) -> list[Array]:
+        """Return the sums over a block's items, by query."""
+        relevance = self.judge(beside).from_query(self.first)
+        return Ranker(self.queries, np.ascontiguousarray(codes), relevance, self.n_jobs, before).sums(self.wanted)
+
+    def count(self, start: int, codes: Codes, beside: Any) -> tuple[Counts, list[Any]]:
+        """Return a block's counts by distance, of items and relevant ones (2, queries, distances), and the sums."""
+        if not len(codes):
+            return np.zeros((2, len(self.queries), 8 * codes.shape[1] + 1), np.int32), [0] * len(self.wanted)
+        sums = replace(self, wanted=[*_COUNTED, *self.wanted]).add_up(start, codes, beside)
+        return np.stack(sums[:2]).astype(np.int32), sums[2:]
 
 
 class _Values(ArrayBlocks):
-    """A value for each block that has rows, whatever it is."""
+    """A value for each block, whatever it is, and wherever: what a cluster's workers have stays there."""
 
     def __init__(self, values: Sequence[Any], beside: Blocks) -> None:
         super().__init__(beside, beside.starts, "values")
-        self.values = dict(zip(np.flatnonzero(np.diff(beside.starts)).tolist(), values, strict=True))
-        del self.rows
+        self.rows = values
 
     def read(self, number: int) -> Any:
-        return self.values.get(number)
+        return self.rows[number]
 
 
 def _labels_beside(database: Blocks, queries: LabelSets, labels: Any) -> tuple[LabelSets, Blocks]:
@@ -158,44 +178,24 @@ def _by_matrix(n_grades: int | None, columns: Any) -> Relevance:
     return Relevance.by_matrix(sp.csr_array(columns.T) if sp.issparse(columns) else columns.T, n_grades)
 
 
-def _add_up(
-    queries: Codes,
-    first: int,
-    judge: Callable[[Any], Relevance],
-    wanted: list[Sum],
-    n_jobs: int | None,
-    _: int,
-    codes: Codes,
-    beside: Any,
-    before: Before | None = None,
-) -> list[Array]:
-    """Return sums over a block's items for the queries from ``first`` on."""
-    relevance = judge(beside).from_query(first)
-    return Ranker(queries, np.ascontiguousarray(codes), relevance, n_jobs, before).sums(wanted)
-
-
 def _add(first: list[Array], second: list[Array]) -> list[Array]:
     return [a + b for a, b in zip(first, second, strict=True)]
 
 
-def _count(
-    queries: Codes, first: int, judge: Any, wanted: list[Sum], *block: Any
-) -> tuple[npt.NDArray[np.int32], list[Array]]:
-    """Return a block's counts by distance, of items and relevant ones (1, 2, queries, distances), and sums."""
-    sums = _add_up(queries, first, judge, [*_COUNTED, *wanted], *block)
-    return np.stack(sums[:2])[None].astype(np.int32), sums[2:]
+def _sums_of(counted: tuple[Counts, list[Any]]) -> list[Any]:
+    return counted[1]
 
 
-def _join_counts(first: Any, second: Any) -> Any:
-    return np.concatenate([first[0], second[0]]), _add(first[1], second[1])
-
-
-def _before(counts: npt.NDArray[np.int32]) -> list[Before]:
+def _before(counted: list[tuple[Counts, list[Any]]]) -> list[Before]:
     """Return, for each block, how many items of all blocks come before its first at each distance."""
-    total = counts.sum(axis=0, dtype=np.int64)
-    nearer = np.cumsum(total, axis=-1) - total
+    total = sum(counts.astype(np.int64) for counts, _ in counted)
+    before = np.cumsum(total, axis=-1) - total
     found = []
-    for own in counts:
-        found.append(Before(*nearer))
-        nearer = nearer + own
+    for counts, _ in counted:
+        found.append(Before(*before))
+        before = before + counts
     return found
+
+
+def _only(values: list[Before]) -> Before:
+    return values[0]
