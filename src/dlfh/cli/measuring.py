@@ -34,7 +34,8 @@ def measure(
     """Measure codes in files: items that share a label with a query are right answers, as Hamming distance ranks them.
 
     Files are .npy, .h5, .mat (MATLAB 7.3), .zarr and .parquet, or folders of Parquet files, as dlfh encode writes them;
-    NAME is a variable or a column. The database need not fit in memory. Labels are rows of 0 and 1, or class ids.
+    NAME is a variable or a column. The database need not fit in memory. Labels are rows of 0 and 1, or a vector
+    of class ids (not a column of Parquet, which is read as rows).
 
     Measures are AP (its mean is MAP), P, R, nDCG, PR and PRH, with a cut as in AP@50 and options as in
     'P(match="all")@5'. A query without a right answer counts as 0.
