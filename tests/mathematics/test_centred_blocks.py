@@ -61,6 +61,11 @@ def test_a_constant_feature_counts_as_nothing_however_it_is_cut(sparse: bool) ->
     assert centred.is_constant.tolist() == [True, False, False]
     assert centred.gram[1, 1] == pytest.approx(12.5, rel=1e-12)
     assert not np.asarray(centred.times(np.array([[1.0], [0.0], [0.0]]))).any()
+    other = ArrayBlocks(np.arange(100.0).reshape(50, 2) ** 2, blocks.starts, "text")
+    for crosses in (False, True):
+        a, b = CentredBlocks.together({"image": blocks, "text": other}, crosses=crosses)
+        assert not a.cross(b)[0].any()
+        assert not b.cross(a)[:, 0].any()
 
 
 def test_what_cannot_be_centred_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

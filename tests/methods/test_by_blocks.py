@@ -128,7 +128,7 @@ def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -
             np.testing.assert_array_equal(one[clear], other[clear])
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(seeds, st.lists(st.integers(0, 150), max_size=5), st.sampled_from(SUMS), st.booleans(), st.booleans())
 def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     seed: int, inner: list[int], method: Any, classes: bool, read_again: bool
@@ -148,6 +148,18 @@ def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     assert all(isinstance(codes, Blocks) for codes in ours.codes_.values())
     assert_same_to_rounding(ours, whole, modalities)
     assert_same_to_rounding(from_memory, whole, modalities)
+
+
+def test_classes_need_not_be_in_every_block() -> None:
+    data_ = small()
+    classes = data_.labels.toarray().argmax(axis=1) * 10 - 7
+    order = np.argsort(classes, kind="stable")
+    modalities: Any = {name: own[order] for name, own in data_.modalities.items()}
+    starts = [0, *np.flatnonzero(np.diff(classes[order])) + 1, 150]
+    assert len(starts) > 3
+    cut, cut_classes = in_blocks(modalities, classes[order], starts)
+    whole = SCM(3, variant="orthogonal").fit(modalities, classes[order])
+    assert_same_to_rounding(SCM(3, variant="orthogonal").fit(cut, cut_classes), whole, modalities)
 
 
 @pytest.mark.parametrize(
