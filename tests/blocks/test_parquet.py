@@ -71,7 +71,7 @@ def test_however_they_are_cut_blocks_are_the_table_read_in_any_order(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_base, "_BLOCK_BYTES", block_bytes)
         blocks = open_blocks(tables / file, column)
-    expected = {"vectors": MATRIX, "words": np.where(MATRIX > 0.5, MATRIX, 0), "number": MATRIX[:, :1]}[column]
+    expected = {"vectors": MATRIX, "words": np.where(MATRIX > 0.5, MATRIX, 0), "number": MATRIX[:, 0]}[column]
     np.testing.assert_array_equal(np.concatenate([dense(own) for _, (own,) in blocks.read_ahead()]), expected)
     starts = [0, *sorted(inner), 100]
     cut = pickle.loads(pickle.dumps(blocks.cut_like(ArrayBlocks(np.empty(100), starts, "other"))))
@@ -111,6 +111,19 @@ def test_columns_of_one_table_go_together_though_their_blocks_differ(
     ours = DLFH(16, hash_function="linear", random_state=0).fit(features, own)
     whole = DLFH(16, hash_function="linear", random_state=0).fit(data.modalities, labels)
     for name in features:
+        np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
+
+
+def test_a_column_of_numbers_is_class_ids_and_in_a_list_a_matrix(tables: Path, tmp_path: Path) -> None:
+    assert open_blocks(tables / "whole.parquet", "number").shape == (100,)
+    assert open_blocks(tables / "whole.parquet", ["number"]).shape == (100, 1)
+    classes = np.arange(100) % 2  # as rows of 0 and 1, half of the points had no label
+    pq.write_table(pa.table({"class": classes}), tmp_path / "classes.parquet", row_group_size=30)
+    whole = DLFH(8, hash_function="linear", random_state=0).fit({"a": MATRIX, "b": MATRIX[:, :3]}, classes)
+    ours = DLFH(8, hash_function="linear", random_state=0).fit(
+        {"a": ArrayBlocks(MATRIX, [0, 70, 100], "a"), "b": MATRIX[:, :3]}, open_blocks(tmp_path / "classes.parquet")
+    )
+    for name in "ab":
         np.testing.assert_array_equal(np.asarray(ours.codes_[name]), whole.codes_[name])
 
 

@@ -30,7 +30,7 @@ def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None =
     path : path
         ``.npy``; ``.h5``, ``.hdf5`` or ``.mat`` (MATLAB 7.3); ``.zarr``; a ``.parquet`` file or a folder of such.
     name : str or list of str, optional
-        Which array, or which column; several columns of numbers are a matrix. Not needed where there is one.
+        Which array, or which column; a list of columns of numbers is a matrix. Not needed where there is one.
 
     Examples
     --------

@@ -27,6 +27,8 @@ _BUFFER_BYTES = 1 << 20
 class ParquetBlocks(Blocks):
     """A Parquet file or folder of files: a column of vectors, several columns of numbers, or a sparse matrix.
 
+    A column of numbers, such as class ids, is a vector; in a list of columns, a column of a matrix.
+
     A row group is a block; one that is larger than blocks are, is several. Rows of a group are read one block after
     another, and any other than the next from the beginning of the group. Lists are read through Arrow's buffers.
     """
@@ -44,6 +46,8 @@ class ParquetBlocks(Blocks):
             if names is None:
                 names = schema.names
                 self.columns, self.width = _choose_columns(path, schema, columns)
+                is_one = self.width is None and (columns is None or isinstance(columns, str))
+                self.is_vector = is_one and not _is_list(schema.field(self.columns[0]).type)
             elif schema.names != names:
                 raise InputError(f"{file} has other columns than {files[0]}")
             for group in range(metadata.num_row_groups):
@@ -100,6 +104,7 @@ class ParquetBlocks(Blocks):
             return rows
         if len(parts) > 1 or not _is_list(parts[0].type):
             matrix = np.column_stack([part.to_numpy(zero_copy_only=False) for part in parts])
+            matrix = matrix[:, 0] if self.is_vector else matrix
         else:
             lengths = np.diff(_offsets(parts[0]))
             if len(lengths) and (lengths != lengths[0]).any():

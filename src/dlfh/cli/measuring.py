@@ -35,7 +35,7 @@ def measure(
 
     Files are .npy, .h5, .mat (MATLAB 7.3), .zarr and .parquet, or folders of Parquet files, as dlfh encode writes them;
     NAME is a variable or a column. The database need not fit in memory. Labels are rows of 0 and 1, or a vector
-    of class ids (not a column of Parquet, which is read as rows).
+    of class ids.
 
     Measures are AP (its mean is MAP), P, R, nDCG, PR and PRH, with a cut as in AP@50 and options as in
     'P(match="all")@5'. A query without a right answer counts as 0.
