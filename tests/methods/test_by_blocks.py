@@ -333,3 +333,15 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
         CVH(8).fit(two | {"image": ArrayBlocks(bad, [0, 70, 150], "image")})
     with pytest.raises(InputError, match="by blocks, KDLFH learns from complete points alone"):
         KDLFH(8).fit(cut, labels, labelled=np.ones(150, bool))
+
+
+def test_what_would_gather_blocks_here_is_refused() -> None:
+    modalities, labels = data(0, 60, False)
+    pair = {name: modalities[name] for name in ("image", "text")}
+    cut, _ = in_blocks(pair, labels, [0, 20, 60])
+    growing = DLFH(8, hash_function="linear", keep_sums=True, random_state=0).fit(pair, labels)
+    with pytest.raises(InputError, match="partial_fit takes arrays in memory, and modality 'image' is in blocks"):
+        growing.partial_fit(cut, labels)
+    unified = CMFH(8, random_state=0).fit(pair)
+    with pytest.raises(InputError, match="encode_unified takes arrays in memory, and modality 'image' is in blocks"):
+        unified.encode_unified(cut)

@@ -144,6 +144,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.check_parameters()
         self._check_consistency()
         resolve_n_jobs(self.n_jobs)
+        _check_in_memory(modalities, "partial_fit")
         names = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         if set(names) != set(self.modalities_):
             raise InputError(f"earlier chunks had the modalities {sorted(self.modalities_)}, got {sorted(names)}")
@@ -275,6 +276,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self._check_fitted()
         if "unified" not in self.info.protocols:
             raise InputError(f"{type(self).__name__} has no rule for one code from several modalities: use encode")
+        _check_in_memory(modalities, "encode_unified")
         features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities, known=self.n_features_)
         with blas_threads(self.n_jobs):
             return pack(self._unify(features))
@@ -371,6 +373,15 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             fits = codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] == n_bytes(self.n_bits)
             if not fits or function.n_bits != self.n_bits:
                 raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
+
+
+def _check_in_memory(modalities: Any, what: str) -> None:
+    """Raise InputError for data in blocks, which would all be gathered here; a memory map is an array."""
+    for name, values in modalities.items() if isinstance(modalities, Mapping) else ():
+        if not isinstance(values, np.ndarray) and as_blocks(values, f"modality {name!r}") is not None:
+            raise InputError(
+                f"{what} takes arrays in memory, and modality {name!r} is in blocks: pass a part at a time"
+            )
 
 
 def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
