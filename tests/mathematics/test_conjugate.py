@@ -129,5 +129,6 @@ def test_a_bit_that_is_done_stands_still_while_others_go_on() -> None:
     codes = np.column_stack([np.zeros(6), np.r_[1.0, -1, 0, 0, 0, 0], rng.standard_normal(6)])
     codes -= codes.mean(axis=0)
     squares = np.full(6, 1 - 1 / 6)
-    weights = _conjugate._solve(X, X, np.full(6, 1 / 6), 1 / (squares + 0.5), 0.5, codes)
+    with Workers(2) as workers:
+        weights = _conjugate._System(X, np.full(6, 1 / 6), 1 / (squares + 0.5), 0.5, workers).solve(codes)
     np.testing.assert_allclose(weights, codes / 1.5, atol=1e-6)
