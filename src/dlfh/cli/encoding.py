@@ -153,8 +153,9 @@ def _encode_blocks(
         show_progress=shows_progress(quiet, as_json),
     )
     before = f", {done.n_before} of which were there" if done.n_before else ""
+    blocks = "1 block" if done.n_blocks == 1 else f"{done.n_blocks:,} blocks"
     report(
-        f"{output}: {done.n_rows:,} codes of {', '.join(features)} in {done.n_blocks} blocks{before}",
+        f"{output}: {done.n_rows:,} codes of {', '.join(features)} in {blocks}{before}",
         {"folder": str(output), "codes": dict.fromkeys(features, done.n_rows), "blocks": done.n_blocks},
         [],
         as_json=as_json,
