@@ -121,7 +121,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
         ([*model, "--vectors", f"image={tmp_path / 'narrow.npy'}"], "the model expects 8 features"),
         ([*model, source, "--vectors", "image=price"], "has the shape (600,)"),
         ([*model, source, "--vectors", "sound=image"], "unknown modality 'sound'"),
-        ([*model, source, "--vectors", f"image={tmp_path / 'short.npy'}", "--vectors", "text=text"], "the same blocks"),
+        ([*model, source, "--vectors", f"image={tmp_path / 'short.npy'}", "--vectors", "text=text"], "rows but"),
         ([*model, str(broken)], "it is damaged, cut short or not a Parquet table"),
         ([*model, str(tmp_path / "nowhere.parquet")], "it is not there"),
         ([*model, source, "--id", "price"], "leave --id out"),

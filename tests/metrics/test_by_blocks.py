@@ -147,7 +147,10 @@ def test_what_cannot_be_measured_in_blocks_is_one_sentence() -> None:
         ({"query_labels": None}, "pass query_labels and database_labels, or relevance"),
         ({"query_labels": None, "database_labels": None, "relevance": np.ones((20, 3))}, "relevance must have shape"),
         ({"database_labels": classes.tolist()[1:]}, "database_labels has 19 rows but there are 20 database items"),
-        ({"database_labels": ArrayBlocks(classes[1:], [0, 19], "own labels")}, "own labels has 19 rows in 1 blocks"),
+        (
+            {"database_labels": ArrayBlocks(classes[1:], [0, 19], "own labels")},
+            "own labels has 19 rows but database has 20",
+        ),
         ({"queries": codes[:, :1]}, "queries have codes of 1 bytes but the database has 2"),
         ({"queries": np.ones((20, 16))}, "queries must be packed codes .* not projections"),
         ({"database": ArrayBlocks(np.ones((20, 2)), [0, 20], "database")}, "database must be packed codes"),

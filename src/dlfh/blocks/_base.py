@@ -125,6 +125,8 @@ class Blocks(ABC):
     def check_beside(self, *beside: Blocks) -> None:
         """Raise InputError unless others have blocks of the same rows."""
         for other in beside:
+            if other.shape[0] != self.shape[0]:
+                raise InputError(f"{other.called} has {other.shape[0]} rows but {self.called} has {self.shape[0]}")
             if not np.array_equal(other.starts, self.starts):
                 raise InputError(
                     f"{other.called} has {other.shape[0]} rows in {other.n_blocks} blocks and {self.called} has "

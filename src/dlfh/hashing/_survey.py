@@ -15,15 +15,13 @@ import scipy.sparse as sp
 from dlfh._parallel import Workers
 from dlfh._validation import raise_for_overflow, raise_if_not_finite
 from dlfh.blocks import Blocks
-from dlfh.hashing._kernel import RBFMap, random_bases
+from dlfh.hashing._kernel import CHUNK_ROWS, RBFMap, random_bases
 from dlfh.hashing._scaling import Scaling
 
 __all__ = ["Survey"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-
-_CHUNK_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -133,7 +131,7 @@ def _spread(scaling: Scaling, block: Any, workers: Workers) -> _Spread:
         with np.errstate(over="ignore", invalid="ignore"):  # who makes a kernel of it looks whether it is finite
             return _Spread.of(scaling(block[start:stop]))
 
-    return functools.reduce(operator.add, workers.map_blocks(of_chunk, block.shape[0], _CHUNK_ROWS))
+    return functools.reduce(operator.add, workers.map_blocks(of_chunk, block.shape[0], CHUNK_ROWS))
 
 
 def _merged(one: _Look, other: _Look) -> _Look:

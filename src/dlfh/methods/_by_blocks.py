@@ -188,7 +188,7 @@ def learn_by_blocks(
     known = LabelsInBlocks(labels, n_points)
     model._check_sample_size(n_points)
     if known.sets is None:  # blocks of points have their codes, so that modalities must have the same
-        features = {name: own.cut_like(features[names[0]]) for name, own in features.items()}
+        features = cut_alike(features)
     with Workers(model.n_jobs) as workers, progress(model.verbose) as bar:
         learn = _targets_from_sets if known.sets is not None else _targets_from_parts
         targets, codes = learn(model, known, features, rng, workers, bar)
