@@ -26,8 +26,8 @@ from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
 from dlfh.collection import Trust
-from dlfh.collection._asking import How
-from dlfh.collection._ranking import Query, probability
+from dlfh.collection.asking import How
+from dlfh.collection.ranking import Query, probability
 from dlfh.datasets import Items
 from dlfh.features import cached
 

@@ -27,13 +27,13 @@ from benchmarks.answers_data import Setting, settings, without_labels
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
 from dlfh._labels import LabelSets
+from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection import featurizers_for, recommended_model
-from dlfh.collection._choosing import choose
+from dlfh.collection.choosing import choose
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors, cached
 from dlfh.hashing import KernelRidge, LinearRidge
-from dlfh.mathematics._correlation import Whitening, canonical_directions
 from dlfh.metrics import AP, P, evaluate, nDCG
 
 Floats = npt.NDArray[np.float64]

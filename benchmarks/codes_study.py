@@ -22,6 +22,7 @@ import numpy.typing as npt
 from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.bench.cells import Cell, Deal
 from dlfh.bench.data import Parts, Source
@@ -30,7 +31,6 @@ from dlfh.bench.sources import load_source
 from dlfh.codes import pack
 from dlfh.datasets import Paired
 from dlfh.hashing import FitContext, HashLearner, KernelRidge, LinearRidge
-from dlfh.mathematics._targets import Targets
 
 DOCS = Path(__file__).parent.parent / "docs"
 FILES = {"Wiki": ("wiki", "wiki.mat"), "icons": ("icons", None), "IAPR TC-12": ("iapr-tc12", "iapr_tc12.npz")}

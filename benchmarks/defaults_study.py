@@ -22,10 +22,10 @@ import scipy.sparse as sp
 
 from benchmarks.report import fill
 from dlfh import DLFH, datasets
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.datasets import Paired, read_arrays
 from dlfh.hashing import FitContext, LinearRidge
-from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 
 BITS = (8, 16, 32, 64, 128)

@@ -26,10 +26,10 @@ from benchmarks.index import N_BITS, clustered_codes
 from benchmarks.report import fill, machine
 from benchmarks.run import seconds
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import _shortlist, featurizers_for
+from dlfh.collection import featurizers_for, shortlist
 from dlfh.datasets import load_icons, read_items
 from dlfh.index import ApproximateSearch, create_index
-from dlfh.index._approximate import KINDS
+from dlfh.index.approximate import KINDS
 
 K, N_QUERIES, N_NEAR, BLOCK, ROUNDS = 10, 20, 200, 50_000, 3
 FILTERS = {"1 %": {"price": {"<": 1}}, "50 %": {"price": {"<": 50}}}
@@ -257,8 +257,8 @@ def shortlists(n_items: int) -> str:
         there = local.copy(Path(folder) / "there", address=f"duckdb:{folder}/items.duckdb")
         rows = []
         for length in (20, 100, 500):
-            _shortlist._LEAST = length
-            _shortlist._TIMES = 1
+            shortlist._LEAST = length
+            shortlist._TIMES = 1
             shares = []
             for modality in ("text", "image"):
                 values = [value for value in test.modalities[modality] if value is not None]

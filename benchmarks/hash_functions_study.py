@@ -21,11 +21,11 @@ from benchmarks.defaults_study import DATA, MEASURES, load_iapr, load_wiki, meas
 from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired
 from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge
-from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 
 LEARNERS = {"linear": LinearRidge, "kernel ridge": KernelRidge, "kernel logistic": KernelLogistic, "deep": Deep}

@@ -20,7 +20,7 @@ from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
 from dlfh.collection import contact_sheet
 from dlfh.datasets import load_icons
-from dlfh.datasets._icons import Icons
+from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ

@@ -21,7 +21,7 @@ from benchmarks.icons_study import DIRECTIONS, between_halves
 from benchmarks.report import fill, machine
 from dlfh import DLFH, Encoder
 from dlfh.datasets import Items, load_icons
-from dlfh.datasets._icons import Icons
+from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Vectors
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.metrics import mean_average_precision

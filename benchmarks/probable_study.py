@@ -22,7 +22,7 @@ from benchmarks.answers_study import with_later
 from benchmarks.report import fill, machine
 from dlfh import Collection
 from dlfh.collection import Trust
-from dlfh.collection._ranking import probability
+from dlfh.collection.ranking import probability
 
 K = 10
 LEAST = (None, 0.25, 0.5, 0.75)

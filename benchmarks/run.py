@@ -28,18 +28,18 @@ import numpy as np
 
 from benchmarks.report import fill, headlines, machine
 from dlfh import DLFH, KDLFH
+from dlfh._factorization import paper
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import factorize, random_start
 from dlfh._labels import LabelSets
+from dlfh._mathematics.classifiers import Fit, solve_logistic
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.factorization import paper
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.factorization.likelihood import LatentFactorModel
-from dlfh.factorization.solver import factorize, random_start
 from dlfh.hashing import FitContext
-from dlfh.hashing._kernel import KernelHash, RBFMap
-from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._classifiers import Fit, solve_logistic
+from dlfh.hashing.kernel import KernelHash, RBFMap
+from dlfh.hashing.linear import LinearHash
 from dlfh.metrics import average_precisions
 
 NUS_WIDE_POINTS = 184_710

@@ -102,10 +102,10 @@ def texts(n_points: int, n_words: int, n_classes: int = 20, length: int = 30) ->
 
 def measure_wide(n_points: int, n_words: int, hash_function: str, largest_matrix: int | None = None) -> dict[str, Any]:
     """Fit and encode texts; say how long it took, the peak, and the MAP of texts that ask for unseen images."""
-    from dlfh.mathematics import _ridge
+    from dlfh._mathematics import ridge
 
     if largest_matrix is not None:
-        _ridge._LARGEST_MATRIX = largest_matrix
+        ridge._LARGEST_MATRIX = largest_matrix
     text, image, classes = texts(n_points + 2000, n_words)
     before = peak_mb()
     model = DLFH(64, hash_function=hash_function, random_state=0)
@@ -404,7 +404,7 @@ def measure_sets(n_points: int) -> dict[str, Any]:
     """Fit where nearly every point has a label set of its own, of 291 labels: in memory, and in parts on a cluster."""
     distributed: Any = importlib.import_module("distributed")
     from dlfh._labels import LabelSets
-    from dlfh.methods import _by_blocks
+    from dlfh.methods import by_blocks as by_blocks_module
 
     rng = np.random.default_rng(0)
     labels = np.zeros((n_points, 291), np.int8)
@@ -414,13 +414,13 @@ def measure_sets(n_points: int) -> dict[str, Any]:
         own |= rng.random(own.shape, np.float32) < 0.015
     vectors = rng.standard_normal((n_points, 32), np.float32)
     parts: list[Any] = []
-    learn_in_parts = _by_blocks.learn_in_parts
+    learn_in_parts = by_blocks_module.learn_in_parts
 
     def kept(*arguments: Any) -> Any:
         parts.append(learn_in_parts(*arguments))
         return parts[-1]
 
-    _by_blocks.learn_in_parts = kept  # type: ignore[assignment]
+    by_blocks_module.learn_in_parts = kept  # type: ignore[assignment]
 
     def fit(features: Any, indicators: Any) -> tuple[DLFH, float]:
         began = time.perf_counter()
@@ -482,11 +482,11 @@ def measure_logistic(way: str, share: float, folder: str) -> dict[str, Any]:
     Their codes are left in the folder.
     """
     from dlfh import KDLFH
+    from dlfh._mathematics.classifiers import Classifiers
     from dlfh.blocks import ArrayBlocks
     from dlfh.datasets import load_iapr
     from dlfh.hashing import KernelLogistic
-    from dlfh.hashing._kernel_rows import KernelRows
-    from dlfh.mathematics._classifiers import Classifiers
+    from dlfh.hashing.kernel_rows import KernelRows
 
     warnings.simplefilter("ignore")  # of queries that are alike
     data = load_iapr(Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=0)

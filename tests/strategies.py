@@ -8,11 +8,11 @@ from typing import Literal
 import numpy as np
 from hypothesis import strategies as st
 
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import random_start
 from dlfh._labels import LabelSets
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.factorization.likelihood import LatentFactorModel
-from dlfh.factorization.solver import random_start
-from dlfh.mathematics._boosting import WeightedPairs
+from dlfh._mathematics.boosting import WeightedPairs
 
 
 @dataclass

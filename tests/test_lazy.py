@@ -45,7 +45,7 @@ def test_a_method_brings_no_other() -> None:
         "import sys; from dlfh.methods import SCM; print(*[m for m in sys.modules if m.startswith('dlfh.methods.')])"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert {*done.stdout.split()} == {"dlfh.methods._base", "dlfh.methods._info", "dlfh.methods._scm"}
+    assert {*done.stdout.split()} == {"dlfh.methods.base", "dlfh.methods.info", "dlfh.methods.scm"}
 
 
 def test_a_postponed_module_is_loaded_when_something_of_it_is_used() -> None:

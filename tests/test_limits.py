@@ -20,7 +20,7 @@ import scipy.io
 
 from dlfh._limits import Budget, limit_of
 from dlfh.datasets import read_arrays, read_items, write_arrays
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, read_image
 

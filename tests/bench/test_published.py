@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlfh.bench.published import published
-from dlfh.datasets._descriptions import DATA_SETS
+from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.methods import METHODS
 
 METHODS_OF_THE_PAPER = ["DLFH", "SMFH", "SCM", "CMFH", "CCA-ITQ", "MLBE", "KDLFH", "SePH"]

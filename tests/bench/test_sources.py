@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dlfh.bench.sources import canonical_name, load_source
 from dlfh.datasets import Split, make_like, make_paired, write_arrays, write_paired, write_split
-from dlfh.datasets._descriptions import DATA_SETS
+from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.errors import DataWarning, InputError
 
 ALIASES = {

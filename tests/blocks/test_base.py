@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.blocks import ArrayBlocks
-from dlfh.blocks._base import MappedBlocks
+from dlfh.blocks.base import MappedBlocks
 from dlfh.errors import InputError
 from tests.strategies import seeds
 

@@ -18,13 +18,13 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH
-from dlfh.blocks import ArrayBlocks, _base, open_blocks
-from dlfh.blocks._dask import DaskBlocks, is_dask
+from dlfh.blocks import ArrayBlocks, base, open_blocks
+from dlfh.blocks.dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic
-from dlfh.hashing._kernel_rows import KernelRows
-from dlfh.methods import CCAITQ, CMFH, CVH, METHODS, SCM, CrossModalHasher, _by_blocks, available
+from dlfh.hashing.kernel_rows import KernelRows
+from dlfh.methods import CCAITQ, CMFH, CVH, METHODS, SCM, CrossModalHasher, available, by_blocks
 from dlfh.metrics import evaluate
 
 dask = pytest.importorskip("dask")
@@ -132,7 +132,7 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
 
 def test_methods_of_sums_need_no_label_sets_and_take_arrays_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = scene(300, True, 3)
-    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 3)
+    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 3)
     whole = CVH(8, similarity="labels").fit(modalities, labels)
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
@@ -155,7 +155,7 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
     monkeypatch: pytest.MonkeyPatch, hash_function: str
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 100)
+    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 100)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": hash_function, "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
     with dask.config.set(scheduler="threads"):
@@ -172,8 +172,8 @@ def test_files_whose_blocks_differ_are_cut_alike_where_label_sets_are_learned_in
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 100)
-    monkeypatch.setattr(_base, "_BLOCK_BYTES", 20_000)
+    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 100)
+    monkeypatch.setattr(base, "_BLOCK_BYTES", 20_000)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": "linear", "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
     write_arrays(tmp_path / "data.parquet", {**modalities, "labels": labels})
@@ -243,7 +243,7 @@ def test_a_cluster_learns_many_label_sets_in_parts(
     """As many label sets as points, 291 labels; a worker is killed in the middle of it."""
     modalities, labels = many_sets(6000)
     modalities = dict(list(modalities.items())[:n_modalities])
-    monkeypatch.setattr(_by_blocks, "_MOST_SETS_HERE", 2000)
+    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 2000)
     whole = DLFH(64, hash_function="linear", random_state=0).fit(modalities, labels)
     arrays, chunked = to_dask(modalities, labels, 1300)
     assert_equal(DLFH(64, hash_function="linear", random_state=0).fit(arrays, chunked), whole, modalities)
@@ -500,7 +500,7 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
         DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_by_blocks, "_MOST_SETS_HERE", 3000)
+        patch.setattr(by_blocks, "_MOST_SETS_HERE", 3000)
         work(20_000, 10_000)  # what is imported and compiled is there
         before: dict[int | str, float] = {}
         for process in ("self", scheduler):

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dlfh.blocks import _base, _opening, as_blocks, open_blocks
+from dlfh.blocks import as_blocks, base, open_blocks, opening
 from dlfh.errors import InputError
 
 MATRIX = np.random.default_rng(0).standard_normal((100, 7)).astype(np.float32)
@@ -19,8 +19,8 @@ MATRIX = np.random.default_rng(0).standard_normal((100, 7)).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_base, "_BLOCK_BYTES", 30 * 7 * 4)
-    monkeypatch.setattr(_opening, "_LARGE_MAP", 0)
+    monkeypatch.setattr(base, "_BLOCK_BYTES", 30 * 7 * 4)
+    monkeypatch.setattr(opening, "_LARGE_MAP", 0)
 
 
 def write(path: Path, matrix: Any) -> None:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH
-from dlfh.blocks import ArrayBlocks, _base, open_blocks
+from dlfh.blocks import ArrayBlocks, base, open_blocks
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 
@@ -69,7 +69,7 @@ def test_however_they_are_cut_blocks_are_the_table_read_in_any_order(
     tables: Path, file: str, column: str, block_bytes: int, inner: list[int], order: list[int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_base, "_BLOCK_BYTES", block_bytes)
+        patch.setattr(base, "_BLOCK_BYTES", block_bytes)
         blocks = open_blocks(tables / file, column)
     expected = {"vectors": MATRIX, "words": np.where(MATRIX > 0.5, MATRIX, 0), "number": MATRIX[:, 0]}[column]
     np.testing.assert_array_equal(np.concatenate([dense(own) for _, (own,) in blocks.read_ahead()]), expected)
@@ -83,7 +83,7 @@ def test_however_they_are_cut_blocks_are_the_table_read_in_any_order(
 
 def test_a_large_row_group_is_read_once_in_a_pass(tables: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of a group come one after another from one stream: 100 rows in 25 blocks open the file once."""
-    monkeypatch.setattr(_base, "_BLOCK_ROWS", 4)
+    monkeypatch.setattr(base, "_BLOCK_ROWS", 4)
     blocks: Any = open_blocks(tables / "whole.parquet", "vectors")
     assert blocks.n_blocks == 25
     opened, open_file = [], pq.ParquetFile
@@ -104,7 +104,7 @@ def test_columns_of_one_table_go_together_though_their_blocks_differ(
     data = make_paired(300, n_labels=4, random_state=0)
     labels = data.labels.toarray().astype(np.int8)
     write_arrays(tmp_path / "data.parquet", {**data.modalities, "labels": labels})
-    monkeypatch.setattr(_base, "_BLOCK_BYTES", 5000)
+    monkeypatch.setattr(base, "_BLOCK_BYTES", 5000)
     features: Any = {name: open_blocks(tmp_path / "data.parquet", name) for name in data.modalities}
     own = open_blocks(tmp_path / "data.parquet", "labels")
     assert len({own.n_blocks, *(blocks.n_blocks for blocks in features.values())}) == 3
@@ -130,7 +130,7 @@ def test_a_column_of_numbers_is_class_ids_and_in_a_list_a_matrix(tables: Path, t
 def test_a_table_that_changes_while_it_is_read_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flat = pa.FixedSizeListArray.from_arrays(pa.array(MATRIX.ravel()), 7)
     pq.write_table(pa.table({"x": flat}), tmp_path / "x.parquet")
-    monkeypatch.setattr(_base, "_BLOCK_ROWS", 30)
+    monkeypatch.setattr(base, "_BLOCK_ROWS", 30)
     blocks: Any = open_blocks(tmp_path / "x.parquet")
     blocks.stream = None
     (tmp_path / "x.parquet").write_bytes((tmp_path / "x.parquet").read_bytes()[:500])

@@ -18,10 +18,10 @@ import pytest
 from PIL import Image
 
 from dlfh import Collection, load
+from dlfh._persistence import outputs
 from dlfh.cli import main
 from dlfh.cli.app import make_app
 from dlfh.datasets import make_paired, read_arrays, write_arrays
-from dlfh.persistence import _outputs
 from tests.cli.conftest import COLUMNS
 
 COMMANDS = (
@@ -88,9 +88,9 @@ HEAVY = {
     *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL"),
     # What SciPy would load of NumPy, and what of this library does not search.
     *("numpy.f2py.crackfortran", "numpy.ma.core", "numpy.polynomial.polynomial", "unittest"),
-    *("dlfh.bench.commands", "dlfh.cli.building", "dlfh.cli.indexing", "dlfh.collection._adding"),
-    *("dlfh.collection._evaluation", "dlfh.datasets._items", "dlfh.datasets._tables", "dlfh.features._network"),
-    *("dlfh.mathematics._classifiers", "dlfh.metrics"),
+    *("dlfh.bench.commands", "dlfh.cli.building", "dlfh.cli.indexing", "dlfh.collection.adding"),
+    *("dlfh.collection.evaluation", "dlfh.datasets.items", "dlfh.datasets.tables", "dlfh.features.network"),
+    *("dlfh._mathematics.classifiers", "dlfh.metrics"),
 }
 
 SEARCH = """
@@ -539,7 +539,7 @@ def test_what_comes_to_be_while_a_command_works_stays(
     arguments: list[str], output: str, own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Outputs are looked at before the work, which may take hours, and again when they are written."""
-    real, content = _outputs.check_outputs, (own / "model" / "config.json").read_bytes()
+    real, content = outputs.check_outputs, (own / "model" / "config.json").read_bytes()
 
     def check_outputs(*given: Any, **options: Any) -> None:
         real(*given, **options)
@@ -547,7 +547,7 @@ def test_what_comes_to_be_while_a_command_works_stays(
         (own / output).write_bytes(content)  # (of a model, which is all that a model may replace)
 
     monkeypatch.chdir(own)
-    monkeypatch.setattr(_outputs, "check_outputs", check_outputs)
+    monkeypatch.setattr(outputs, "check_outputs", check_outputs)
     assert main(arguments) == 2
     assert re.search("already|not empty", capsys.readouterr().err)
     assert (own / output).read_bytes() == content

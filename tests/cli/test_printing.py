@@ -9,7 +9,7 @@ import pytest
 
 from dlfh.cli.app import main
 from dlfh.cli.printing import print_json, print_problems, print_table, report
-from dlfh.datasets._problem import Problem
+from dlfh.datasets.problem import Problem
 from tests.test_terminal import steers
 
 NASTY = "[red]a[/red] \x1b]0;title\x07 \x9b31m \u202e gpj.exe \ud800 \r\n b"

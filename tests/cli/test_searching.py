@@ -13,7 +13,7 @@ from PIL import Image
 from dlfh import Collection
 from dlfh.cli import main
 from dlfh.datasets import make_paired, write_arrays
-from dlfh.datasets._items import Items
+from dlfh.datasets.items import Items
 
 
 def test_ids_are_never_cut_however_narrow_the_terminal(

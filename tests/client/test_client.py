@@ -19,7 +19,7 @@ from dlfh.collection import Found
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning, InputError, ServiceError
 from dlfh.features import BagOfWords, Vectors
-from dlfh.index._items import Item
+from dlfh.index.items import Item
 from tests.service.conftest import AWKWARD, TOKEN, Running, serving
 
 Call = Callable[[Any], Any]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from dlfh.client._transport import Transport
+from dlfh.client.transport import Transport
 from dlfh.errors import InputError, ServiceError
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from dlfh import Collection, Encoder
-from dlfh.collection import _syncing as syncing
-from dlfh.collection._contents import content_of
+from dlfh.collection import syncing as syncing
+from dlfh.collection.contents import content_of
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords, Thumbnail
 from tests.collection.folders import assert_equal, draw, make_folder, plain_model

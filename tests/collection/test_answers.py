@@ -10,7 +10,7 @@ from PIL import Image
 
 from dlfh import Collection, InputError
 from dlfh.collection import Found, FoundItem
-from dlfh.collection._answers import Question, write_answers
+from dlfh.collection.answers import Question, write_answers
 
 
 class Shop:

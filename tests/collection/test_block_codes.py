@@ -15,11 +15,11 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH
-from dlfh.blocks import _clusters, open_blocks
+from dlfh._persistence.files import replace_file
+from dlfh.blocks import clusters, open_blocks
 from dlfh.cli import main
-from dlfh.collection import _block_codes
+from dlfh.collection import block_codes
 from dlfh.datasets import write_arrays
-from dlfh.persistence._files import replace_file
 
 pytest.importorskip("pyarrow")
 
@@ -87,7 +87,7 @@ def test_a_run_that_fails_goes_on_and_the_bytes_are_the_same(
         replace_file(path, parts)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_block_codes, "replace_file", full)
+        patch.setattr(block_codes, "replace_file", full)
         assert main(command(folder, tmp_path / "codes.parquet")) == 2
     before = content(tmp_path / "codes.parquet")
     assert len(before) == 5
@@ -107,7 +107,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(_clusters, "_PATIENCE", 0.3)
+    monkeypatch.setattr(clusters, "_PATIENCE", 0.3)
     folder, _, data = scene
     output = tmp_path / "codes.parquet"
     np.save(tmp_path / "narrow.npy", data["image"][:, 1:])

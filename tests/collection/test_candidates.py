@@ -31,7 +31,7 @@ def test_images_texts_and_vectors_have_candidates_of_their_own() -> None:
 
 
 def test_a_network_is_a_candidate_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dlfh.collection._candidates.is_installed", lambda module: True)
+    monkeypatch.setattr("dlfh.collection.candidates.is_installed", lambda module: True)
     assert isinstance(featurizers_for(ITEMS)["picture"][-1], EfficientNet)
 
 

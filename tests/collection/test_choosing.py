@@ -10,7 +10,7 @@ import pytest
 
 from dlfh import DLFH, Encoder, load
 from dlfh.collection import Trial, fit_and_evaluate, hold_out
-from dlfh.collection._choosing import MOST_ITEMS, choose
+from dlfh.collection.choosing import MOST_ITEMS, choose
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Featurizer, Gist, Thumbnail, Vectors
@@ -96,7 +96,7 @@ def test_items_that_are_held_out_to_measure_with_choose_nothing(monkeypatch: pyt
         seen.extend(draw.values["text"])
         return Trial("image", "x", 0, 0, 0, 1, 0)
 
-    monkeypatch.setattr("dlfh.collection._choosing.Draw.trial", trial)
+    monkeypatch.setattr("dlfh.collection.choosing.Draw.trial", trial)
     fit_and_evaluate(Encoder(candidates(), model()), items, 40, random_state=0)
     assert sorted(seen) == sorted(3 * others.modalities["text"])
 

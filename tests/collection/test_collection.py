@@ -15,12 +15,12 @@ import pytest
 from PIL import Image
 
 from dlfh import DLFH, Collection, Encoder, ModelError, load
+from dlfh._persistence.files import try_lock
 from dlfh.codes import hamming_distances, unpack
 from dlfh.collection import Found
 from dlfh.datasets import Items, Paired, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
 from dlfh.features import BagOfWords, Gist, Vectors
-from dlfh.persistence._files import try_lock
 
 
 def encoder(n_bits: int = 16) -> Encoder:

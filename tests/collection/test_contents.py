@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh.collection._contents import FILES, FileHashes, content_of, contents_of, hash_file
+from dlfh.collection.contents import FILES, FileHashes, content_of, contents_of, hash_file
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, Thumbnail, Vectors
 
@@ -27,7 +27,7 @@ def old_file(path: Path, content: bytes) -> Path:
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every file for one that came to rest."""
-    monkeypatch.setattr("dlfh.collection._contents._RACY_SECONDS", -10.0)
+    monkeypatch.setattr("dlfh.collection.contents._RACY_SECONDS", -10.0)
 
 
 def test_texts_need_no_hash_and_images_and_vectors_have_one_each(tmp_path: Path) -> None:

@@ -14,12 +14,12 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from dlfh import DLFH, Encoder, ModelError, NotFittedError, load
+from dlfh._persistence.model_folder import read_model, write_model
 from dlfh.codes import hamming_distances
 from dlfh.datasets import Items, Paired
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Gist, Vectors
 from dlfh.methods import CCAITQ, SCM
-from dlfh.persistence._model_folder import read_model, write_model
 
 
 def encoder(n_bits: int = 16) -> Encoder:

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.collection._html import html_page, html_table
+from dlfh.collection.html import html_page, html_table
 
 
 class Cells(HTMLParser):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection._label_warnings import warn_of_labels, warn_of_strangers
+from dlfh.collection.label_warnings import warn_of_labels, warn_of_strangers
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning
 from dlfh.features import BagOfWords

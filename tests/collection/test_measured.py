@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection._measured import Measured, read_measured
+from dlfh.collection.measured import Measured, read_measured
 from dlfh.datasets import read_items
 from dlfh.features import BagOfWords, Thumbnail
 

@@ -12,12 +12,12 @@ import pytest
 from dlfh import DLFH, Collection, Encoder
 from dlfh.codes import unpack
 from dlfh.collection import Built
-from dlfh.collection._asking import How
+from dlfh.collection.asking import How
 from dlfh.datasets import Items, load_icons
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
 from dlfh.hashing import KernelRidge
-from dlfh.index._items import Item
+from dlfh.index.items import Item
 
 COLOURS = ["red", "blue", "green", "black"]
 THINGS = ["shoe", "hat", "scarf", "glove", "sock", "belt"]

@@ -12,7 +12,7 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder, InputError, StorageError
 from dlfh.cli import main
-from dlfh.collection import _shortlist as module
+from dlfh.collection import shortlist as module
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
 from tests.index.engines import place_of, postgres_server
@@ -87,7 +87,7 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
     """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
     monkeypatch.setattr(module, "_LEAST", 4)
     monkeypatch.setattr(module, "_TIMES", 1)
-    monkeypatch.setattr("dlfh.index._engines._engine._LEAST_FILTERED", 10)
+    monkeypatch.setattr("dlfh.index.engines.engine._LEAST_FILTERED", 10)
     scopes: list[dict[str, Any]] = [
         {"where": {"price": 49}},
         {"where": {"price": {">=": 45}}},
@@ -129,7 +129,7 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
 
 def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = place_of("duckdb", tmp_path, "")
-    monkeypatch.setattr("dlfh.collection._copying._BATCH", 100)
+    monkeypatch.setattr("dlfh.collection.copying._BATCH", 100)
     calls = []
 
     def fail(some: Any, *more: Any) -> Any:
@@ -138,7 +138,7 @@ def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monk
             raise StorageError("the power is gone")
         return module.arguments_of(some, *more)
 
-    monkeypatch.setattr("dlfh.collection._copying.arguments_of", fail)
+    monkeypatch.setattr("dlfh.collection.copying.arguments_of", fail)
     with Collection.open(folder) as source:
         with pytest.raises(StorageError, match="the power is gone"):
             source.copy(tmp_path / "copy", address=address)

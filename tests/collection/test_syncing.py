@@ -93,7 +93,7 @@ def test_pictures_that_changed_places_keep_their_codes(place: Path) -> None:
 
 
 def test_a_code_is_kept_for_a_copy_of_what_it_was_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dlfh.collection._syncing._BLOCK", 1)
+    monkeypatch.setattr("dlfh.collection.syncing._BLOCK", 1)
     photos = place / "photos"
     shutil.copy(photos / "level" / "1.png", photos / "upright" / "zzz.png")
     draw(photos / "level" / "1.png", seed=700, level=True)  # written in an earlier block than the copy of what it was

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlfh.collection import Trial
-from dlfh.collection._tuning import Candidate, tune_items
+from dlfh.collection.tuning import Candidate, tune_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 

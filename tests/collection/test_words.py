@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection._words import WORDS_FILE, Words
+from dlfh.collection.words import WORDS_FILE, Words
 from dlfh.datasets import Items
 from dlfh.errors import StorageError
 from dlfh.features import BagOfWords

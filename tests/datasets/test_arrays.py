@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dlfh.datasets._arrays import read_array, read_arrays, write_arrays
+from dlfh.datasets.arrays import read_array, read_arrays, write_arrays
 from dlfh.errors import InputError
 from tests.datasets.matlab73 import write_matlab73
 
@@ -396,7 +396,7 @@ def test_what_is_not_installed_is_named(
 
 
 def test_reading_functions_load_nothing_heavy_before_they_are_called() -> None:
-    program = "import sys, dlfh.datasets._arrays; print(sorted(sys.modules))"
+    program = "import sys, dlfh.datasets.arrays; print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     for heavy in ("h5py", "pyarrow", "scipy.io", "pandas"):
         assert f"'{heavy}'" not in modules

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh.datasets import Items, read_items
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import InputError
 
 pa = pytest.importorskip("pyarrow")

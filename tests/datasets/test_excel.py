@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.datasets import read_items
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import InputError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from dlfh import InputError
-from dlfh.datasets import _icons as icons
+from dlfh.datasets import icons as icons
 from dlfh.datasets import load_icons
-from dlfh.datasets._icons import Icons
+from dlfh.datasets.icons import Icons
 
 if importlib.util.find_spec("fontawesomefree") is None or importlib.util.find_spec("resvg_py") is None:
     pytest.skip('the icons are not installed: pip install "dlfh[icons]"', allow_module_level=True)

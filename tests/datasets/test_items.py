@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from dlfh.datasets import Items, read_arrays, read_items, write_arrays
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import DataWarning, InputError
 
 CELLS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0\r"), max_size=12)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.datasets import Items, read_items
-from dlfh.datasets._label_cells import labels_in_cells
+from dlfh.datasets.label_cells import labels_in_cells
 from dlfh.errors import DataWarning
 
 PATH = Path("items.csv")

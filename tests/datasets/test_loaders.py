@@ -30,9 +30,9 @@ from dlfh.datasets import (
     write_paired,
     write_split,
 )
-from dlfh.datasets._descriptions import describe
-from dlfh.datasets._leakage import shared_points
-from dlfh.datasets._loaders import load_dataset
+from dlfh.datasets.descriptions import describe
+from dlfh.datasets.leakage import shared_points
+from dlfh.datasets.loaders import load_dataset
 from dlfh.errors import DataWarning, InputError
 from tests.datasets.matlab73 import write_matlab73
 from tests.strategies import seeds

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from dlfh.datasets import read_items
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import InputError
 
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, load
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import log_likelihood
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words
 from dlfh.errors import InputError
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.factorization.likelihood import LatentFactorModel
-from dlfh.factorization.solver import log_likelihood
 
 NEW = [["l0", "l5"], ["l1", "l2", "l3"], ["l4", "l6"]]
 

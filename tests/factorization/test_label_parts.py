@@ -10,15 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import DLFH
+from dlfh._factorization import label_parts
+from dlfh._factorization.label_parts import LabelParts, _generators
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._progress import progress
 from dlfh.blocks import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.factorization import label_parts
-from dlfh.factorization.label_parts import LabelParts, _generators
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.methods._by_blocks import learn_in_parts
+from dlfh.methods.by_blocks import learn_in_parts
 from tests.strategies import seeds
 
 cuts = st.lists(st.integers(0, 120), max_size=5).map(lambda inner: [0, *sorted(inner), 120])

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH
+from dlfh._factorization import paper
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import factorize, random_start
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired
-from dlfh.factorization import paper
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.factorization.likelihood import LatentFactorModel
-from dlfh.factorization.solver import factorize, random_start
 
 N_ITERATIONS = 5
 

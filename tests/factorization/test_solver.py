@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._factorization.label_rows import Columns, LabelRows, _count_pairs, update, update_shared
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import factorize, log_likelihood, random_start
 from dlfh._kernels import ONE
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import pad_to_words, unpack
-from dlfh.factorization.label_rows import Columns, LabelRows, _count_pairs, update, update_shared
-from dlfh.factorization.likelihood import LatentFactorModel
-from dlfh.factorization.solver import factorize, log_likelihood, random_start
 from tests.strategies import Problem, models, problems, seeds
 
 kinds = st.sampled_from(["labels", "random"])

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
 from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
-from dlfh.features._base import featurizer_from_parts
+from dlfh.features.base import featurizer_from_parts
 from tests.features.examples import PICTURES, TEXTS, dense, with_json
 
 EXAMPLES: list[tuple[Featurizer, Any]] = [

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from dlfh.errors import InputError
-from dlfh.features import CombinedImage, Gist, Thumbnail, _images, cached
-from dlfh.features._descriptions import DescriptionCache
+from dlfh.features import CombinedImage, Gist, Thumbnail, cached, images
+from dlfh.features.descriptions import DescriptionCache
 from tests.conftest import stripes
 
 
@@ -29,13 +29,13 @@ def files(tmp_path: Path) -> list[Path]:
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the names of the images that are decoded."""
     names: list[str] = []
-    decode = _images._open_rgb
+    decode = images._open_rgb
 
     def count(source: Any, *arguments: Any, **options: Any) -> Any:
         names.append(Path(source).name if isinstance(source, (str, os.PathLike)) else "")
         return decode(source, *arguments, **options)
 
-    monkeypatch.setattr(_images, "_open_rgb", count)
+    monkeypatch.setattr(images, "_open_rgb", count)
     return names
 
 
@@ -163,9 +163,9 @@ def test_several_may_use_a_cache_at_once(tmp_path: Path) -> None:
 def test_a_build_that_fails_goes_on_from_what_it_described(
     files: list[Path], opened: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dlfh.features import _cache
+    from dlfh.features import cache as cache_module
 
-    monkeypatch.setattr(_cache, "_BLOCK", 4)
+    monkeypatch.setattr(cache_module, "_BLOCK", 4)
     describe = Thumbnail._describe_all
 
     def fail_late(self: Any, items: Any, strict: bool) -> Any:

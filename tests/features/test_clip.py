@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
 from dlfh.features import Clip
-from dlfh.features._base import featurizer_from_parts
+from dlfh.features.base import featurizer_from_parts
 
 try:
     import torch

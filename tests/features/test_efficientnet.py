@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
 from dlfh.features import EfficientNet, cached
-from dlfh.features._base import featurizer_from_parts
+from dlfh.features.base import featurizer_from_parts
 from tests.conftest import stripes
 
 try:

@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer,
 
 from dlfh import InputError
 from dlfh.features import BagOfWords
-from dlfh.features._base import featurizer_from_parts
-from dlfh.features._text import _words
+from dlfh.features.base import featurizer_from_parts
+from dlfh.features.text import _words
 from tests.features.examples import with_json
 
 

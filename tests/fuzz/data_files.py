@@ -27,7 +27,7 @@ from PIL import Image
 
 from dlfh._validation import check_features
 from dlfh.datasets import load_own, make_paired, read_arrays, read_items, read_paired, write_paired
-from dlfh.datasets._tables import read_table
+from dlfh.datasets.tables import read_table
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords, Thumbnail, read_image
 from tests.datasets.matlab73 import write_matlab73

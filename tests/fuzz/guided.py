@@ -44,9 +44,9 @@ def _seeds(name: str) -> list[bytes]:
 
 def _reader(name: str) -> Callable[[bytes], object]:
     """Return what reads bytes as a format; called while imports are instrumented."""
-    from dlfh.datasets._arrays import read_arrays
-    from dlfh.datasets._layout import read_layout
-    from dlfh.datasets._tables import read_table
+    from dlfh.datasets.arrays import read_arrays
+    from dlfh.datasets.layout import read_layout
+    from dlfh.datasets.tables import read_table
 
     place = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
 

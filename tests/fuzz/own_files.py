@@ -26,16 +26,16 @@ import safetensors.numpy
 
 import dlfh
 from dlfh import Collection, Encoder, Index
+from dlfh._persistence.model_folder import config_checksum
 from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell
 from dlfh.codes import pack
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords, Thumbnail
-from dlfh.index import _manifest, _segment_file
-from dlfh.index._segment import metadata_check
+from dlfh.index import manifest, segment_file
+from dlfh.index.segment import metadata_check
 from dlfh.methods import METHODS, available
-from dlfh.persistence._model_folder import config_checksum
 from tests.fuzz.cases import Case, ChangedError, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, to_json
 
@@ -257,7 +257,7 @@ def _signed_index(rng: Random, files: Files, prefix: str = "") -> Files:
             _sign_segment(rng, files, prefix, entry, body["n_bits"], len(body["modalities"]))
         if kind > 0.5:
             content = damage_json(rng, content)
-        content["checksum"] = _manifest._checksum(content["index"])
+        content["checksum"] = manifest._checksum(content["index"])
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return _damage_one(rng, files)
     return files | {prefix + "manifest.json": to_json(content, indent=1)}
@@ -273,10 +273,10 @@ def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: in
             entry["removed"]["rows"] = int(np.unpackbits(np.frombuffer(files[removed], np.uint8)).sum())
         return
     sizes = (entry["rows"], tuple(entry["codes"]), entry["id_bytes"], entry["metadata_bytes"])
-    sections = _segment_file._sections(*sizes, n_bits)
+    sections = segment_file._sections(*sizes, n_bits)
     content, places = bytearray(files[name]), {}
     chosen = rng.randrange(len(sections))
-    start = _segment_file._ALIGNMENT
+    start = segment_file._ALIGNMENT
     for number, section in enumerate(sections):
         places[section.name] = slice(start, start + section.size)
         if number == chosen or rng.random() < 0.05:

@@ -11,11 +11,11 @@ import pytest
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH, InputError, ModelError, load
+from dlfh._persistence.model_folder import config_checksum
 from dlfh.codes import n_bytes, pack
 from dlfh.datasets import Paired
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.metrics import mean_average_precision
-from dlfh.persistence._model_folder import config_checksum
 
 Split = tuple[Paired, Paired]
 MODELS: dict[str, Any] = {

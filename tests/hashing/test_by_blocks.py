@@ -16,8 +16,8 @@ from dlfh.blocks import ArrayBlocks
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashLearner, KernelLogistic, KernelRidge
-from dlfh.hashing._by_blocks import BlockTargets, fit_by_blocks
-from dlfh.hashing._kernel import KernelHash
+from dlfh.hashing.by_blocks import BlockTargets, fit_by_blocks
+from dlfh.hashing.kernel import KernelHash
 from tests.hashing.test_kernel import exact_objective, scene, targets_of
 from tests.strategies import seeds
 

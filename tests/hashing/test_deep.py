@@ -13,12 +13,12 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH, InputError, ModelError, load
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.datasets import Paired, make_paired
 from dlfh.hashing import Deep, FitContext
-from dlfh.hashing._deep import DeepHash
-from dlfh.mathematics._targets import Targets
+from dlfh.hashing.deep import DeepHash
 from dlfh.metrics import mean_average_precision
 
 try:

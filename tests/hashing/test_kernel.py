@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 
+from dlfh._mathematics.classifiers import solve_logistic
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.hashing import FitContext, KernelLogistic, KernelRidge
-from dlfh.hashing._kernel import KernelHash, RBFMap
-from dlfh.mathematics._classifiers import solve_logistic
-from dlfh.mathematics._targets import Targets
+from dlfh.hashing.kernel import KernelHash, RBFMap
 from tests.strategies import seeds
 
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh.codes import pack, unpack
 from dlfh.hashing import FitContext, LinearRidge
-from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._targets import Targets
+from dlfh.hashing.linear import LinearHash
 from tests.strategies import seeds
 
 
@@ -139,7 +139,7 @@ def test_sparse_and_dense_points_get_the_same_code() -> None:
 
 
 def test_chunks_do_not_change_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlfh.mathematics import _moments as moments
+    from dlfh._mathematics import moments as moments
 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((1000, 30))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh.hashing._scaling import SCALINGS, Scaling
+from dlfh.hashing.scaling import SCALINGS, Scaling
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from dlfh._parallel import Workers
 from dlfh.blocks import ArrayBlocks
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext
-from dlfh.hashing._kernel import RBFMap, random_bases
-from dlfh.hashing._scaling import SCALINGS
-from dlfh.hashing._survey import Survey
+from dlfh.hashing.kernel import RBFMap, random_bases
+from dlfh.hashing.scaling import SCALINGS
+from dlfh.hashing.survey import Survey
 from tests.strategies import seeds
 
 

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.hashing._unit import unit_rows
+from dlfh.hashing.unit import unit_rows
 from tests.strategies import seeds
 
 

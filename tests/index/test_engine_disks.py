@@ -16,7 +16,7 @@ import pytest
 
 from dlfh import StorageError
 from dlfh import index as public
-from dlfh.index._engines import _milvus, parse_address
+from dlfh.index.engines import milvus, parse_address
 from tests.index.engines import killed_writer, place_of, postgres_server
 
 create_index: Any = public.create_index
@@ -95,7 +95,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
 
 def kill_engine(address: str) -> None:
     """Kill the process of an embedded engine, if there is one now."""
-    reference = _milvus._engine_of(parse_address(address))
+    reference = milvus._engine_of(parse_address(address))
     engine = None if reference is None else reference()
     if engine is not None and engine._p is not None:
         engine._p.kill()

@@ -20,8 +20,8 @@ import pytest
 
 from dlfh import InputError, StorageError
 from dlfh import index as public
-from dlfh.index._engines import _postgres as module
-from dlfh.index._engines import parse_address
+from dlfh.index.engines import parse_address
+from dlfh.index.engines import postgres as module
 from tests.index.engines import killed_writer, place_of
 
 create_index: Any = public.create_index

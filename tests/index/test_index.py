@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dlfh import InputError
 from dlfh.codes import hamming_distances, pack, random_codes, unpack
 from dlfh.errors import StorageError
-from dlfh.index import ApproximateSearch, Index, _nearest
+from dlfh.index import ApproximateSearch, Index, nearest
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,
@@ -193,7 +193,7 @@ def large() -> tuple[Index, np.ndarray]:
 def test_large_searches_equal_brute_force_on_any_number_of_threads(
     large: tuple[Index, np.ndarray], n_jobs: int, n_queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_nearest, "_BY_HAMMING", 1 << 18)
+    monkeypatch.setattr(nearest, "_BY_HAMMING", 1 << 18)
     index, codes = large
     projections = np.random.default_rng(n_queries).standard_normal((n_queries, 16))
     distances = hamming_distances(pack(projections), codes)

@@ -21,9 +21,9 @@ import numpy as np
 import pytest
 
 from dlfh.errors import StorageError
-from dlfh.index import Index, _store
-from dlfh.index._manifest import Manifest, read_manifest, write_manifest
-from dlfh.index._segment_file import _sections
+from dlfh.index import Index, store
+from dlfh.index.manifest import Manifest, read_manifest, write_manifest
+from dlfh.index.segment_file import _sections
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,
@@ -514,14 +514,14 @@ def test_opening_a_second_writer_where_locks_do_nothing_takes_nothing_from_the_f
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
 
     def write(*arguments: Any) -> bytes:
-        monkeypatch.setattr(_store, "write_manifest", write_manifest)
+        monkeypatch.setattr(store, "write_manifest", write_manifest)
         content = write_manifest(*arguments) if moment == "after" else None
         with Index.open(folder, writable=True) as second, pytest.raises(StorageError, match="another writer is at"):
             second.add(["of the second"], **NEW)
         return content or write_manifest(*arguments)
 
     with Index.open(folder, writable=True) as first:
-        monkeypatch.setattr(_store, "write_manifest", write)
+        monkeypatch.setattr(store, "write_manifest", write)
         first.add(["of the first"], **NEW)
     with Index.open(folder, writable=True) as index:
         index.verify()
@@ -532,7 +532,7 @@ def test_claims_of_the_dead_are_dropped_and_those_of_other_machines_when_they_ar
     folder: Path, model: PlainIndex
 ) -> None:
     claim = folder / ".committing"
-    for content in (_store._machine(), b""):  # of this machine, where locks keep the living out
+    for content in (store._machine(), b""):  # of this machine, where locks keep the living out
         claim.write_bytes(content)
         with Index.open(folder, writable=True) as index:
             assert not claim.exists()
@@ -586,9 +586,9 @@ CUT_SHORT = """
 import os, sys
 import numpy as np
 from dlfh.errors import StorageError
-from dlfh.index import Index, _segment_file
+from dlfh.index import Index, segment_file
 if sys.argv[2] == "mapped":
-    _segment_file._MOST_READ = 0
+    segment_file._MOST_READ = 0
 with Index.open(sys.argv[1], writable=True) as index:
     for name in os.listdir(sys.argv[1]):
         if name.startswith("segment"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dlfh import InputError
 from dlfh.index import Index
-from dlfh.index._where import names_of, parse_where
+from dlfh.index.where import names_of, parse_where
 from tests.index.plain_where import FILTERS, METADATA, VALUES, holds
 
 ITEMS = st.lists(METADATA, max_size=8)

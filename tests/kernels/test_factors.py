@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import _kernels, _reference
+from dlfh._factorization.label_rows import Columns
 from dlfh.codes import as_words, by_word, pad_to_words, random_codes
-from dlfh.factorization.label_rows import Columns
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import Problem, problems
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.codes import as_words, random_codes
-from dlfh.index import _nearest as nearest
+from dlfh.index import nearest as nearest
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import seeds
 

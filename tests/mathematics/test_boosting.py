@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh._mathematics.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh._progress import Bar
-from dlfh.mathematics._boosting import WeightedPairs, adaptive_factor, boost
 from tests.strategies import random_pairs, seeds
 
 

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.hashing._linear import LinearHash
-from dlfh.mathematics._centred import Centred
+from dlfh._mathematics.centred import Centred
+from dlfh.hashing.linear import LinearHash
 from tests.strategies import seeds
 
 DTYPES = [np.float64, np.float32, np.int8, bool]

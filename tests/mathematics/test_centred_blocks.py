@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._mathematics import moments
+from dlfh._mathematics.centred import Centred
+from dlfh._mathematics.centred_blocks import CentredBlocks, centred_views
 from dlfh.blocks import ArrayBlocks
 from dlfh.errors import InputError
-from dlfh.mathematics import _moments
-from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._centred_blocks import CentredBlocks, centred_views
 from tests.mathematics.test_centred import DTYPES, features
 from tests.strategies import seeds
 
@@ -80,6 +80,6 @@ def test_what_cannot_be_centred_is_one_sentence(monkeypatch: pytest.MonkeyPatch)
     ):
         with pytest.raises(InputError, match=sentence):
             centred_views({"image": ArrayBlocks(values, [0, 2, 4], "image")})
-    monkeypatch.setattr(_moments, "_MOST_FEATURES", 1)
+    monkeypatch.setattr(moments, "_MOST_FEATURES", 1)
     with pytest.raises(InputError, match="has 2 features, and by blocks at most 1 are learned from"):
         centred_views({"image": ArrayBlocks(bad, [0, 2, 4], "image")})

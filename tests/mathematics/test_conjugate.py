@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH
+from dlfh._mathematics import conjugate, ridge
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.hashing import FitContext, LinearRidge
-from dlfh.mathematics import _conjugate, _ridge
-from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
 
@@ -35,7 +35,7 @@ def solve(features: Any, targets: Targets, ridge: Any, n_jobs: int = 2, scaling:
 def both_ways(monkeypatch: pytest.MonkeyPatch, *arguments: Any, **options: Any) -> tuple[Any, Any]:
     """Return the function by products with the features, and by the matrix."""
     with monkeypatch.context() as patch:
-        patch.setattr(_ridge, "_LARGEST_MATRIX", 0)
+        patch.setattr(ridge, "_LARGEST_MATRIX", 0)
         by_products = solve(*arguments, **options)
     return by_products, solve(*arguments, **options)
 
@@ -67,7 +67,7 @@ def test_a_bit_has_the_same_weights_whatever_the_threads_and_the_other_bits(seed
     rng = np.random.default_rng(seed)
     features, values = words(rng, n, 40), rng.standard_normal((n, n_bits))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ridge, "_LARGEST_MATRIX", 0)
+        patch.setattr(ridge, "_LARGEST_MATRIX", 0)
         alone, together = (
             solve(features, Targets(pack(values), np.arange(n), n_bits), 1.0, n_jobs).weights for n_jobs in (1, 3)
         )
@@ -106,7 +106,7 @@ def test_map_is_that_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
         return mean_average_precision(codes, model.codes_["image"], test.labels, train.labels)
 
     expected = score()
-    monkeypatch.setattr(_ridge, "_LARGEST_MATRIX", 16)
+    monkeypatch.setattr(ridge, "_LARGEST_MATRIX", 16)
     assert score() == pytest.approx(expected, abs=2e-3)
 
 
@@ -118,7 +118,7 @@ def test_what_is_left_out_is_not_said_of_wide_data() -> None:
     learner = LinearRidge(1.0)
     assert learner.left_out(function, features, targets) is not None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_ridge, "_LARGEST_MATRIX", 10)
+        patch.setattr(ridge, "_LARGEST_MATRIX", 10)
         assert learner.left_out(function, features, targets) is None
 
 
@@ -130,5 +130,5 @@ def test_a_bit_that_is_done_stands_still_while_others_go_on() -> None:
     codes -= codes.mean(axis=0)
     squares = np.full(6, 1 - 1 / 6)
     with Workers(2) as workers:
-        weights = _conjugate._System(X, np.full(6, 1 / 6), 1 / (squares + 0.5), 0.5, workers).solve(codes)
+        weights = conjugate._System(X, np.full(6, 1 / 6), 1 / (squares + 0.5), 0.5, workers).solve(codes)
     np.testing.assert_allclose(weights, codes / 1.5, atol=1e-6)

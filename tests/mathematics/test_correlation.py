@@ -7,7 +7,7 @@ import scipy.linalg
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.mathematics._correlation import Whitening, canonical_directions
+from dlfh._mathematics.correlation import Whitening, canonical_directions
 from tests.strategies import seeds
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dlfh._mathematics.leave_one_out import left_out_by_features, left_out_by_points
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.hashing import FitContext, KernelRidge, LinearRidge
-from dlfh.mathematics._leave_one_out import left_out_by_features, left_out_by_points
-from dlfh.mathematics._targets import Targets
 
 N_POINTS, N_BITS, RIDGE = 30, 8, 0.7
 

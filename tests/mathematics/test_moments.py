@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh._mathematics import moments as moments_module
+from dlfh._mathematics.moments import moments
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import random_codes
-from dlfh.mathematics import _moments
-from dlfh.mathematics._moments import moments
-from dlfh.mathematics._targets import Targets
 from tests.strategies import seeds
 
 
@@ -34,7 +34,7 @@ def test_features_that_are_converted_have_the_moments_of_doubles(
     codes = random_codes(rng, 2 if few else n, 16)
     targets = Targets(codes, rng.integers(len(codes), size=n), 16)
     with pytest.MonkeyPatch.context() as patch, Workers(2) as workers:
-        patch.setattr(_moments, "_CHUNK_BYTES", 64 * 24)
+        patch.setattr(moments_module, "_CHUNK_BYTES", 64 * 24)
         ours = moments(X, targets, "image", workers)
         expected = moments(X.astype(np.float64), targets, "image", workers)
     np.testing.assert_allclose(ours.mean, expected.mean, rtol=1e-6)

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh._mathematics import random_rows as random_rows_module
+from dlfh._mathematics.random_rows import draw, random_rows
 from dlfh.blocks import ArrayBlocks
-from dlfh.mathematics import _random_rows
-from dlfh.mathematics._random_rows import draw, random_rows
 from tests.strategies import seeds
 
 
 @pytest.fixture(scope="module", autouse=True)
 def small_groups() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_random_rows, "_GROUP", 10)
-        patch.setattr(_random_rows, "_CHUNK", 4)
+        patch.setattr(random_rows_module, "_GROUP", 10)
+        patch.setattr(random_rows_module, "_CHUNK", 4)
         yield
 
 

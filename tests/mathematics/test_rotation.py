@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.blocks import ArrayBlocks
-from dlfh.mathematics._rotation import (
+from dlfh._mathematics.rotation import (
     closest_rotation,
     iterative_quantization,
     random_rotation,
     signs,
     uncorrelated,
 )
+from dlfh.blocks import ArrayBlocks
 from tests.strategies import seeds
 
 

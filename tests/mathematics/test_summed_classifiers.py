@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._mathematics.classifiers import LOGISTIC, SQUARED_HINGE, Classifiers, Loss
+from dlfh._mathematics.summed_classifiers import loss_sums, solve_by_sums
 from dlfh._parallel import Workers
-from dlfh.mathematics._classifiers import LOGISTIC, SQUARED_HINGE, Classifiers, Loss
-from dlfh.mathematics._summed_classifiers import loss_sums, solve_by_sums
 from tests.strategies import seeds
 
 Found = tuple[np.ndarray, np.ndarray, int]

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import InputError
+from dlfh._mathematics.centred import Centred
+from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
 from dlfh.codes import pack
 from dlfh.datasets import make_paired
-from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._rotation import iterative_quantization, random_rotation, signs
 from dlfh.methods import ACQ
-from dlfh.methods._acq import co_quantize
-from dlfh.methods._cca_itq import correlated_embeddings
+from dlfh.methods.acq import co_quantize
+from dlfh.methods.cca_itq import correlated_embeddings
 from tests.methods.small_data import small
 from tests.strategies import seeds
 

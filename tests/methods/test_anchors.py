@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh._parallel import Workers
-from dlfh.methods import _anchors
-from dlfh.methods._anchors import AnchorFeatures
+from dlfh.methods import anchors
+from dlfh.methods.anchors import AnchorFeatures
 from tests.methods.small_data import kernel_features
 
 
@@ -19,8 +19,8 @@ def make(X: np.ndarray | sp.csr_array, n_anchors: int = 20) -> AnchorFeatures:
 
 @pytest.mark.parametrize("memory", [2 << 30, 4 * 20 * 130])
 def test_features_and_products_are_those_written_out(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_anchors, "_MEMORY", memory)  # for all points, or for 130 of them
-    monkeypatch.setattr(_anchors, "_ROWS", 40)
+    monkeypatch.setattr(anchors, "_MEMORY", memory)  # for all points, or for 130 of them
+    monkeypatch.setattr(anchors, "_ROWS", 40)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 6)) + 3
     expected = kernel_features(X, 20, np.random.default_rng(5))

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
-from dlfh.factorization.label_rows import LabelRows
 from dlfh.methods import BATCH
-from dlfh.methods._batch import SharedCodes
+from dlfh.methods.batch import SharedCodes
 from tests.methods.small_data import dense, kernel_features, small, unit_labels
 from tests.strategies import seeds
 

@@ -17,14 +17,14 @@ from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH, load
 from dlfh._labels import LabelSets
-from dlfh.blocks import ArrayBlocks, Blocks, _opening, open_blocks
+from dlfh._mathematics import random_rows
+from dlfh.blocks import ArrayBlocks, Blocks, open_blocks, opening
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
-from dlfh.mathematics import _random_rows
-from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, _cca_itq
-from dlfh.methods._by_blocks import cut_alike
+from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, cca_itq
+from dlfh.methods.by_blocks import cut_alike
 from dlfh.metrics import mean_average_precision
 from tests.methods.small_data import small
 from tests.strategies import seeds
@@ -140,8 +140,8 @@ def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     labels: Any = np.asarray(data_.labels.toarray().argmax(axis=1) if classes else data_.labels.toarray())
     cut, cut_labels = in_blocks(modalities, labels, [0, *sorted(inner), 150])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_cca_itq, "_MOST_KEPT", 0 if read_again else 1 << 20)
-        patch.setattr(_random_rows, "_GROUP", 60)
+        patch.setattr(cca_itq, "_MOST_KEPT", 0 if read_again else 1 << 20)
+        patch.setattr(random_rows, "_GROUP", 60)
         whole = clone(method).fit(modalities, labels)
         ours = clone(method).fit(cut, cut_labels)
         from_memory = clone(method).fit(cut, labels)
@@ -191,7 +191,7 @@ def test_methods_of_sums_learn_from_files_and_are_saved(tmp_path: Path, monkeypa
         part = modalities["text"][start : {0: 40, 40: 110}.get(start)]
         write_arrays(tmp_path / "text" / f"{start:03}.parquet", {"text": part})
     whole = CMFH(8, random_state=0).fit(modalities)
-    monkeypatch.setattr(_opening, "_LARGE_MAP", 0)
+    monkeypatch.setattr(opening, "_LARGE_MAP", 0)
     text = open_blocks(tmp_path / "text")
     assert text.starts.tolist() == [0, 40, 110, 150]
     for image in (open_blocks(tmp_path / "image.npy"), np.load(tmp_path / "image.npy", mmap_mode="r")):
@@ -248,7 +248,7 @@ def test_files_are_fitted_and_encoded_and_the_model_is_saved(tmp_path: Path, mon
     ours = DLFH(12, hash_function="linear", random_state=0).fit(opened, open_blocks(tmp_path / "labels.npy"))
     assert_same(ours, whole, modalities)
     np.testing.assert_array_equal(ours.encode("image", opened["image"]), ours.encode("image", modalities["image"]))
-    monkeypatch.setattr(_opening, "_LARGE_MAP", 0)
+    monkeypatch.setattr(opening, "_LARGE_MAP", 0)
     mapped = {name: np.load(tmp_path / f"{name}.npy", mmap_mode="r") for name in modalities}
     assert_same(DLFH(12, hash_function="linear", random_state=0).fit(mapped, labels), whole, modalities)
     ours.save(tmp_path / "model")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from dlfh._mathematics.centred import Centred
+from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
 from dlfh.codes import unpack
-from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._rotation import iterative_quantization, random_rotation, signs
 from dlfh.methods import CCAITQ
-from dlfh.methods._cca_itq import correlated_embeddings
+from dlfh.methods.cca_itq import correlated_embeddings
 from tests.methods.small_data import small
 
 

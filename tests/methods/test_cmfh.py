@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dlfh.codes import pack
 from dlfh.methods import CMFH
-from dlfh.methods._base import hasher_from_parts
+from dlfh.methods.base import hasher_from_parts
 from tests.methods.small_data import centred, small
 from tests.strategies import seeds
 

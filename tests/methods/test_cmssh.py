@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh._mathematics.centred import Centred
 from dlfh.datasets import make_paired
-from dlfh.mathematics._centred import Centred
-from dlfh.methods._cmssh import CMSSH, best_cut, principal_directions
+from dlfh.methods.cmssh import CMSSH, best_cut, principal_directions
 from tests.strategies import seeds
 
 

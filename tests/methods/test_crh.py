@@ -10,9 +10,9 @@ import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh._mathematics.correlation import Whitening
 from dlfh.datasets import make_paired
-from dlfh.mathematics._correlation import Whitening
-from dlfh.methods._crh import CRH, BitProblem, Tau
+from dlfh.methods.crh import CRH, BitProblem, Tau
 from tests.strategies import random_pairs, seeds
 
 taus = st.builds(Tau, margin=st.floats(0.1, 5), shape=st.floats(1.1, 10))

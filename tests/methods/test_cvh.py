@@ -9,9 +9,9 @@ import pytest
 import scipy.linalg
 
 from dlfh import InputError
+from dlfh._mathematics.correlation import Whitening, canonical_directions
+from dlfh._mathematics.rotation import signs
 from dlfh.codes import unpack
-from dlfh.mathematics._correlation import Whitening, canonical_directions
-from dlfh.mathematics._rotation import signs
 from dlfh.methods import CVH
 from tests.methods.small_data import centred, small, unit_labels
 

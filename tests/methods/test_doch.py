@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._factorization import paper
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
-from dlfh.factorization import paper
 from dlfh.methods import DOCH
-from dlfh.methods._doch import AnchoredLikelihood
-from dlfh.methods._online import Chunk
+from dlfh.methods.doch import AnchoredLikelihood
+from dlfh.methods.online import Chunk
 from tests.methods.small_data import dense, small
 from tests.strategies import Problem, problems
 
@@ -132,7 +132,7 @@ def test_without_the_labels_prediction_a_sweep_is_dlfhs_update(problem: Problem,
 
 def test_codes_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     data = small(2)
-    monkeypatch.setattr("dlfh.methods._doch._ROWS", 13)
+    monkeypatch.setattr("dlfh.methods.doch._ROWS", 13)
     one, two = (DOCH(16, n_jobs=jobs, random_state=0).fit(data.modalities, data.labels) for jobs in (1, 2))
     np.testing.assert_array_equal(one.codes_["text"], two.codes_["text"])
 

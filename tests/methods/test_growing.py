@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import DLFH, load
+from dlfh._mathematics.moments import Moments
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError, ModelError
 from dlfh.hashing import FitContext, KernelRidge, LinearRidge
-from dlfh.mathematics._moments import Moments
-from dlfh.mathematics._targets import Targets
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
 
@@ -212,7 +212,7 @@ def test_more_features_than_a_matrix_of_sums_may_have_are_refused() -> None:
 
 
 def test_sums_of_another_shape_are_refused(tmp_path: Path) -> None:
-    from dlfh.persistence._model_folder import write_model
+    from dlfh._persistence.model_folder import write_model
 
     data = make_paired(200, random_state=0)
     model = DLFH(8, keep_sums=True, hash_function="linear", random_state=0).fit(data.modalities, data.labels)

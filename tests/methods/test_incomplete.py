@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import DLFH, KDLFH, InputError, load
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.observed_pairs import ObservedPairs
+from dlfh._factorization.solver import factorize, log_likelihood
+from dlfh._factorization.supervision import Sample
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words
 from dlfh.datasets import Paired, make_paired
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.factorization.observed_pairs import ObservedPairs
-from dlfh.factorization.solver import factorize, log_likelihood
-from dlfh.factorization.supervision import Sample
 from dlfh.methods import METHODS, available
 from dlfh.metrics import mean_average_precision
 from tests.strategies import Problem, problems, seeds

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh._labels import LabelSets
+from dlfh._mathematics.rotation import random_rotation, uncorrelated
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
-from dlfh.mathematics._rotation import random_rotation, uncorrelated
 from dlfh.methods import LEMON
-from dlfh.methods._lemon import EmbeddedChunk
-from dlfh.methods._online import Chunk, Stream
+from dlfh.methods.lemon import EmbeddedChunk
+from dlfh.methods.online import Chunk, Stream
 from tests.methods.small_data import dense, small, unit_labels
 from tests.strategies import seeds
 

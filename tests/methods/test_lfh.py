@@ -15,7 +15,7 @@ from dlfh import InputError, load
 from dlfh._labels import LabelSets
 from dlfh.datasets import Paired, make_paired
 from dlfh.methods import LFH
-from dlfh.methods._lfh import Factors
+from dlfh.methods.lfh import Factors
 from tests.strategies import seeds
 
 

@@ -15,7 +15,7 @@ from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired
 from dlfh.methods import MLBE
-from dlfh.methods._mlbe import Posterior, start_codes
+from dlfh.methods.mlbe import Posterior, start_codes
 from tests.methods.small_data import small
 from tests.strategies import seeds
 

@@ -11,8 +11,8 @@ import pytest
 from dlfh import InputError, ModelError, load
 from dlfh.datasets import Paired
 from dlfh.methods import METHODS
-from dlfh.methods._base import hasher_from_parts
-from dlfh.methods._online import OnlineHasher
+from dlfh.methods.base import hasher_from_parts
+from dlfh.methods.online import OnlineHasher
 from tests.methods.small_data import small
 
 NAMES = ["DOCH", "LEMON"]

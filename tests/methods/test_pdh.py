@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.svm import LinearSVC
 
+from dlfh._mathematics.centred import Centred
+from dlfh._mathematics.classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh.methods import PDH
-from dlfh.methods._pdh import _Machines
+from dlfh.methods.pdh import _Machines
 from tests.strategies import seeds
 
 N_BITS = 16

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dlfh._mathematics.centred import Centred
+from dlfh._mathematics.correlation import Whitening, canonical_directions
+from dlfh._mathematics.rotation import signs
 from dlfh.codes import unpack
-from dlfh.mathematics._centred import Centred
-from dlfh.mathematics._correlation import Whitening, canonical_directions
-from dlfh.mathematics._rotation import signs
 from dlfh.methods import SCM
 from tests.methods.small_data import centred, small, unit_labels
 

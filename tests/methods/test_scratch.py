@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._mathematics.rotation import random_rotation
 from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
-from dlfh.mathematics._rotation import random_rotation
 from dlfh.methods import SCRATCH
-from dlfh.methods._anchors import AnchorFeatures
-from dlfh.methods._scratch import LatentCodes
+from dlfh.methods.anchors import AnchorFeatures
+from dlfh.methods.scratch import LatentCodes
 from tests.methods.small_data import dense, kernel_features, small
 from tests.strategies import seeds
 
@@ -194,6 +194,6 @@ def test_swapping_the_modalities_swaps_their_functions_and_leaves_the_codes(view
 def test_codes_do_not_depend_on_how_many_rows_are_taken_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     data = small(6)
     before = make(16).fit(data.modalities, data.labels)
-    monkeypatch.setattr("dlfh.methods._anchors._ROWS", 17)
+    monkeypatch.setattr("dlfh.methods.anchors._ROWS", 17)
     after = make(16).fit(data.modalities, data.labels)
     assert np.mean(unpack(before.codes_["text"], 16) == unpack(after.codes_["text"], 16)) > 0.999

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import InputError
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
+from dlfh._mathematics.rotation import signs
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
-from dlfh.factorization.label_rows import LabelRows
-from dlfh.mathematics._rotation import signs
 from dlfh.methods import SePH
-from dlfh.methods import _seph as seph_module
-from dlfh.methods._seph import Divergence, descend
+from dlfh.methods import seph as seph_module
+from dlfh.methods.seph import Divergence, descend
 from tests.methods.small_data import small
 from tests.strategies import Problem, problems
 

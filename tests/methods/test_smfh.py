@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
+from dlfh._mathematics.rotation import signs
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.mathematics._rotation import signs
 from dlfh.methods import SMFH
-from dlfh.methods._smfh import _Graph
+from dlfh.methods.smfh import _Graph
 from tests.methods.small_data import small, unit_labels
 from tests.strategies import Problem, problems
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dlfh.blocks import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.metrics import AP, PR, PRH, Evaluation, P, R, _by_blocks, evaluate, nDCG
+from dlfh.metrics import AP, PR, PRH, Evaluation, P, R, by_blocks, evaluate, nDCG
 from tests.strategies import seeds
 
 N_ITEMS = 50
@@ -94,7 +94,7 @@ def test_whatever_is_asked_for(seed: int, measures: Any, ties: Any) -> None:
 def test_queries_that_are_counted_for_in_passes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, database, labels = codes_and_labels(2, 11, 16)
     blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
-    monkeypatch.setattr(_by_blocks, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries at once
+    monkeypatch.setattr(by_blocks, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries at once
     passes = mock.Mock(side_effect=ArrayBlocks.read_ahead)
     monkeypatch.setattr(ArrayBlocks, "read_ahead", lambda *blocks, **options: passes(*blocks, **options))
     for ties, n_passes in (("order", 8), ("expected", 1)):

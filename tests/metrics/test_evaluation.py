@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dlfh import InputError, _kernels, metrics
 from dlfh.codes import pack
 from dlfh.metrics import AP, PR, PRH, Evaluation, P, R, evaluate, nDCG
-from dlfh.metrics._measures import Measure, PrecisionRecall
+from dlfh.metrics.measures import Measure, PrecisionRecall
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 

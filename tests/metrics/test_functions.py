@@ -138,7 +138,7 @@ def test_threads_and_blocks_change_nothing(seed: int, name: str) -> None:
 
 
 def test_block_size_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dlfh.metrics import _ranking as ranking
+    from dlfh.metrics import ranking as ranking
 
     queries, items, *labels = scene(3)
     whole = {name: metric(queries, items, *labels) for name, metric in METRICS.items()}

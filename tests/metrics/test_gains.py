@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from dlfh.metrics import _gains
-from dlfh.metrics._expected import _harmonic
+from dlfh.metrics import gains
+from dlfh.metrics.expected import _harmonic
 
 
 @pytest.mark.parametrize("tabulated", [1 << 12, 1 << 20])
 def test_sums_of_discounts_in_closed_form_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch, tabulated: int) -> None:
-    monkeypatch.setattr(_gains, "_TABULATED", tabulated)
+    monkeypatch.setattr(gains, "_TABULATED", tabulated)
     ranks = np.array([0, 1, 2, 4095, 4096, 4097, 5000, 40_000, 123_457])
-    expected = [math.fsum(_gains.discounts(np.arange(1, rank + 1))) for rank in ranks.tolist()]
-    np.testing.assert_allclose(_gains.discount_sums(ranks), expected, rtol=1e-13)
+    expected = [math.fsum(gains.discounts(np.arange(1, rank + 1))) for rank in ranks.tolist()]
+    np.testing.assert_allclose(gains.discount_sums(ranks), expected, rtol=1e-13)
 
 
 def test_harmonic_numbers() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from dlfh import InputError
 from dlfh.codes import pack, unpack
 from dlfh.metrics import AP, PR, PRH, P, R, evaluate, measure, nDCG
-from dlfh.metrics._measures import MEASURES, Measure
+from dlfh.metrics.measures import MEASURES, Measure
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 

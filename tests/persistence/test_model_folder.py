@@ -16,8 +16,8 @@ import pytest
 
 import dlfh
 from dlfh import DLFH, InputError, ModelError, load
+from dlfh._persistence.model_folder import config_checksum, read_model, write_model
 from dlfh.datasets import Paired
-from dlfh.persistence._model_folder import config_checksum, read_model, write_model
 
 Split = tuple[Paired, Paired]
 

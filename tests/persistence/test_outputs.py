@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dlfh._persistence.outputs import check_not_read, check_outputs, write_output
 from dlfh.errors import InputError
-from dlfh.persistence._outputs import check_not_read, check_outputs, write_output
 
 
 def test_new_files_may_be_written_where_there_is_a_folder(tmp_path: Path) -> None:

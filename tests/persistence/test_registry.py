@@ -18,16 +18,16 @@ import dlfh.hashing
 import dlfh.methods
 from dlfh import DLFH, Encoder, InputError, ModelError, load
 from dlfh._parameters import Parameterized
+from dlfh._persistence.plain import parameters_from_plain, plain_parameters
+from dlfh._persistence.registry import Registered, Registry
 from dlfh.datasets import Paired
 from dlfh.features import BagOfWords, Featurizer
 from dlfh.hashing import Deep, HashFunction, HashLearner, KernelLogistic, KernelRidge, LinearRidge
-from dlfh.hashing._kernel import KernelHash
-from dlfh.hashing._latent import LatentBinaryHash
-from dlfh.hashing._linear import LinearHash
-from dlfh.hashing._unit import UnitLinearHash
+from dlfh.hashing.kernel import KernelHash
+from dlfh.hashing.latent import LatentBinaryHash
+from dlfh.hashing.linear import LinearHash
+from dlfh.hashing.unit import UnitLinearHash
 from dlfh.methods import KDLFH, METHODS, MLBE, SMFH, CrossModalHasher
-from dlfh.persistence._plain import parameters_from_plain, plain_parameters
-from dlfh.persistence._registry import Registered, Registry
 
 Split = tuple[Paired, Paired]
 

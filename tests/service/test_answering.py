@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dlfh.errors import InputError
-from dlfh.service._answering import Asked, Question, Wanted, answer_together
-from dlfh.service._states import State, States
+from dlfh.service.answering import Asked, Question, Wanted, answer_together
+from dlfh.service.states import State, States
 
 
 @pytest.fixture(scope="module")

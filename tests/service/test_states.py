@@ -13,7 +13,7 @@ import pytest
 
 from dlfh import Collection
 from dlfh.datasets import Items
-from dlfh.service._states import States
+from dlfh.service.states import States
 from tests.index.engines import postgres_server
 from tests.service.conftest import serving
 

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class _Step:
-    """When a bit is flipped: the tables of `dlfh.factorization.likelihood`."""
+    """When a bit is flipped: the tables of `dlfh._factorization.likelihood`."""
 
     residual_table: Array
     curvature_table: Array

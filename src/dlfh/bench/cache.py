@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlfh._persistence.files import remove_leftovers, replace_file, try_lock
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
-from dlfh.persistence._files import remove_leftovers, replace_file, try_lock
 
 __all__ = ["Cache", "Result", "check_folder", "make_folder"]
 

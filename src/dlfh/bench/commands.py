@@ -220,6 +220,7 @@ class TuneOptions:
 def tune(method: str, data: str, options: TuneOptions) -> None:
     """Choose parameters of methods by MAP on a part of the training set; the queries are never looked at."""
     with _resumable():
+        from dlfh._persistence.outputs import check_outputs, write_output
         from dlfh._validation import check_choice
         from dlfh.bench.cache import Cache
         from dlfh.bench.plan import Plan
@@ -228,7 +229,6 @@ def tune(method: str, data: str, options: TuneOptions) -> None:
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid, trials_csv, tuned_toml, usual_grid
         from dlfh.methods import METHODS
-        from dlfh.persistence._outputs import check_outputs, write_output
 
         if options.halving is not None:
             check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))
@@ -303,8 +303,8 @@ def splits(
     with _resumable():
         import json
 
+        from dlfh._persistence.outputs import check_outputs, write_output
         from dlfh.bench.splits import compare_splits, splits_of
-        from dlfh.persistence._outputs import check_outputs, write_output
 
         if out is not None:
             check_outputs([out], [Path(data), file, check], overwrite=overwrite)

@@ -13,10 +13,10 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
+from dlfh._persistence.files import replace_file
 from dlfh.bench.cells import Deal
-from dlfh.datasets._paired import Paired
+from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
-from dlfh.persistence._files import replace_file
 
 __all__ = ["Parts", "Source"]
 

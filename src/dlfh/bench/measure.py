@@ -13,7 +13,7 @@ from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Parts
 from dlfh.codes import Codes
-from dlfh.datasets._paired import Paired
+from dlfh.datasets.paired import Paired
 from dlfh.methods import METHODS, CrossModalHasher
 from dlfh.metrics import AP, PR, P, evaluate, nDCG
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from dlfh._persistence.files import replace_file
 from dlfh.bench.cache import make_folder
 from dlfh.bench.figures import Figure
 from dlfh.bench.machine import describe_machine
@@ -15,7 +16,6 @@ from dlfh.bench.plan import Experiment, Plan, Section
 from dlfh.bench.runner import Results
 from dlfh.bench.tables import Entry, ReportTable, TableRow
 from dlfh.errors import InputError
-from dlfh.persistence._files import replace_file
 
 __all__ = ["TITLE", "check_report_place", "seconds_section", "write_report", "write_sections"]
 

@@ -8,9 +8,9 @@ import numpy as np
 
 from dlfh.bench.data import Source
 from dlfh.datasets import Paired, Split, load_icons, load_own, make_like
-from dlfh.datasets._descriptions import DATA_SETS, describe
-from dlfh.datasets._leakage import shared_points
-from dlfh.datasets._loaders import load_dataset
+from dlfh.datasets.descriptions import DATA_SETS, describe
+from dlfh.datasets.leakage import shared_points
+from dlfh.datasets.loaders import load_dataset
 from dlfh.errors import InputError
 
 __all__ = ["canonical_name", "load_source"]

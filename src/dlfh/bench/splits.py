@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dlfh.bench.cells import Deal
 from dlfh.bench.data import Source
-from dlfh.datasets._paired import Paired
+from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 
 __all__ = ["compare_splits", "splits_of"]

@@ -8,7 +8,7 @@ twice, if a machine fails: functions of blocks change nothing.
 
 from __future__ import annotations
 
-from dlfh.blocks._base import ArrayBlocks, Blocks
-from dlfh.blocks._opening import as_blocks, matrix_names, open_blocks
+from dlfh.blocks.base import ArrayBlocks, Blocks
+from dlfh.blocks.opening import as_blocks, matrix_names, open_blocks
 
 __all__ = ["ArrayBlocks", "Blocks", "as_blocks", "matrix_names", "open_blocks"]

@@ -60,9 +60,9 @@ def build(
 
     $ dlfh build PHOTOS/ --settings best.toml -o shop/     [dim](what `dlfh tune` wrote)[/dim]
     """
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.collection import Collection
-    from dlfh.collection._folder import check_free
-    from dlfh.persistence._outputs import check_outputs
+    from dlfh.collection.folder import check_free
 
     check_free(output)
     check_outputs([problem_file], [*items.inputs(), model.settings], overwrite=overwrite)
@@ -122,9 +122,9 @@ def fit(
 
     $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
     """
+    from dlfh._persistence.model_folder import check_place
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.collection import fit_and_evaluate
-    from dlfh.persistence._model_folder import check_place
-    from dlfh.persistence._outputs import check_outputs
 
     check_place(output, overwrite=overwrite)
     check_outputs([problem_file], [*items.inputs(), output, model.settings], overwrite=overwrite)

@@ -22,7 +22,7 @@ def cite(
     $ dlfh cite --all
     """
     from dlfh.errors import InputError
-    from dlfh.methods._citations import citations
+    from dlfh.methods.citations import citations
 
     if not methods and not every:
         raise InputError("name a method, or all of them with --all: dlfh methods lists what there is")

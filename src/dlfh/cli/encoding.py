@@ -61,10 +61,10 @@ def encode(
     """
     import numpy as np
 
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.cli.models import load_encoder
     from dlfh.datasets import write_arrays
     from dlfh.errors import InputError
-    from dlfh.persistence._outputs import check_outputs
 
     suffix = output.suffix.lower()
     if suffix == ".parquet":
@@ -118,11 +118,11 @@ def _encode_blocks(
     quiet: bool,
 ) -> None:
     """Encode vectors that are read by blocks into a folder."""
+    from dlfh._persistence.outputs import check_not_read
     from dlfh.blocks import open_blocks
     from dlfh.cli.models import load_encoder
-    from dlfh.collection._block_codes import encode_blocks
+    from dlfh.collection.block_codes import encode_blocks
     from dlfh.errors import InputError
-    from dlfh.persistence._outputs import check_not_read
 
     if output.exists() and not output.is_dir():
         raise InputError(f"cannot write {output}: codes of blocks go to a folder, and it is a file")

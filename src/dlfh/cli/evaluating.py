@@ -41,7 +41,7 @@ def evaluate(
     """
     from dlfh.cli.models import load_encoder, open_collection
     from dlfh.collection import fit_and_evaluate
-    from dlfh.collection._folder import is_collection
+    from dlfh.collection.folder import is_collection
     from dlfh.errors import InputError
 
     verbose = shows_progress(quiet, as_json)

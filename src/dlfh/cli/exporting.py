@@ -36,7 +36,7 @@ def export(
     $ dlfh export shop/ shop.sql
     """
     from dlfh.cli.models import open_collection
-    from dlfh.collection._exporting import export as write
+    from dlfh.collection.exporting import export as write
 
     with open_collection(collection) as opened:
         files = write(opened, output, modality=modality, overwrite=overwrite)

@@ -44,10 +44,10 @@ def build(
 
     $ dlfh index build model/ PHOTOS/ --table items.csv --image file --text caption --labels tags -o shop/
     """
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.cli.models import load_encoder
     from dlfh.collection import Collection
-    from dlfh.collection._folder import check_free
-    from dlfh.persistence._outputs import check_outputs
+    from dlfh.collection.folder import check_free
 
     check_free(output)
     check_outputs([problem_file], [model, *items.inputs()], overwrite=overwrite)
@@ -90,8 +90,8 @@ def add(
 
     $ dlfh index add shop/ NEWPHOTOS/ --table new.csv --image file --text caption
     """
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.cli.models import open_collection
-    from dlfh.persistence._outputs import check_outputs
 
     check_outputs([problem_file], [collection, *items.inputs()], overwrite=overwrite)
     # Describing images takes long, and needs no lock: others may write meanwhile.

@@ -29,8 +29,8 @@ def info(
     $ dlfh info data.mat
     """
     from dlfh.cli import indexing
-    from dlfh.collection._folder import is_collection
-    from dlfh.datasets._tables import TABLE_SUFFIXES
+    from dlfh.collection.folder import is_collection
+    from dlfh.datasets.tables import TABLE_SUFFIXES
     from dlfh.errors import InputError
 
     if not path.exists():
@@ -109,7 +109,7 @@ def _model_info(path: Path, as_json: bool) -> None:
 
 
 def _table_info(path: Path, encoding: str, as_json: bool) -> None:
-    from dlfh.datasets._tables import read_table
+    from dlfh.datasets.tables import read_table
 
     table = read_table(path, encoding=encoding)
     filled = {name: sum(row[place] not in (None, "") for row in table.rows) for place, name in enumerate(table.columns)}

@@ -49,9 +49,9 @@ def measure(
     import numpy as np
 
     from dlfh.blocks import Blocks, open_blocks
-    from dlfh.blocks._clusters import held_on
+    from dlfh.blocks.clusters import held_on
     from dlfh.metrics import evaluate
-    from dlfh.metrics._measures import measure as named
+    from dlfh.metrics.measures import measure as named
 
     chosen = [named(name) for name in measures or ["AP"]]
 

@@ -14,7 +14,7 @@ __all__ = ["load_encoder", "open_collection"]
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:
     """Load the encoder of a model's folder or a collection's; a model of vectors alone becomes one."""
     from dlfh.collection import Encoder, load
-    from dlfh.collection._folder import is_collection
+    from dlfh.collection.folder import is_collection
     from dlfh.features import Vectors
 
     model = load(path / "model" if is_collection(path) else path)

@@ -128,9 +128,9 @@ class ItemOptions:
         Where modalities are a guess (the words of a folder's file names), only those that are ``known`` are kept.
         None of the ``outputs`` may be an image that the items name.
         """
+        from dlfh._persistence.outputs import check_not_read
         from dlfh.datasets import read_items
-        from dlfh.datasets._problem import LABEL_WORDS
-        from dlfh.persistence._outputs import check_not_read
+        from dlfh.datasets.problem import LABEL_WORDS
 
         items = read_items(
             self.source,
@@ -236,7 +236,7 @@ class ModelOptions:
         """Return the method, with its parameters."""
         from dlfh.cli.settings import BuildSettings
         from dlfh.collection import recommended_model
-        from dlfh.collection._candidates import N_BITS
+        from dlfh.collection.candidates import N_BITS
         from dlfh.errors import InputError
         from dlfh.methods import METHODS
 
@@ -368,7 +368,7 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
     {'and': [{'brand': {'=': 'Acme'}}, {'price': {'<=': 20}}]}
     """
     from dlfh.errors import InputError
-    from dlfh.index._where import parse_where
+    from dlfh.index.where import parse_where
 
     parts: list[Any] = []
     for text in filters or []:

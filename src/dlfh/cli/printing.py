@@ -16,7 +16,7 @@ from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
     from dlfh.collection import Quality, Trial, Trust
-    from dlfh.datasets._problem import Problem
+    from dlfh.datasets.problem import Problem
 
 __all__ = [
     "duration",
@@ -202,6 +202,6 @@ def _by_number(place: str) -> list[tuple[int, str]]:
 
 
 def _write_problems(problems: Sequence[Problem], path: Path, overwrite: bool) -> None:
-    from dlfh.persistence._outputs import write_output
+    from dlfh._persistence.outputs import write_output
 
     write_output(path, [(_to_json(asdict(problem)) + "\n").encode() for problem in problems], overwrite=overwrite)

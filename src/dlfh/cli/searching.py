@@ -151,9 +151,9 @@ def search(
         # One question gives BLAS threads nothing to do but to start and to wait.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         postpone("numpy.ctypeslib", "numpy.f2py", "numpy.ma", "numpy.matlib", "numpy.polynomial", "numpy.testing")
+    from dlfh._persistence.outputs import check_not_read, check_outputs
     from dlfh.cli.models import open_collection
     from dlfh.errors import InputError
-    from dlfh.persistence._outputs import check_not_read, check_outputs
 
     asked = parse_pairs([ask] if ask else None, "--ask")
     given: list[tuple[str | None, Any]] = [("text", text), ("image", image), (None, id), *asked.items()]
@@ -189,7 +189,7 @@ def _text_modality(collection: Collection) -> str:
 def _outputs(picture: Path | None) -> list[Path]:
     if picture is None:
         return []
-    from dlfh.collection._answers import page_beside
+    from dlfh.collection.answers import page_beside
 
     return [picture, page_beside(picture)]
 
@@ -198,7 +198,7 @@ def _value(collection: Collection, modality: str, value: Any) -> Any:
     """Return what asks: a text or the path of an image as it was written, or the vector that a file holds."""
     if collection.encoder.featurizer(modality).takes != "vectors":
         return value
-    from dlfh.datasets._items import array_of
+    from dlfh.datasets.items import array_of
     from dlfh.errors import InputError
 
     vectors = array_of({}, str(value))
@@ -252,7 +252,7 @@ def _draw(
     collection: Collection, found: Found, modality: str | None, value: Any, picture: Path, overwrite: bool
 ) -> int:
     """Draw what was asked with and the items found; return how many images are missing."""
-    from dlfh.collection._answers import Question, write_answers
+    from dlfh.collection.answers import Question, write_answers
 
     image = None
     if modality is None:
@@ -264,7 +264,7 @@ def _draw(
 
 
 def _say_where(picture: Path, missing: int) -> None:
-    from dlfh.collection._answers import page_beside
+    from dlfh.collection.answers import page_beside
 
     typer.echo(plain(f"{picture} and {page_beside(picture)}: the images found"), nl=not missing)
     if missing:

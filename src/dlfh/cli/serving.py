@@ -55,7 +55,7 @@ def serve(
         require(module, "serving", "serve")
     from dlfh.service import Settings
     from dlfh.service import serve as serve_collection
-    from dlfh.service._settings import LOOPBACK, read_token
+    from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
     settings = Settings(token=read_token(token_file), writable=writable, hosts=tuple(hosts))

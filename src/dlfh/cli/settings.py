@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from dlfh._persistence.files import read_regular
 from dlfh.errors import InputError
-from dlfh.persistence._files import read_regular
 
 __all__ = ["BuildSettings"]
 

@@ -62,9 +62,9 @@ def sync(
 
     $ dlfh sync shop/ PHOTOS/ --watch
     """
+    from dlfh._persistence.outputs import check_outputs
     from dlfh.cli.models import open_collection
     from dlfh.errors import DLFHError, InputError
-    from dlfh.persistence._outputs import check_outputs
 
     if not every > 0:
         raise InputError(f"--every takes a number of seconds, got {every:g}")
@@ -118,7 +118,7 @@ def _files(items: Items) -> list[Path]:
 
 def _images_in(items: ItemOptions) -> Iterator[Path]:
     """Yield the images in the folder that items come from, and those that a table may come to name."""
-    from dlfh.datasets._items import IMAGE_SUFFIXES
+    from dlfh.datasets.items import IMAGE_SUFFIXES
 
     source = items.source or items.table
     if source is None:

@@ -14,7 +14,7 @@ from dlfh.cli.options import ItemOptions, method_named, with_options
 
 if TYPE_CHECKING:
     from dlfh.collection import Trial
-    from dlfh.collection._tuning import Candidate
+    from dlfh.collection.tuning import Candidate
 
 __all__ = ["tune"]
 
@@ -73,8 +73,8 @@ def tune(
 
 def _is_raw(data: Data) -> bool:
     """Return whether items are to be read as they are: a folder, a table, or whatever has its columns named."""
-    from dlfh.datasets._descriptions import DATA_SETS
-    from dlfh.datasets._tables import TABLE_SUFFIXES
+    from dlfh.datasets.descriptions import DATA_SETS
+    from dlfh.datasets.tables import TABLE_SUFFIXES
 
     if data.names_something() or data.source is None:
         return True
@@ -84,14 +84,14 @@ def _is_raw(data: Data) -> bool:
 
 
 def _tune_items(method: str, data: Data, options: TuneOptions) -> None:
+    from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.cli.options import shows_progress
     from dlfh.cli.printing import print_trials
     from dlfh.cli.settings import BuildSettings
-    from dlfh.collection._candidates import N_BITS
-    from dlfh.collection._choosing import HELD_OUT, MOST_ITEMS
-    from dlfh.collection._tuning import tune_items
+    from dlfh.collection.candidates import N_BITS
+    from dlfh.collection.choosing import HELD_OUT, MOST_ITEMS
+    from dlfh.collection.tuning import tune_items
     from dlfh.errors import InputError
-    from dlfh.persistence._outputs import check_outputs, write_output
 
     for field in fields(options):
         if field.name not in _OF_ITEMS and getattr(options, field.name) != field.default:
@@ -142,7 +142,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
     import itertools
 
     from dlfh.bench.tune import parse_grid, usual_grid
-    from dlfh.collection._tuning import Candidate
+    from dlfh.collection.tuning import Candidate
     from dlfh.methods import METHODS
 
     values = parse_grid(grid)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
-    from dlfh.client._client import Client
+    from dlfh.client.client import Client
 
 __all__ = ["Client"]
 
-__getattr__, __dir__ = import_on_demand(__name__, {"_client": "Client"})
+__getattr__, __dir__ = import_on_demand(__name__, {"client": "Client"})

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
-    from dlfh.collection._candidates import featurizers_for, recommended_model
-    from dlfh.collection._choosing import Trial
-    from dlfh.collection._collection import Built, Collection
-    from dlfh.collection._encoder import Encoder, load
-    from dlfh.collection._evaluated import Evaluated
-    from dlfh.collection._evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
-    from dlfh.collection._found import Found, FoundItem
-    from dlfh.collection._pictures import contact_sheet
-    from dlfh.collection._syncing import Synced
-    from dlfh.collection._trust import Trust
+    from dlfh.collection.candidates import featurizers_for, recommended_model
+    from dlfh.collection.choosing import Trial
+    from dlfh.collection.collection import Built, Collection
+    from dlfh.collection.encoder import Encoder, load
+    from dlfh.collection.evaluated import Evaluated
+    from dlfh.collection.evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
+    from dlfh.collection.found import Found, FoundItem
+    from dlfh.collection.pictures import contact_sheet
+    from dlfh.collection.syncing import Synced
+    from dlfh.collection.trust import Trust
 
 __all__ = [
     "Built",
@@ -41,15 +41,15 @@ __all__ = [
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_candidates": "featurizers_for recommended_model",
-        "_choosing": "Trial",
-        "_collection": "Built Collection",
-        "_encoder": "Encoder load",
-        "_evaluated": "Evaluated",
-        "_evaluation": "HeldOut Quality fit_and_evaluate hold_out",
-        "_found": "Found FoundItem",
-        "_pictures": "contact_sheet",
-        "_syncing": "Synced",
-        "_trust": "Trust",
+        "candidates": "featurizers_for recommended_model",
+        "choosing": "Trial",
+        "collection": "Built Collection",
+        "encoder": "Encoder load",
+        "evaluated": "Evaluated",
+        "evaluation": "HeldOut Quality fit_and_evaluate hold_out",
+        "found": "Found FoundItem",
+        "pictures": "contact_sheet",
+        "syncing": "Synced",
+        "trust": "Trust",
     },
 )

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
-    from dlfh.datasets._arrays import read_array, read_arrays, write_arrays
-    from dlfh.datasets._generated import make_paired
-    from dlfh.datasets._icons import load_icons
-    from dlfh.datasets._items import Items, read_items
-    from dlfh.datasets._layout import read_paired, read_split, write_paired, write_split
-    from dlfh.datasets._loaders import load_iapr, load_mirflickr, load_nuswide, load_own, load_wiki
-    from dlfh.datasets._paired import Paired
-    from dlfh.datasets._shapes import make_like
-    from dlfh.datasets._split import Split
+    from dlfh.datasets.arrays import read_array, read_arrays, write_arrays
+    from dlfh.datasets.generated import make_paired
+    from dlfh.datasets.icons import load_icons
+    from dlfh.datasets.items import Items, read_items
+    from dlfh.datasets.layout import read_paired, read_split, write_paired, write_split
+    from dlfh.datasets.loaders import load_iapr, load_mirflickr, load_nuswide, load_own, load_wiki
+    from dlfh.datasets.paired import Paired
+    from dlfh.datasets.shapes import make_like
+    from dlfh.datasets.split import Split
 
 __all__ = [
     "Items",
@@ -42,14 +42,14 @@ __all__ = [
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_arrays": "read_array read_arrays write_arrays",
-        "_generated": "make_paired",
-        "_icons": "load_icons",
-        "_items": "Items read_items",
-        "_layout": "read_paired read_split write_paired write_split",
-        "_loaders": "load_iapr load_mirflickr load_nuswide load_own load_wiki",
-        "_paired": "Paired",
-        "_shapes": "make_like",
-        "_split": "Split",
+        "arrays": "read_array read_arrays write_arrays",
+        "generated": "make_paired",
+        "icons": "load_icons",
+        "items": "Items read_items",
+        "layout": "read_paired read_split write_paired write_split",
+        "loaders": "load_iapr load_mirflickr load_nuswide load_own load_wiki",
+        "paired": "Paired",
+        "shapes": "make_like",
+        "split": "Split",
     },
 )

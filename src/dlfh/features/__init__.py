@@ -8,19 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.features._base import Featurizer
+from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
-    from dlfh.features._cache import cached
-    from dlfh.features._clip import Clip
-    from dlfh.features._combined import CombinedImage
-    from dlfh.features._efficientnet import EfficientNet
-    from dlfh.features._gist import Gist
-    from dlfh.features._hog import Hog
-    from dlfh.features._images import read_image
-    from dlfh.features._text import BagOfWords
-    from dlfh.features._thumbnail import Thumbnail
-    from dlfh.features._vectors import Vectors
+    from dlfh.features.cache import cached
+    from dlfh.features.clip import Clip
+    from dlfh.features.combined import CombinedImage
+    from dlfh.features.efficientnet import EfficientNet
+    from dlfh.features.gist import Gist
+    from dlfh.features.hog import Hog
+    from dlfh.features.images import read_image
+    from dlfh.features.text import BagOfWords
+    from dlfh.features.thumbnail import Thumbnail
+    from dlfh.features.vectors import Vectors
 
 __all__ = [
     "BagOfWords",
@@ -40,29 +40,29 @@ __all__ = [
 Featurizer.registry.expect(
     __name__,
     {
-        "bag-of-words": "_text",
-        "clip": "_clip",
-        "combined-image": "_combined",
-        "efficientnet": "_efficientnet",
-        "gist": "_gist",
-        "hog": "_hog",
-        "thumbnail": "_thumbnail",
-        "vectors": "_vectors",
+        "bag-of-words": "text",
+        "clip": "clip",
+        "combined-image": "combined",
+        "efficientnet": "efficientnet",
+        "gist": "gist",
+        "hog": "hog",
+        "thumbnail": "thumbnail",
+        "vectors": "vectors",
     },
 )
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_cache": "cached",
-        "_clip": "Clip",
-        "_combined": "CombinedImage",
-        "_efficientnet": "EfficientNet",
-        "_gist": "Gist",
-        "_hog": "Hog",
-        "_images": "read_image",
-        "_text": "BagOfWords",
-        "_thumbnail": "Thumbnail",
-        "_vectors": "Vectors",
+        "cache": "cached",
+        "clip": "Clip",
+        "combined": "CombinedImage",
+        "efficientnet": "EfficientNet",
+        "gist": "Gist",
+        "hog": "Hog",
+        "images": "read_image",
+        "text": "BagOfWords",
+        "thumbnail": "Thumbnail",
+        "vectors": "Vectors",
     },
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.hashing._base import FitContext, HashFunction, HashLearner
+from dlfh.hashing.base import FitContext, HashFunction, HashLearner
 
 if TYPE_CHECKING:
-    from dlfh.hashing._auto import Auto
-    from dlfh.hashing._deep import Deep, TorchHash
-    from dlfh.hashing._kernel import KernelLogistic, KernelRidge
-    from dlfh.hashing._linear import LinearRidge
+    from dlfh.hashing.auto import Auto
+    from dlfh.hashing.deep import Deep, TorchHash
+    from dlfh.hashing.kernel import KernelLogistic, KernelRidge
+    from dlfh.hashing.linear import LinearRidge
 
 __all__ = [
     "Auto",
@@ -29,31 +29,31 @@ __all__ = [
 HashFunction.registry.expect(
     __name__,
     {
-        "deep": "_deep",
-        "kernel": "_kernel",
-        "latent-binary": "_latent",
-        "linear": "_linear",
-        "torch": "_deep",
-        "unit-linear": "_unit",
+        "deep": "deep",
+        "kernel": "kernel",
+        "latent-binary": "latent",
+        "linear": "linear",
+        "torch": "deep",
+        "unit-linear": "unit",
     },
 )
 HashLearner.registry.expect(
     __name__,
     {
-        "auto": "_auto",
-        "deep": "_deep",
-        "kernel-logistic": "_kernel",
-        "kernel-ridge": "_kernel",
-        "linear-ridge": "_linear",
+        "auto": "auto",
+        "deep": "deep",
+        "kernel-logistic": "kernel",
+        "kernel-ridge": "kernel",
+        "linear-ridge": "linear",
     },
 )
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "_auto": "Auto",
-        "_deep": "Deep TorchHash",
-        "_kernel": "KernelLogistic KernelRidge",
-        "_linear": "LinearRidge",
+        "auto": "Auto",
+        "deep": "Deep TorchHash",
+        "kernel": "KernelLogistic KernelRidge",
+        "linear": "LinearRidge",
     },
 )

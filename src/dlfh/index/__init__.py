@@ -1,8 +1,8 @@
 """The index: items found by their codes, in memory or on disk."""
 
-from dlfh.index._approximate import ApproximateSearch
-from dlfh.index._engines import create_index, open_index
-from dlfh.index._hits import Hits
-from dlfh.index._index import Index
+from dlfh.index.approximate import ApproximateSearch
+from dlfh.index.engines import create_index, open_index
+from dlfh.index.hits import Hits
+from dlfh.index.index import Index
 
 __all__ = ["ApproximateSearch", "Hits", "Index", "create_index", "open_index"]

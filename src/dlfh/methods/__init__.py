@@ -9,28 +9,28 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.methods._base import CrossModalHasher
-from dlfh.methods._info import MethodInfo
+from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.info import MethodInfo
 
 if TYPE_CHECKING:
-    from dlfh.methods._acq import ACQ
-    from dlfh.methods._batch import BATCH
-    from dlfh.methods._cca_itq import CCAITQ
-    from dlfh.methods._cmfh import CMFH
-    from dlfh.methods._cmssh import CMSSH
-    from dlfh.methods._crh import CRH
-    from dlfh.methods._cvh import CVH
-    from dlfh.methods._dlfh import DLFH
-    from dlfh.methods._doch import DOCH
-    from dlfh.methods._kdlfh import KDLFH
-    from dlfh.methods._lemon import LEMON
-    from dlfh.methods._lfh import LFH
-    from dlfh.methods._mlbe import MLBE
-    from dlfh.methods._pdh import PDH
-    from dlfh.methods._scm import SCM
-    from dlfh.methods._scratch import SCRATCH
-    from dlfh.methods._seph import SePH
-    from dlfh.methods._smfh import SMFH
+    from dlfh.methods.acq import ACQ
+    from dlfh.methods.batch import BATCH
+    from dlfh.methods.cca_itq import CCAITQ
+    from dlfh.methods.cmfh import CMFH
+    from dlfh.methods.cmssh import CMSSH
+    from dlfh.methods.crh import CRH
+    from dlfh.methods.cvh import CVH
+    from dlfh.methods.dlfh import DLFH
+    from dlfh.methods.doch import DOCH
+    from dlfh.methods.kdlfh import KDLFH
+    from dlfh.methods.lemon import LEMON
+    from dlfh.methods.lfh import LFH
+    from dlfh.methods.mlbe import MLBE
+    from dlfh.methods.pdh import PDH
+    from dlfh.methods.scm import SCM
+    from dlfh.methods.scratch import SCRATCH
+    from dlfh.methods.seph import SePH
+    from dlfh.methods.smfh import SMFH
 
 __all__ = [
     "ACQ",
@@ -59,24 +59,24 @@ __all__ = [
 
 #: The methods, and the file of each. They are imported when they are asked for: searching needs one of them.
 _FILES = {
-    "ACQ": "_acq",
-    "BATCH": "_batch",
-    "CCAITQ": "_cca_itq",
-    "CMFH": "_cmfh",
-    "CMSSH": "_cmssh",
-    "CRH": "_crh",
-    "CVH": "_cvh",
-    "DLFH": "_dlfh",
-    "DOCH": "_doch",
-    "KDLFH": "_kdlfh",
-    "LEMON": "_lemon",
-    "LFH": "_lfh",
-    "MLBE": "_mlbe",
-    "PDH": "_pdh",
-    "SCM": "_scm",
-    "SCRATCH": "_scratch",
-    "SMFH": "_smfh",
-    "SePH": "_seph",
+    "ACQ": "acq",
+    "BATCH": "batch",
+    "CCAITQ": "cca_itq",
+    "CMFH": "cmfh",
+    "CMSSH": "cmssh",
+    "CRH": "crh",
+    "CVH": "cvh",
+    "DLFH": "dlfh",
+    "DOCH": "doch",
+    "KDLFH": "kdlfh",
+    "LEMON": "lemon",
+    "LFH": "lfh",
+    "MLBE": "mlbe",
+    "PDH": "pdh",
+    "SCM": "scm",
+    "SCRATCH": "scratch",
+    "SMFH": "smfh",
+    "SePH": "seph",
 }
 CrossModalHasher.registry.expect(__name__, _FILES)
 __getattr__, __dir__ = import_on_demand(__name__, {file: name for name, file in _FILES.items()})

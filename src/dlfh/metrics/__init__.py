@@ -32,8 +32,8 @@ sort, as MATLAB's); ``ties="expected"`` gives the exact expectation over all ord
 paper's protocol; ``empty="skip"`` leaves them out.
 """
 
-from dlfh.metrics._evaluation import Evaluation, evaluate
-from dlfh.metrics._functions import (
+from dlfh.metrics.evaluation import Evaluation, evaluate
+from dlfh.metrics.functions import (
     average_precisions,
     mean_average_precision,
     ndcg,
@@ -42,7 +42,7 @@ from dlfh.metrics._functions import (
     precision_recall_by_rank,
     recall_at,
 )
-from dlfh.metrics._measures import AP, PR, PRH, P, R, measure, nDCG
+from dlfh.metrics.measures import AP, PR, PRH, P, R, measure, nDCG
 
 __all__ = [
     "AP",

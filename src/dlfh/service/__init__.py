@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
-    from dlfh.service._app import create_app
-    from dlfh.service._server import serve
-    from dlfh.service._settings import Limits, Settings
+    from dlfh.service.app import create_app
+    from dlfh.service.server import serve
+    from dlfh.service.settings import Limits, Settings
 
 __all__ = ["Limits", "Settings", "create_app", "serve"]
 
 __getattr__, __dir__ = import_on_demand(
-    __name__, {"_app": "create_app", "_server": "serve", "_settings": "Limits Settings"}
+    __name__, {"app": "create_app", "server": "serve", "settings": "Limits Settings"}
 )

@@ -1,0 +1,69 @@
+"""Algorithm 1 exactly as the paper writes it: column by column, in plain NumPy, with S as a matrix.
+
+Nothing in the library runs it: it takes n x n memory and c passes over it. `solver` is what runs, and tests hold
+that it gives the same codes from the same start and samples. The letters are the paper's: see `dlfh._factorization`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["learn", "log_likelihood", "update"]
+
+Matrix = npt.NDArray[np.float64]
+Sampled = npt.NDArray[np.int64]
+
+
+def log_likelihood(U: Matrix, V: Matrix, S: Matrix, scale: float) -> float:
+    """Return L = sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))], eq. (1)."""
+    Theta = scale / U.shape[1] * (U @ V.T)
+    return float((S * Theta - np.logaddexp(0, Theta)).sum())
+
+
+def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
+    """Update each column of U in turn, in place, with V fixed.
+
+    With all columns of S this is eq. (3): the maximiser of a lower bound of L, eq. (2), so L does not fall. With m
+    sampled columns, and the rows of V that belong to them, it is eq. (5). With S transposed and U and V swapped it is
+    eq. (4) or (6).
+    """
+    c, m = U.shape[1], V.shape[0]
+    for k in range(c):
+        Theta = scale / c * (U @ V.T)
+        A = 1 / (1 + np.exp(-Theta))
+        gradient = scale / c * ((S - A) @ V[:, k])
+        curvature = m * scale**2 / (4 * c**2)  # -H of section 3.2.1: A (1 - A) is at most 1/4
+        U[:, k] = np.where(gradient + curvature * U[:, k] >= 0, 1, -1)
+
+
+def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple[Sampled, Sampled]]) -> None:
+    """Learn U and V in place, Algorithm 1, from the codes that they hold.
+
+    Parameters
+    ----------
+    U, V : ndarray of float64 (n, c)
+        Entries -1 and +1.
+    S : ndarray of float64 (n, n)
+        Entries 0 and 1.
+    scale : float
+        The paper's lambda.
+    samples : iterable of (columns, rows)
+        For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6); with all of them every
+        time, this is full DLFH.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> S = np.kron(np.eye(2), np.ones((5, 5)))  # two groups of five similar points
+    >>> U, V = np.where(rng.random((2, 10, 16)) < 0.5, -1.0, 1.0)
+    >>> before = log_likelihood(U, V, S, scale=4.0)
+    >>> learn(U, V, S, 4.0, [(np.arange(10), np.arange(10))] * 5)
+    >>> bool(log_likelihood(U, V, S, scale=4.0) > before)
+    True
+    """
+    for columns, rows in samples:
+        update(U, V[columns], S[:, columns], scale)
+        update(V, U[rows], S[rows].T, scale)

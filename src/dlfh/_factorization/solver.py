@@ -1,0 +1,117 @@
+"""Algorithm 1 of section 3.2: alternate between the modalities until nothing changes, or for T iterations.
+
+Full DLFH updates by eq. (3) and (4) and converges (Theorem 1: no update lowers the likelihood, which is at most 0);
+stochastic DLFH, section 3.2.3, by eq. (5) and (6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.supervision import Sample, Supervision
+from dlfh._mathematics.targets import Targets
+from dlfh._parallel import Workers
+from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
+
+__all__ = ["Factorization", "factorize", "log_likelihood", "random_start"]
+
+
+@dataclass
+class Factorization:
+    """Learned codes of every row, and how the learning went.
+
+    Attributes
+    ----------
+    n_bits : int
+    codes : list of ndarray of uint8, one per modality
+        Packed codes of the rows; a single array where the modalities share one code.
+    rows : Rows, or other supervision
+        What the rows stand for.
+    flips : list of int
+        How many bits each iteration changed.
+    objective : list of float
+        The log-likelihood at the start and after each iteration, when asked for.
+    """
+
+    n_bits: int
+    codes: list[Codes]
+    rows: Supervision
+    flips: list[int] = field(default_factory=list)
+    objective: list[float] = field(default_factory=list)
+
+    def codes_of_points(self, modality: int) -> Codes:
+        """Return the packed codes of every point."""
+        return self.codes_of_rows(modality)[self.rows.row_of_point]
+
+    def codes_of_rows(self, modality: int) -> Codes:
+        """Return the packed codes of every row."""
+        return self.codes[modality if len(self.codes) > 1 else 0]
+
+    def targets(self, modality: int) -> Targets:
+        """Return what a hash function of a modality is to predict."""
+        return Targets(self.codes_of_rows(modality), self.rows.row_of_point, self.n_bits)
+
+
+def factorize(
+    model: LatentFactorModel,
+    rows: Supervision,
+    initial: list[Codes],
+    *,
+    max_iter: int,
+    sample_size: int | None,
+    rng: np.random.Generator,
+    workers: Workers,
+    early_stopping: bool = False,
+    track_objective: bool = False,
+    on_iteration: Callable[[], None] = lambda: None,
+) -> Factorization:
+    """Learn codes by Algorithm 1, from given ones.
+
+    Parameters
+    ----------
+    model, rows
+        The likelihood, and what the rows of the codes stand for.
+    initial : list of ndarray of uint8, one per modality
+        Packed codes of the rows to start from; left as they are. With a single array, the modalities
+        share one code, U = V.
+    max_iter : int
+        Number of iterations T; each updates every modality in turn.
+    sample_size : int or None
+        Number m of points sampled, without replacement, from each other modality for each update;
+        None takes all of them (full DLFH), and stops when an iteration changes nothing.
+    early_stopping : bool
+        Stop the stochastic solver, too, after an iteration that changes nothing.
+    track_objective : bool
+        Compute the log-likelihood before the first and after each iteration.
+    """
+    result = Factorization(model.n_bits, [pad_to_words(code) for code in initial], rows)
+    codes = result.codes
+    sample = None if sample_size is None else Sample(sample_size, rng)
+    if track_objective:
+        result.objective.append(log_likelihood(model, codes, rows, workers))
+    for _ in range(max_iter):
+        flips = sum(rows.step(model, modality, codes, sample, workers) for modality in range(len(codes)))
+        result.flips.append(flips)
+        if track_objective:
+            result.objective.append(log_likelihood(model, codes, rows, workers))
+        on_iteration()
+        if flips == 0 and (sample_size is None or early_stopping):
+            break
+    width = n_bytes(model.n_bits)
+    result.codes = [np.ascontiguousarray(code[:, :width]) for code in codes]
+    return result
+
+
+def random_start(n_rows: int, n_codes: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
+    """Return independent uniformly random codes for every row, ``n_codes`` times."""
+    return [random_codes(rng, n_rows, n_bits) for _ in range(n_codes)]
+
+
+def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Supervision, workers: Workers) -> float:
+    """Return eq. (1), summed over the pairs of modalities, exact but for one final rounding."""
+    pairs = [(a, b) for a in range(len(codes)) for b in range(a + 1, len(codes))] or [(0, 0)]
+    return sum(model.log_likelihood(rows.count_pairs(model, pair, codes, workers)) for pair in pairs)

@@ -1,0 +1,180 @@
+"""Ridge regression on wide sparse features without a (features x features) matrix, by conjugate gradients.
+
+(X'X + gamma I) W = X'U for centred X is solved for all bits from products with X alone, which stays sparse: a column of
+ones takes the mean away. Each feature is divided by its length (Jacobi's preconditioner): a few words are in every
+second text and most are in two or three, and without it the few decide how long all others take.
+
+Every bit has steps of its own; some bits go through the data together. Threads share the rows of products, each of
+which is a sum of its own, and rows are added up in chunks of a fixed size: results are the same on any number of
+threads. Weights are linear in what is to be predicted: with fewer distinct codes than bits, who
+has which code is predicted, and the codes are put together from that.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._mathematics.targets import Targets
+from dlfh._parallel import Workers
+
+__all__ = ["solve_by_conjugate_gradients"]
+
+Floats = npt.NDArray[np.float64]
+
+#: A bit is done when its residual is so small, relative to where it began (in the preconditioner's norm).
+_TOLERANCE = 1e-7
+
+#: Without a ridge to speak of, convergence has no end; what is left by then are directions that hardly matter.
+_MAX_ITERATIONS = 1000
+
+#: Bits that go through the data together, at most: a row of them is two lines of a processor's cache, and five
+#: matrices of words x bits are in memory.
+_GROUP_BITS = 16
+
+_CHUNK_ROWS = 8192
+
+#: Into how many pieces the rows of a matrix are cut, about as long in time as each other.
+_PIECES = 32
+
+
+def solve_by_conjugate_gradients(
+    features: sp.csr_array,
+    mean: Floats,
+    squares: Floats,
+    targets: Targets,
+    ridge: float,
+    workers: Workers,
+) -> npt.NDArray[np.float32]:
+    """Return W, shape (features, n_bits), to single precision's worth of digits.
+
+    Parameters
+    ----------
+    features : csr_array (n, d)
+    mean, squares : ndarray of float64 (d,)
+        Each feature's mean, and sum of squares about it: 0 for constant features, which get no weight.
+    targets : Targets
+    ridge : float
+    workers : Workers
+    """
+    varying = np.flatnonzero(squares)
+    X = features[:, varying] if len(varying) < features.shape[1] else features
+    X = sp.csr_array(X, dtype=np.float64)
+    system = _System(X, mean[varying], 1 / (squares[varying] + ridge), ridge, workers)
+    every = varying if len(varying) < features.shape[1] else slice(None)
+    groups, of_group = np.unique(targets.row_of_point, return_inverse=True)
+    by_group = len(groups) < targets.n_bits
+    n_columns = len(groups) if by_group else targets.n_bits
+    weights = np.zeros((features.shape[1], n_columns), np.float32)
+    for columns in np.array_split(np.arange(n_columns), -(-n_columns // _GROUP_BITS)):
+        wanted = np.empty((X.shape[0], len(columns)))
+        for rows in _slices(len(wanted)):
+            if by_group:
+                wanted[rows] = of_group[rows, None] == columns
+            else:
+                wanted[rows] = targets.points(rows.start, rows.stop)[:, columns]
+        wanted -= wanted.mean(axis=0)
+        weights[every, columns[0] : columns[-1] + 1] = system.solve(wanted)
+    if not by_group:
+        return weights
+    codes = np.concatenate([targets.rows(group, group + 1) for group in groups.tolist()]).astype(np.float32)
+    combined = np.empty((len(weights), targets.n_bits), np.float32)
+    for rows in _slices(len(weights)):
+        combined[rows] = weights[rows] @ codes
+    return combined
+
+
+class _Pieces:
+    """A sparse matrix cut into pieces of rows: threads share a product, of which each row is a sum of its own."""
+
+    def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
+        self.shape, self.workers = matrix.shape, workers
+        starts = matrix.indptr
+        inner = np.searchsorted(starts, np.linspace(0, starts[-1], _PIECES + 1)[1:-1])
+        self.bounds = np.unique([0, *inner, len(starts) - 1]).tolist()
+        self.pieces = []
+        for first, last in itertools.pairwise(self.bounds):
+            own = slice(starts[first], starts[last])
+            parts = matrix.data[own], matrix.indices[own], starts[first : last + 1] - starts[first]
+            self.pieces.append(sp.csr_array(parts, shape=(last - first, self.shape[1])))
+
+    def times(self, values: Floats) -> Floats:
+        """Return the product with a dense matrix."""
+        product = np.empty((self.shape[0], values.shape[1]))
+
+        def multiply(number: int, _: int) -> None:
+            product[self.bounds[number] : self.bounds[number + 1]] = self.pieces[number] @ values
+
+        self.workers.map_blocks(multiply, len(self.pieces), 1)
+        return product
+
+
+class _System:
+    """Equations that have the data on their left, for any codes on their right."""
+
+    def __init__(self, X: sp.csr_array, mean: Floats, inverse: Floats, ridge: float, workers: Workers) -> None:
+        self.points, self.words = _Pieces(X, workers), _Pieces(sp.csr_array(X.T), workers)
+        self.mean, self.inverse, self.ridge, self.workers = mean, inverse[:, None], ridge, workers
+
+    def solve(self, codes: Floats) -> Floats:
+        """Return the weights of a few bits."""
+        residual = self.words.times(codes)  # codes are centred, so X need not be
+        weights, directions = np.zeros_like(residual), residual * self.inverse
+        size = self._total(lambda rows: _dots(residual[rows], directions[rows]))
+        first = size.copy()
+        for _ in range(_MAX_ITERATIONS):
+            # A bit without anything to explain, or with everything explained, stands still.
+            active = size > _TOLERANCE**2 * first
+            if not active.any():
+                break
+            values = self.points.times(directions)
+            values -= self._total(lambda rows: np.einsum("d,dk->k", self.mean[rows], directions[rows]))
+            products = self.words.times(values)  # values sum to 0
+            del values
+
+            def curved(rows: slice, products: Floats = products) -> Floats:
+                products[rows] += self.ridge * directions[rows]
+                return _dots(products[rows], directions[rows])
+
+            step = np.where(active, size / np.where(active, self._total(curved), 1), 0)
+
+            def moved(rows: slice, products: Floats = products, step: Floats = step) -> Floats:
+                weights[rows] += step * directions[rows]
+                residual[rows] -= step * products[rows]
+                products[rows] = residual[rows] * self.inverse[rows]
+                return _dots(residual[rows], products[rows])
+
+            grown = self._total(moved)
+            turn = np.where(active, grown / np.where(active, size, 1), 0)
+
+            def turned(rows: slice, products: Floats = products, turn: Floats = turn) -> None:
+                directions[rows] *= turn
+                directions[rows] += products[rows]
+
+            self._each(turned)
+            size = np.where(active, grown, size)
+        return weights
+
+    def _total(self, function: Callable[[slice], Floats]) -> Floats:
+        return np.sum(self._each(function), axis=0)
+
+    def _each(self, function: Callable[[slice], Any]) -> list[Any]:
+        """Return a function of every chunk of words, in their order."""
+        return self.workers.map_blocks(
+            lambda start, stop: function(slice(start, stop)), self.words.shape[0], _CHUNK_ROWS
+        )
+
+
+def _dots(a: Floats, b: Floats) -> Floats:
+    return np.einsum("dk,dk->k", a, b)
+
+
+def _slices(n_rows: int) -> Iterator[slice]:
+    """Yield slices of rows that stay in a processor's cache."""
+    for start in range(0, n_rows, _CHUNK_ROWS):
+        yield slice(start, min(start + _CHUNK_ROWS, n_rows))

@@ -1,0 +1,221 @@
+"""Parquet files by blocks: a column of vectors, several columns of numbers, or a sparse matrix."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._limits import check_regular_file
+from dlfh._optional import require
+from dlfh._sparse import rows_from_parts
+from dlfh.blocks.base import Blocks, block_starts
+from dlfh.errors import InputError
+
+__all__ = ["ParquetBlocks"]
+
+#: Bytes of a column that are read at once where a row group is read in parts.
+_BUFFER_BYTES = 1 << 20
+
+
+class ParquetBlocks(Blocks):
+    """A Parquet file or folder of files: a column of vectors, several columns of numbers, or a sparse matrix.
+
+    A column of numbers, such as class ids, is a vector; in a list of columns, a column of a matrix.
+
+    A row group is a block; one that is larger than blocks are, is several. Rows of a group are read one block after
+    another, and any other than the next from the beginning of the group. Lists are read through Arrow's buffers.
+    """
+
+    def __init__(self, path: Path, columns: str | Sequence[str] | None) -> None:
+        self.called, self.is_sparse = str(path), False
+        files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} holds no .parquet file")
+        self.groups: list[tuple[Path, int]] = []
+        self.stream: _Stream | None = None
+        starts, names = [np.zeros(1, np.int64)], None
+        for file in (own.absolute() for own in files):
+            schema, metadata = self._open(file)
+            if names is None:
+                names = schema.names
+                self.columns, self.width = _choose_columns(path, schema, columns)
+                is_one = self.width is None and (columns is None or isinstance(columns, str))
+                self.is_vector = is_one and not _is_list(schema.field(self.columns[0]).type)
+            elif schema.names != names:
+                raise InputError(f"{file} has other columns than {files[0]}")
+            for group in range(metadata.num_row_groups):
+                self.groups.append((file, group))
+                starts.append(starts[-1][-1] + _starts_in(metadata.row_group(group), self.columns))
+        self.is_sparse = self.width is not None
+        self.starts = np.concatenate(starts)
+        self.group_starts = np.array([own[-1] for own in starts])
+        if not self.starts[-1]:
+            raise InputError(f"{path} has no rows")
+        first = self._read(int(np.flatnonzero(np.diff(self.starts))[0]))
+        self.shape = (int(self.starts[-1]), *first.shape[1:])
+        self.dtype = first.dtype
+
+    @classmethod
+    def names(cls, path: Path) -> list[str]:
+        """Return what matrices a data set has: its columns, and of a sparse matrix's two, its name."""
+        files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
+        if not files:
+            raise InputError(f"{path} holds no .parquet file")
+        schema, _ = cls._open(files[0])
+        widths = _sparse_widths(schema)
+        parts = {f"{name}.{part}" for name in widths for part in ("columns", "values")}
+        return [*widths, *(name for name in schema.names if name not in parts)]
+
+    @staticmethod
+    def _open(file: Path) -> tuple[Any, Any]:
+        check_regular_file(file)
+        parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
+        try:
+            with parquet.ParquetFile(file) as stored:
+                return stored.schema_arrow, stored.metadata
+        except Exception:  # a parser of damaged files raises whatever it stumbles over
+            raise InputError(f"cannot read {file}: it is damaged, cut short or not a Parquet table") from None
+
+    def _read(self, number: int) -> Any:
+        start, stop = self.starts[number : number + 2]
+        if start == stop:
+            width = self.shape[1:]
+            return sp.csr_array((0, *width), dtype=self.dtype) if self.is_sparse else np.empty((0, *width), self.dtype)
+        first, last = np.searchsorted(self.group_starts, (start, stop - 1), side="right") - 1
+        file = self.groups[first][0]
+        tables = [self._rows(group, start, stop) for group in range(first, last + 1)]
+        table = require("pyarrow", "reading Parquet", "parquet").concat_tables(tables)
+        parts = [table.column(name).combine_chunks() for name in self.columns]
+        for name, part in zip(self.columns, parts, strict=True):
+            if part.null_count:
+                raise InputError(f"cannot read {file}: column {name!r} has rows without a value")
+        if self.width is not None:
+            starts = _offsets(parts[0])
+            pieces = {"data": _flat(parts[1]), "indices": _flat(parts[0]), "indptr": starts}
+            rows = rows_from_parts(self.called, pieces, (len(starts) - 1, self.width))
+            rows.sum_duplicates()
+            return rows
+        if len(parts) > 1 or not _is_list(parts[0].type):
+            matrix = np.column_stack([part.to_numpy(zero_copy_only=False) for part in parts])
+            matrix = matrix[:, 0] if self.is_vector else matrix
+        else:
+            lengths = np.diff(_offsets(parts[0]))
+            if len(lengths) and (lengths != lengths[0]).any():
+                raise InputError(f"cannot read {file}: lists in column {self.columns[0]!r} are not of one length")
+            matrix = _flat(parts[0]).reshape(len(parts[0]), -1)
+        if matrix.dtype.kind not in "biuf":
+            raise InputError(f"cannot read {file}: column {self.columns[0]!r} does not hold numbers")
+        return matrix
+
+    def cut_like(self, other: Blocks) -> Blocks:
+        if self.shape[0] != other.shape[0]:
+            return self
+        cut = copy.copy(self)
+        cut.starts, cut.stream = other.starts, None
+        return cut
+
+    def _rows(self, number: int, start: int, stop: int) -> Any:
+        """Return those rows of a row group that are among some of all rows."""
+        parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
+        file, group = self.groups[number]
+        begin, end = self.group_starts[number : number + 2]
+        first, last = max(start, begin) - begin, min(stop, end) - begin
+        stream, self.stream = self.stream, None  # whoever reads at the same time has one of his own
+        try:
+            if last - first == end - begin:
+                with parquet.ParquetFile(file) as stored:
+                    return stored.read_row_group(group, self.columns, use_threads=False)
+            if stream is None or stream.number != number or stream.at > first:
+                stored = parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+                batches = stored.iter_batches(last - first, row_groups=[group], columns=self.columns, use_threads=False)
+                stream = _Stream(number, batches)
+            found = stream.read(first, last)
+        except FileNotFoundError:
+            raise
+        except Exception:
+            raise InputError(f"cannot read {file}: it is damaged, or was changed while it was read") from None
+        if last < end - begin:
+            self.stream = stream
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"stream": None}
+
+
+class _Stream:
+    """Rows of a row group from its beginning on, without ever having the whole group."""
+
+    def __init__(self, number: int, batches: Any) -> None:
+        self.number, self.batches, self.at = number, batches, 0
+        self.left: Any = None
+
+    def read(self, first: int, last: int) -> Any:
+        """Return some rows; those that come before them are gone."""
+        while self.at < first:
+            self._next(min(first - self.at, last - first))
+        return self._next(last - first)
+
+    def _next(self, n_rows: int) -> Any:
+        parts, missing = [], n_rows
+        while missing:
+            batch = next(self.batches) if self.left is None else self.left
+            parts.append(batch.slice(0, missing))
+            missing -= len(parts[-1])
+            self.left = batch.slice(len(parts[-1])) if len(parts[-1]) < len(batch) else None
+        self.at += n_rows
+        return require("pyarrow", "reading Parquet", "parquet").Table.from_batches(parts)
+
+
+def _starts_in(group: Any, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return where the blocks of a row group end, by how many values some of its columns have.
+
+    (Bytes in the file say little: a thousand equal values take a few.)
+    """
+    n_bytes = 0
+    for stored in map(group.column, range(group.num_columns)):
+        if any(f"{stored.path_in_schema}.".startswith(f"{name}.") for name in columns):
+            n_bytes += stored.num_values * (4 if stored.physical_type in ("INT32", "FLOAT") else 8)
+    return block_starts(group.num_rows, n_bytes // max(group.num_rows, 1))[1:]
+
+
+def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None) -> tuple[list[str], int | None]:
+    """Return the columns to read, and how wide the matrix is if it is sparse."""
+    widths = _sparse_widths(schema)
+    names = [columns] if isinstance(columns, str) else list(columns or [])
+    if not names:
+        names = [*widths] or schema.names
+        if len(names) > 1:
+            raise InputError(f"{path} holds {len(names)} columns, so say which: {', '.join(map(repr, names))}")
+    if len(names) == 1 and names[0] in widths:
+        return [f"{names[0]}.columns", f"{names[0]}.values"], int(widths[names[0]])
+    for name in names:
+        if name not in schema.names:
+            raise InputError(f"{path} holds no column {name!r}, but {', '.join(map(repr, schema.names))}")
+    return names, None
+
+
+def _sparse_widths(schema: Any) -> dict[str, int]:
+    widths: dict[str, int] = json.loads((schema.metadata or {}).get(b"dlfh", b"{}")).get("sparse", {})
+    return widths
+
+
+def _is_list(kind: Any) -> bool:
+    types = require("pyarrow", "reading Parquet", "parquet").types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _offsets(lists: Any) -> Any:
+    """Return where each list begins among the values of all, and where the last ends."""
+    lengths = require("pyarrow.compute", "reading Parquet", "parquet").list_value_length(lists)
+    return np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int64)
+
+
+def _flat(lists: Any) -> Any:
+    return lists.flatten().to_numpy(zero_copy_only=False)

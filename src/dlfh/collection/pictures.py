@@ -1,0 +1,140 @@
+"""Contact sheets: many pictures in one, with words under each."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from dlfh._persistence.outputs import write_output
+from dlfh._validation import check_integer
+from dlfh.errors import InputError
+from dlfh.features import read_image
+
+__all__ = ["contact_sheet", "write_picture"]
+
+_GAP = 8
+_LINE = 14
+
+#: The most lines under a picture.
+_MOST_LINES = 3
+
+
+def contact_sheet(
+    images: Sequence[Any],
+    captions: Sequence[str] | None = None,
+    *,
+    columns: int = 8,
+    size: int = 96,
+    title: str | None = None,
+) -> Any:
+    """Put pictures side by side in rows, in one picture.
+
+    Parameters
+    ----------
+    images : sequence of what `dlfh.features.read_image` takes
+        Of any size and shape; each is made to fit its square. One that cannot be read is shown as a crossed box.
+    captions : sequence of str, optional
+        What to write under each: a line, or up to three, each cut to its width. Characters that the font lacks are
+        written as "?".
+    columns : int, default 8
+    size : int, default 96
+        Side of a square in pixels.
+    title : str, optional
+        What to write above all.
+
+    Returns
+    -------
+    PIL.Image.Image
+        Save it by ``sheet.save("found.png")``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> contact_sheet([np.zeros((30, 20))] * 3, ["one", "two", "three"], columns=2).size
+    (216, 244)
+    """
+    from PIL import Image, ImageDraw
+
+    check_integer(columns, "columns", 1)
+    check_integer(size, "size", 8, 2048)
+    if captions is not None and len(captions) != len(images):
+        raise InputError(f"there are {len(images)} images but {len(captions)} captions")
+    words = None if captions is None else [str(caption).split("\n")[:_MOST_LINES] for caption in captions]
+    cell_height = size + _GAP + _LINE * max(map(len, words or []), default=0)
+    top = _GAP + (_LINE if title else 0)
+    n_rows = -(-len(images) // columns)
+    n_columns = max(min(columns, len(images)), 1)
+    sheet = Image.new("RGB", (_GAP + n_columns * (size + _GAP), top + max(n_rows, 1) * cell_height), "white")
+    draw = ImageDraw.Draw(sheet)
+    if title:
+        _write(draw, (_GAP, _GAP // 2), title, sheet.width - 2 * _GAP)
+    for number, image in enumerate(images):
+        left = _GAP + number % columns * (size + _GAP)
+        upper = top + number // columns * cell_height
+        _place(sheet, draw, image, (left, upper), size)
+        for line, text in enumerate(words[number] if words is not None else []):
+            _write(draw, (left, upper + size + 1 + _LINE * line), text, size)
+    return sheet
+
+
+def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
+    """Write a picture to a file, whole or not at all.
+
+    Parameters
+    ----------
+    picture : PIL.Image.Image
+    path : path
+        Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    overwrite : bool
+        Whether a file that is there is replaced; if not, it is a reason to raise InputError.
+    """
+    target = Path(path)
+    formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
+    if target.suffix.lower() not in formats:
+        raise InputError(f"cannot draw a picture to {target}: its name should end in .png, .jpg or .webp")
+    content = BytesIO()
+    picture.save(content, formats[target.suffix.lower()])
+    write_output(target, [content.getbuffer()], overwrite=overwrite)
+
+
+def _place(sheet: Any, draw: Any, source: Any, corner: tuple[int, int], size: int) -> None:
+    from PIL import Image
+
+    left, upper = corner
+    try:
+        image = Image.fromarray(read_image(source))
+    except InputError:
+        box = (left, upper, left + size - 1, upper + size - 1)
+        draw.rectangle(box, outline="grey")
+        draw.line(box, fill="grey")
+        return
+    scale = size / max(image.size)
+    fitted = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
+    sheet.paste(fitted, (left + (size - fitted.width) // 2, upper + (size - fitted.height) // 2))
+
+
+def _write(draw: Any, corner: tuple[int, int], text: str, width: int) -> None:
+    """Write one line, as much of it as there is room for."""
+    line = _drawable(draw, " ".join(str(text).split()))
+    if draw.textlength(line) > width:
+        while line and draw.textlength(line + "...") > width:
+            line = line[:-1]
+        line += "..."
+    draw.text(corner, line, fill="black")
+
+
+def _drawable(draw: Any, line: str) -> str:
+    """Return a line without characters that the font cannot draw.
+
+    Pillow's own outline font has Latin letters; a Pillow built without FreeType has a bitmap font of 256 characters,
+    which refuses all others.
+    """
+    shown = "".join(letter if letter.isprintable() and ord(letter) < 0x250 else "?" for letter in line)
+    try:
+        draw.textlength(shown)
+    except UnicodeEncodeError:
+        return line.encode("ascii", "replace").decode("ascii")
+    return shown

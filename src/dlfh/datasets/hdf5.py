@@ -1,0 +1,250 @@
+"""HDF5 files, plain and as MATLAB 7.3 writes them.
+
+MATLAB stores the transposes of its arrays (it counts columns first), keeps text as numbers, cell arrays as
+references, sparse matrices as groups of their parts by column, and of an empty array only its shape. An
+attribute of each object says what it is in MATLAB.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from dlfh._limits import DEEPEST, Budget
+from dlfh._optional import require
+from dlfh.datasets.csr import csr_from_parts, join_csr_parts
+from dlfh.errors import InputError
+
+__all__ = ["read_hdf5"]
+
+_NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
+
+
+# Texts that are read at a time: many of them may be one text of the file.
+_BLOCK_TEXTS = 256
+
+# Where a text of any length is: how long it is, and where in the file.
+_TEXT_PLACE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
+
+# What a heap of texts begins with, and each of its texts: its number (0 for what is free), and its size.
+_HEAP = struct.Struct("<4s4xQ")
+_TEXT = struct.Struct("<H6xQ")
+
+
+def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
+    """Return the arrays of an HDF5 file; ``column_major`` says that MATLAB or the like wrote it."""
+    h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
+    with h5py.File(file, "r") as root:
+        arrays = dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
+    return arrays if column_major else join_csr_parts(arrays)
+
+
+class _Reader:
+    """What one file holds."""
+
+    def __init__(self, h5py: Any, root: Any, column_major: bool, budget: Budget) -> None:
+        self.h5py = h5py
+        self.root = root
+        self.column_major = column_major
+        self.budget = budget
+        self._groups: set[int] = set()
+        self._heaps: set[int] = set()
+        self._cells_read: dict[int, Any] = {}
+
+    def arrays_in(self, group: Any, prefix: str, depth: int) -> Iterator[tuple[str, Any]]:
+        self._enter(group, depth)
+        for key in group:
+            self.budget.take_objects()
+            if key.startswith("#"):  # where MATLAB keeps the cells of cell arrays
+                continue
+            item, name = self._item(group, key), prefix + key
+            kind = _class_of(item)
+            if isinstance(item, self.h5py.Dataset):
+                if kind == "cell" or self.h5py.check_ref_dtype(item.dtype) is None:
+                    yield name, self.array(item, depth)
+            elif "MATLAB_sparse" in item.attrs:
+                yield name, self._sparse(name, item)
+            elif kind in ("struct", ""):
+                yield from self.arrays_in(item, name + ("." if self.column_major else "/"), depth + 1)
+
+    def _enter(self, group: Any, depth: int) -> None:
+        """Refuse groups that hold each other, or are held twice: every path through them would be read."""
+        address = self._address(group)
+        if address in self._groups:
+            raise InputError(f"its group {group.name} is in more than one place")
+        if depth > DEEPEST:
+            raise InputError(f"its groups are nested more than {DEEPEST} deep")
+        self._groups.add(address)
+
+    def _item(self, group: Any, key: str) -> Any:
+        """Return what a group has under a name, of this file alone."""
+        if isinstance(group.get(key, getlink=True), self.h5py.ExternalLink):
+            raise InputError(f"{key!r} in its group {group.name} is a link to another file, which is not followed")
+        return group[key]
+
+    def _address(self, item: Any) -> int:
+        return int(self.h5py.h5o.get_info(item.id).addr)
+
+    def _values(self, dataset: Any) -> Any:
+        """Return what is stored, after a look at where and how much."""
+        if dataset.external is not None or dataset.is_virtual:
+            raise InputError(f"{dataset.name} is stored in another file, which is not read")
+        chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
+        self.budget.take_bytes(max(dataset.nbytes, chunk))
+        if dataset.dtype.kind != "O" or dataset.ndim == 0 or self.h5py.check_ref_dtype(dataset.dtype) is not None:
+            return dataset[()]
+        self._check_texts(dataset)
+        values = np.empty(dataset.shape, object)
+        step = max(1, _BLOCK_TEXTS * dataset.shape[0] // max(dataset.size, 1))
+        for start in range(0, dataset.shape[0], step):
+            values[start : start + step] = dataset[start : start + step]
+            self.budget.take_bytes(sum(len(value) for value in values[start : start + step].ravel()))
+        return values
+
+    def _check_texts(self, dataset: Any) -> None:
+        """Refuse texts that say to be longer than the file, and heaps of them that HDF5 would walk for ever.
+
+        It would take the memory, or the time, before it looks. Places that are compressed are not looked at.
+        """
+        stored = dataset.id
+        if stored.get_create_plist().get_nfilters():
+            return
+        if dataset.chunks is None:
+            parts = [(stored.get_offset(), stored.get_storage_size())]
+        else:
+            chunks = [stored.get_chunk_info(number) for number in range(stored.get_num_chunks())]
+            parts = [(chunk.byte_offset, chunk.size) for chunk in chunks]
+        n_bytes = os.path.getsize(self.root.filename)
+        with open(self.root.filename, "rb") as file:
+            for start, size in parts:
+                if start is None:  # nothing is stored
+                    continue
+                file.seek(start)
+                raw = file.read(size)
+                places = np.frombuffer(raw[: len(raw) // _TEXT_PLACE.itemsize * _TEXT_PLACE.itemsize], _TEXT_PLACE)
+                if places["length"].max(initial=0) > n_bytes:
+                    raise InputError(f"{dataset.name} has a text that is longer than the file: the file is damaged")
+                for address in set(places["address"].tolist()) - self._heaps:
+                    if not _heap_ends(file, address):
+                        raise InputError(f"{dataset.name} has texts in a heap without an end: the file is damaged")
+                    self._heaps.add(address)
+
+    def array(self, dataset: Any, depth: int) -> Any:
+        kind = _class_of(dataset)
+        if self.h5py.check_string_dtype(dataset.dtype) is not None:
+            values = np.asarray(self._values(dataset))
+            texts = [value.decode() if isinstance(value, bytes) else str(value) for value in values.ravel()]
+            return self.budget.strings(texts).reshape(values.shape)
+        if kind == "cell":
+            return self._cells(dataset, depth)
+        values = self._values(dataset)
+        if _attribute(dataset, "MATLAB_empty", 0):
+            shape = tuple(int(size) for size in values.ravel())
+            if 0 not in shape:
+                raise InputError(f"{dataset.name} is marked as empty and has shape {shape}: the file is damaged")
+            values = np.zeros(shape, _type_of(kind, np.dtype(np.float64)))
+        else:
+            values = _complex(values)
+            if kind or self.column_major:
+                values = np.ascontiguousarray(np.asarray(values).T)
+        if kind == "char":
+            return _texts(values, self.budget)
+        dtype = _type_of(kind, values.dtype)
+        self.budget.take_bytes(values.size * max(0, dtype.itemsize - values.dtype.itemsize))
+        return _cast(np.asarray(values), dtype)
+
+    def _cells(self, dataset: Any, depth: int) -> Any:
+        if _attribute(dataset, "MATLAB_empty", 0):
+            return np.zeros(0, str)
+        if depth > DEEPEST:
+            raise InputError(f"its cells are nested more than {DEEPEST} deep")
+        self.budget.take_objects(dataset.size)
+        references = self._values(dataset).T
+        targets = [self.root[reference] for reference in references.ravel()]
+        shape = (references.size,) if 1 in references.shape else references.shape
+        cells = [self._cell(target, depth + 1) for target in targets]
+        if {_class_of(target) for target in targets} == {"char"} and all(cell.size <= 1 for cell in cells):
+            return self.budget.strings([cell.item() if cell.size else "" for cell in cells]).reshape(shape)
+        arrays = np.empty(len(cells), object)
+        for place, cell in enumerate(cells):
+            arrays[place] = cell.ravel() if 1 in cell.shape else cell
+        return arrays.reshape(shape)
+
+    def _cell(self, target: Any, depth: int) -> Any:
+        """Return what a cell holds, which is read once, however many cells it is in."""
+        address = self._address(target)
+        if address not in self._cells_read:
+            self._cells_read[address] = self.array(target, depth)
+        return self._cells_read[address]
+
+    def _sparse(self, name: str, group: Any) -> Any:
+        n_rows, starts = int(_attribute(group, "MATLAB_sparse", 0)), self._values(self._item(group, "jc")).ravel()
+        # Without entries there is nothing but the starts of the columns.
+        values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
+        rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
+        values = _cast(values, _type_of(_class_of(group), values.dtype))
+        return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
+
+
+def _cast(values: Any, dtype: Any) -> Any:
+    with np.errstate(invalid="raise"):  # a whole number that is NaN in the file
+        return values.astype(dtype, copy=False)
+
+
+def _attribute(item: Any, name: str, default: Any) -> Any:
+    """Return an attribute, if it is of a fixed size as MATLAB's are: HDF5 may look for others without an end."""
+    if name not in item.attrs:
+        return default
+    if item.attrs.get_id(name).dtype.kind == "O":
+        raise InputError(f"the attribute {name} of {item.name} is of a type that MATLAB does not write")
+    return item.attrs[name]
+
+
+def _class_of(item: Any) -> str:
+    name = _attribute(item, "MATLAB_class", b"")
+    return name.decode("ascii", "replace") if isinstance(name, bytes) else str(name)
+
+
+def _type_of(kind: str, stored: Any) -> Any:
+    """Return the NumPy type of a MATLAB class; numbers of no class are what they are stored as."""
+    if kind not in _NUMBERS or np.dtype(stored).kind == "c":
+        return stored
+    return np.dtype({"double": "float64", "single": "float32", "logical": "bool"}.get(kind, kind))
+
+
+def _complex(values: Any) -> Any:
+    names = getattr(values.dtype, "names", None)
+    return values["real"] + 1j * values["imag"] if names == ("real", "imag") else values
+
+
+def _texts(characters: Any, budget: Budget) -> Any:
+    """Return the rows of a matrix of UTF-16 units as strings."""
+    matrix = np.atleast_2d(characters)
+    budget.take_objects(len(matrix))  # a compressed matrix of characters may have millions of rows
+    rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in matrix]
+    # MATLAB pads rows to one length.
+    return budget.strings([row.rstrip() for row in rows] if len(rows) > 1 else rows)
+
+
+def _heap_ends(file: BinaryIO, address: int) -> bool:
+    """Tell whether a walk through a heap of texts comes to its end; what is no heap at all is left to HDF5."""
+    file.seek(min(address, 1 << 62))
+    head = file.read(_HEAP.size)
+    if len(head) < _HEAP.size or not head.startswith(b"GCOL"):
+        return True
+    size = _HEAP.unpack(head)[1]
+    heap = file.read(min(size, os.fstat(file.fileno()).st_size))
+    place = 0
+    while place + _TEXT.size <= min(len(heap), size - _HEAP.size):
+        number, length = _TEXT.unpack_from(heap, place)
+        step = length if number == 0 else _TEXT.size + -(-length // 8) * 8
+        if step == 0:
+            return False
+        place += step
+    return True

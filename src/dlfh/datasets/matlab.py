@@ -1,0 +1,117 @@
+"""MATLAB files of every version: 5 to 7 element by element, 7.3 as the HDF5 files they are, 4 by SciPy."""
+
+from __future__ import annotations
+
+import io
+import re
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dlfh._limits import Budget
+from dlfh.datasets.csr import as_csr
+from dlfh.datasets.hdf5 import read_hdf5
+from dlfh.datasets.matlab5 import read_matlab5
+from dlfh.errors import InputError
+
+__all__ = ["read_matlab", "write_matlab"]
+
+_LARGEST = 2**31 - 1
+
+
+def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
+    """Return the variables of a MATLAB file of any version, with the types that they have in MATLAB."""
+    with open(file, "rb") as stream:
+        head = stream.read(520)
+    if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
+        return read_hdf5(file, budget, column_major=True)
+    content = file.read_bytes()
+    variables = read_matlab5(content, budget) if head.startswith(b"MATLAB") else _read_matlab4(content)
+    return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value, budget)}
+
+
+def _read_matlab4(content: bytes) -> dict[str, Any]:
+    import scipy.io.matlab
+
+    _check_sizes4(content)
+    if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
+        raise ValueError("not a file of MATLAB 4")
+    with np.errstate(invalid="raise"):  # an index of a sparse matrix that is NaN
+        variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
+    return {name: value for name, value in variables.items() if not name.startswith("__")}
+
+
+def _check_sizes4(content: bytes) -> None:
+    """Check that no matrix states more values than the file has: SciPy makes room for them first."""
+    place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy tells them apart
+    while place < len(content):
+        kind, n_rows, n_columns, imaginary, name_length = struct.unpack_from(order + "5i", content, place)
+        width = {0: 8, 1: 4, 2: 4, 3: 2, 4: 2, 5: 1}[kind // 10 % 10]
+        if min(n_rows, n_columns, name_length) < 0:
+            raise ValueError("a matrix of negative size")
+        place += 20 + name_length + n_rows * n_columns * width * (2 if imaginary == 1 else 1)
+    if place > len(content):
+        raise ValueError("a cut matrix")
+
+
+def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any]]:
+    """Yield what a variable holds: itself, or the fields of a structure."""
+    if isinstance(value, dict):
+        for field, content in value.items():
+            yield from _arrays_of(f"{name}.{field}", content, budget)
+    elif sp.issparse(value):
+        yield name, as_csr(name, value)
+    elif value is not None:
+        yield name, _cells(value, budget) if value.dtype == object else value
+
+
+def _cells(cells: Any, budget: Budget) -> Any:
+    """Return a cell array of texts as strings, and any other as an array of arrays."""
+    flat = cells.ravel() if 1 in cells.shape else cells
+    texts = [text for cell in flat.ravel() if (text := _text(cell)) is not None]
+    if len(texts) == flat.size:
+        return budget.strings(texts).reshape(flat.shape)
+    arrays = np.empty(flat.size, object)
+    for place, cell in enumerate(flat.ravel()):
+        arrays[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell
+    return arrays.reshape(flat.shape)
+
+
+def _text(cell: Any) -> str | None:
+    if not isinstance(cell, np.ndarray) or cell.dtype.kind != "U" or cell.size > 1:
+        return None
+    return str(cell.item()) if cell.size else ""
+
+
+def write_matlab(arrays: Mapping[str, Any]) -> bytes:
+    """Return the bytes of a MATLAB 5 file."""
+    import scipy.io
+
+    content = io.BytesIO()
+    scipy.io.savemat(content, {name: _for_matlab(name, array) for name, array in arrays.items()}, oned_as="column")
+    return content.getvalue()
+
+
+def _for_matlab(name: str, array: Any) -> Any:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
+        raise InputError(f"{name!r} cannot be the name of a variable in MATLAB")
+    if array.dtype.kind == "U":
+        return np.atleast_1d(array).astype(object)
+    stored = array.astype(_type_in_matlab(array), copy=False)
+    size = (stored.data if sp.issparse(stored) else stored).nbytes
+    if size > _LARGEST:
+        raise InputError(f"array {name!r} takes {size / 2**30:.1f} GB, and MATLAB 5 files hold 2 GB each; use .npz")
+    return stored
+
+
+def _type_in_matlab(array: Any) -> Any:
+    """Return the nearest type that MATLAB has: single and double precision, and sparse doubles or logicals."""
+    if array.dtype.kind == "c":
+        return np.complex128
+    if sp.issparse(array) or array.dtype.itemsize > 8:
+        return array.dtype if array.dtype == bool else np.float64
+    return np.float32 if array.dtype == np.float16 else array.dtype

@@ -1,0 +1,124 @@
+"""Several descriptors of an image side by side, each with the same weight."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.errors import InputError
+from dlfh.features.base import Arrays, Readable
+from dlfh.features.gist import Gist
+from dlfh.features.hog import Hog
+from dlfh.features.images import ImageFeaturizer
+from dlfh.features.thumbnail import Thumbnail
+
+__all__ = ["CombinedImage"]
+
+_PARTS: dict[str, type[ImageFeaturizer]] = {part.kind: part for part in (Gist, Hog, Thumbnail)}
+
+
+class CombinedImage(ImageFeaturizer):
+    """Describes images by GIST, HOG and thumbnail together: layout, edges and colours.
+
+    Each file is read once. The parts are scaled so that each varies as much as any other over the training images.
+
+    Parameters
+    ----------
+    parts : sequence of str, default ("gist", "hog", "thumbnail")
+        Which descriptors, each with its default parameters.
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    scales_ : ndarray of float32 (parts,)
+        What each part is multiplied by.
+
+    Examples
+    --------
+    >>> pictures = np.random.default_rng(0).integers(0, 256, (20, 32, 32, 3), np.uint8)
+    >>> CombinedImage().fit_transform(pictures).shape
+    (20, 1792)
+    """
+
+    kind = "combined-image"
+
+    scales_: npt.NDArray[np.float32]
+
+    def __init__(
+        self,
+        parts: Sequence[str] = ("gist", "hog", "thumbnail"),
+        *,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.parts = parts
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        names = list(self.parts) if isinstance(self.parts, (list, tuple)) else []
+        known = all(isinstance(name, str) and name in _PARTS for name in names)
+        if not names or not known or len(set(names)) < len(names):
+            raise InputError(f"parts must be some of {', '.join(map(repr, _PARTS))}, each once, got {self.parts!r}")
+
+    def _featurizers(self) -> list[ImageFeaturizer]:
+        return [_PARTS[name]() for name in self.parts]
+
+    def _width(self) -> int:
+        return sum(part._width() for part in self._featurizers())
+
+    def _prepare(self, image: Any) -> list[Any]:
+        return [part._prepare(image) for part in self._featurizers()]
+
+    def _describe(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+        columns = zip(*prepared, strict=True)
+        return np.hstack(
+            [part._describe(list(images)) for part, images in zip(self._featurizers(), columns, strict=True)]
+        )
+
+    def _fit(self, items: Any, strict: bool) -> int:
+        return int(self._fit_transform(items, strict).features.shape[1])
+
+    def _fit_transform(self, items: Any, strict: bool) -> Readable:
+        described = super()._transform(items, strict)
+        if not len(described.rows):
+            raise InputError(f"none of the {len(items)} images can be read" if len(items) else "there are no images")
+        self.scales_ = np.array([_scale(block) for block in self._blocks(described.features)], np.float32)
+        self.n_features_ = self._width()
+        return self._scaled(described)
+
+    def _transform(self, items: Any, strict: bool) -> Readable:
+        return self._scaled(super()._transform(items, strict))
+
+    def _scaled(self, described: Readable) -> Readable:
+        for block, scale in zip(self._blocks(described.features), self.scales_, strict=True):
+            block *= scale
+        return described
+
+    def _blocks(self, features: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
+        ends = np.cumsum([part._width() for part in self._featurizers()])
+        return np.split(features, ends[:-1], axis=1)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        return {}, {"scales": self.scales_}
+
+    def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
+        super()._restore(fitted, arrays)
+        scales = arrays["scales"]
+        if scales.shape != (len(self.parts),) or scales.dtype != np.float32 or not np.isfinite(scales).all():
+            raise ValueError(f"its array 'scales' has type {scales.dtype} and shape {scales.shape}")
+        self.scales_ = scales
+
+
+def _scale(block: npt.NDArray[np.float32]) -> float:
+    """Return what brings the images' mean squared distance from their mean to 1."""
+    variance = float(block.var(axis=0, dtype=np.float64).sum())
+    # Below this the images are the same but for rounding, and nothing can tell them apart.
+    return 1 / variance**0.5 if variance > 1e-9 else 1.0

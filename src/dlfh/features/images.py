@@ -1,0 +1,312 @@
+"""Reading images: whatever a folder holds becomes plain RGB, or one sentence says why not."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._limits import check_limit, check_regular_file, limit_of
+from dlfh._parallel import Workers, resolve_n_jobs
+from dlfh._progress import progress
+from dlfh.errors import InputError
+from dlfh.features.base import Arrays, Featurizer, Readable, readable
+from dlfh.features.cache import described
+
+__all__ = ["ImageFeaturizer", "read_image"]
+
+Pixels = npt.NDArray[np.uint8]
+
+#: Images that one thread describes at a time: enough for wide arrays, few enough to stay in the cache.
+_BLOCK_IMAGES = 8
+
+#: Photographs in JPEG are decoded no larger than this needs, which is several times as fast as in full.
+_LEAST_SIZE = 512
+
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+
+
+def read_image(source: Any, *, name: str | None = None) -> Pixels:
+    """Read an image as RGB.
+
+    Pictures are turned upright as their EXIF data says; what is transparent becomes white; palettes, CMYK, grey and
+    16-bit images become RGB of 8 bits; of an animation, the first frame is taken.
+
+    Parameters
+    ----------
+    source : path, bytes, PIL image or array
+        An array has shape (height, width) or (height, width, 1, 3 or 4): whole numbers from 0 to 255, or
+        fractions from 0 to 1.
+    name : str, optional
+        How to call it in an error; by default its path.
+
+    Returns
+    -------
+    ndarray of uint8 (height, width, 3)
+
+    Raises
+    ------
+    InputError
+        A sentence that names the image and says what is wrong with it.
+
+    Examples
+    --------
+    >>> read_image(np.zeros((2, 3))).shape
+    (2, 3, 3)
+    """
+    with quiet_pillow:
+        return np.asarray(_open_rgb(source, name))
+
+
+def _open_rgb(source: Any, name: str | None = None, least_size: int | None = None) -> Any:
+    """Return a PIL image in RGB; where the format can, decode no larger than needed for ``least_size`` pixels."""
+    from PIL import Image, UnidentifiedImageError
+
+    called = name or (str(source) if isinstance(source, (str, os.PathLike)) else "the image")
+    if isinstance(source, np.ndarray):
+        return Image.fromarray(_rgb_of_array(source, called))
+    if isinstance(source, Image.Image):
+        return _to_rgb(source, called)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        content = bytes(source)
+    elif isinstance(source, (str, os.PathLike)):
+        content = _content(Path(source), called)
+    else:
+        raise InputError(f"{called} must be a path, bytes, a PIL image or an array, got {type(source).__name__}")
+    if not content:
+        raise InputError(f"{called} is empty")
+    if "DLFH_MAX_PIXELS" in os.environ:  # who sets it means Pillow's own limit, too
+        Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, limit_of("DLFH_MAX_PIXELS"))
+    try:
+        with Image.open(BytesIO(content), formats=known_formats()) as image:
+            n_pixels = image.width * image.height
+            check_limit("DLFH_MAX_PIXELS", n_pixels, f"{called} has {n_pixels:,} pixels")
+            if least_size is not None:
+                image.draft("RGB", (least_size, least_size))
+            return _to_rgb(image, called)
+    except UnidentifiedImageError:
+        raise InputError(f"{called} is not an image of a known format") from None
+    except Image.DecompressionBombError:
+        most = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
+        raise InputError(
+            f"{called} has more than {most:,} pixels, the most that is read: set DLFH_MAX_PIXELS to allow more"
+        ) from None
+    except InputError:
+        raise
+    except Exception as error:  # decoders raise all sorts of things on broken files
+        raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
+
+
+def _content(path: Path, called: str) -> bytes:
+    size = check_regular_file(path, called)
+    check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
+    try:
+        return path.read_bytes()
+    except (OSError, ValueError) as error:
+        raise InputError(f"{called} cannot be read: {_reason(error)}") from None
+
+
+@functools.cache
+def known_formats() -> tuple[str, ...]:
+    """Return the formats that Pillow itself decodes, of those that people have; some others start programs."""
+    from PIL import Image
+
+    Image.init()
+    return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _reason(error: Exception) -> str:
+    text = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+    return " ".join(text.split()) or type(error).__name__
+
+
+def _to_rgb(image: Any, called: str) -> Any:
+    """Return an upright, opaque RGB image."""
+    from PIL import Image, ImageOps
+
+    if 0 in image.size:
+        raise InputError(f"{called} has no pixels: its size is {image.width} x {image.height}")
+    try:
+        image.load()
+    except Exception as error:
+        raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
+    with contextlib.suppress(Exception):  # broken EXIF data must not cost the picture
+        image = ImageOps.exif_transpose(image)
+    if image.mode.startswith(("I", "F")):
+        return Image.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        white = Image.new("RGBA", image.size, "white")
+        white.alpha_composite(image)
+        image = white
+    return image.convert("RGB")
+
+
+def _eight_bits(values: npt.NDArray[Any]) -> Pixels:
+    """Return deep grey values in 8 bits, by the smallest usual range that holds them."""
+    if values.dtype == np.uint16:
+        top = 65535.0
+    else:
+        largest = max(float(_finite(rows).max()) for rows in _some_rows(values))
+        top = next((top for top in (1.0, 255.0, 65535.0) if largest <= top), largest)
+    pixels = np.empty(values.shape, np.uint8)
+    for rows, out in zip(_some_rows(values), _some_rows(pixels), strict=True):
+        out[...] = np.clip(np.rint(_finite(rows) * (255.0 / top)), 0, 255)
+    return pixels
+
+
+def _some_rows(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Yield a few rows at a time: in double precision, a whole picture takes a multiple of its memory."""
+    return (values[start : start + 256] for start in range(0, len(values), 256))
+
+
+def _finite(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    return np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+
+
+def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
+    """Return an array of any accepted kind as opaque RGB."""
+    if (
+        array.ndim not in (2, 3)
+        or (array.ndim == 3 and array.shape[2] not in (1, 3, 4))
+        or array.dtype.kind not in "fiub"
+    ):
+        raise InputError(
+            f"{called} must have shape (height, width) or (height, width, 1, 3 or 4) and hold numbers, "
+            f"got shape {array.shape} of type {array.dtype}"
+        )
+    if array.size == 0:
+        raise InputError(f"{called} has no pixels: its shape is {array.shape}")
+    if array.dtype == np.uint8:
+        pixels = array
+    elif array.dtype == np.uint16:
+        pixels = _eight_bits(array)
+    else:
+        top = 1.0 if array.dtype.kind in "fb" else 255.0
+        if not (array.min() >= 0 and array.max() <= top):  # (false for NaN)
+            raise InputError(
+                f"{called} must hold whole numbers from 0 to 255 or fractions from 0 to 1, "
+                f"got {array.dtype} from {array.min()} to {array.max()}"
+            )
+        pixels = np.rint(array * (255.0 / top)).astype(np.uint8)
+    if pixels.ndim == 2:
+        pixels = pixels[:, :, None]
+    if pixels.shape[2] == 4:
+        alpha = pixels[:, :, 3:].astype(np.float32) / 255
+        pixels = np.rint(pixels[:, :, :3] * alpha + 255 * (1 - alpha)).astype(np.uint8)
+    return np.ascontiguousarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
+
+
+class _QuietPillow:
+    """Silences Pillow's warnings while any call is reading: what matters of them becomes an InputError.
+
+    Python's warning filters belong to the whole process, so calls that overlap in several threads share one
+    change of them, which the last one takes back.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._readers = 0
+        self._filters: Any = None
+
+    def __enter__(self) -> None:
+        from PIL.Image import DecompressionBombWarning
+
+        with self._lock:
+            self._readers += 1
+            if self._readers == 1:
+                self._filters = warnings.catch_warnings()
+                self._filters.__enter__()
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+                warnings.simplefilter("ignore", DecompressionBombWarning)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._readers -= 1
+            if self._readers == 0:
+                self._filters.__exit__(None, None, None)
+
+
+quiet_pillow = _QuietPillow()
+
+
+class ImageFeaturizer(Featurizer):
+    """Describes images by their pixels.
+
+    Items are whatever `read_image` takes; each is read once. There is nothing to learn, so any items will do for
+    `fit`, none too. Subclasses say how an image is prepared and how a block of prepared ones is described.
+    """
+
+    takes = "images"
+
+    n_jobs: int | None
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        resolve_n_jobs(self.n_jobs)
+
+    @abstractmethod
+    def _width(self) -> int:
+        """Return the number of features."""
+
+    @abstractmethod
+    def _prepare(self, image: Any) -> Any:
+        """Return what `_describe` needs of a PIL image in RGB."""
+
+    @abstractmethod
+    def _describe(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+        """Return the vectors of prepared images."""
+
+    def _fit(self, items: Any, strict: bool) -> int:
+        return self._width()
+
+    def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
+        if self.n_features_ != self._width():
+            raise ValueError(f"its number of features is {self.n_features_} but should be {self._width()}")
+
+    def _transform(self, items: Any, strict: bool) -> Readable:
+        return described(self, items, self._width(), lambda some: self._describe_all(some, strict))
+
+    def _describe_all(self, items: Any, strict: bool) -> Readable:
+        features = np.empty((len(items), self._width()), np.float32)
+        with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            advance = bar.counter(self.kind, len(items))
+
+            def describe(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
+                block = items[start:stop]
+                prepared, rows, problems = readable(block, lambda *item: self._prepare(open_item(*item)), strict, start)
+                if rows:
+                    features[rows] = self._describe(prepared)
+                advance(stop - start)
+                return rows, problems
+
+            blocks = workers.map_blocks(describe, len(items), _BLOCK_IMAGES)
+        kept = np.array([row for rows, _ in blocks for row in rows], np.int64)
+        problems = {row: problem for _, found in blocks for row, problem in found.items()}
+        return Readable(features[kept] if problems else features, kept, problems)
+
+
+def open_item(item: Any, position: int) -> Any:
+    """Return one of many images as PIL has it, in RGB; an error calls it by its path, or else by its position."""
+    name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
+    return _open_rgb(item, name, least_size=_LEAST_SIZE)
+
+
+def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:
+    """Return a PIL image stretched to a square: whatever stands at the sides counts too."""
+    image = image.convert(mode)
+    if image.size != (size, size):
+        from PIL import Image
+
+        image = image.resize((size, size), Image.Resampling.BILINEAR, reducing_gap=3.0)
+    return np.asarray(image)

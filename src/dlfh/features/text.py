@@ -1,0 +1,307 @@
+"""Texts as bags of words, in any script.
+
+Words are runs of letters, digits and the marks that belong to them; a run of a script that is written without
+spaces (Chinese, Japanese, Thai, ...) gives its characters and pairs of characters instead, since a whole clause is
+no word. Beside words, or in their place, pieces of words can be counted (character n-grams): they relate words that
+training never saw to those it did.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+import unicodedata
+from array import array
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._limits import check_limit
+from dlfh._progress import progress
+from dlfh._validation import check_choice, check_flag, check_integer
+from dlfh.errors import InputError
+from dlfh.features.base import Arrays, Featurizer, Readable, readable
+from dlfh.features.stop_words import ENGLISH_STOP_WORDS
+
+__all__ = ["BagOfWords"]
+
+#: Blocks of scripts that are written without spaces between words.
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u1000-\u109f\u1780-\u17ff"  # Myanmar, Khmer
+    "\u3040-\u30ff\u31f0-\u31ff"  # kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
+)
+
+#: Where Unicode has combining marks; looking through all of it would take a third of a second.
+_MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
+
+#: Up to here there are neither marks nor scripts without spaces, so that a simpler pattern finds the same words.
+_FIRST_MARK = chr(_MARKS[0])
+_PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
+
+#: The most words, or characters of a word, that are counted together.
+_LONGEST = 1000
+
+#: Marks a piece of a word, which no word can contain.
+_PIECE = "#"
+
+
+class BagOfWords(Featurizer):
+    """Describes texts by the words in them, weighted by how telling they are.
+
+    Parameters
+    ----------
+    weighting : {"tfidf", "count", "binary"}, default "tfidf"
+        "tfidf": ``(1 + log count) x (1 + log((1 + texts) / (1 + texts with the word)))``, rows of length 1.
+    analyzer : {"word", "char", "word+char"}, default "word"
+        Count words, pieces of words, or both.
+    ngrams : (int, int), default (1, 1)
+        Least and greatest number of consecutive words that are counted together.
+    char_ngrams : (int, int), default (3, 5)
+        Least and greatest number of characters in pieces of words; a space stands for the edge of a word.
+    max_features : int or None, default 10000
+        Keep no more than so many, those that most texts have. Training a linear hash function takes the smaller of
+        this and the number of texts, squared.
+    min_df : int, default 1
+        Keep what occurs in at least so many texts.
+    stop_words : None, "english" or collection of str, default None
+        Words to leave out.
+    lowercase : bool, default True
+        Whether capital letters are the same as small ones, in every script that has them.
+    strip_accents : bool, default False
+        Whether accents are left out: é as e.
+    verbose : bool, default False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    vocabulary_ : list of str
+        What is counted, in the order of columns; pieces of words begin with ``#``.
+    idf_ : ndarray of float32 (n_features_,)
+        The weight of each.
+
+    Examples
+    --------
+    >>> words = BagOfWords("count").fit(["A red cat, a red dog.", "blue cat"])
+    >>> words.vocabulary_
+    ['a', 'blue', 'cat', 'dog', 'red']
+    >>> words.transform(["red cats? red cat!"]).toarray()
+    array([[0., 0., 1., 0., 2.]], dtype=float32)
+    """
+
+    kind = "bag-of-words"
+    takes = "texts"
+
+    def __init__(
+        self,
+        weighting: Literal["tfidf", "count", "binary"] = "tfidf",
+        *,
+        analyzer: Literal["word", "char", "word+char"] = "word",
+        ngrams: tuple[int, int] = (1, 1),
+        char_ngrams: tuple[int, int] = (3, 5),
+        max_features: int | None = 10_000,
+        min_df: int = 1,
+        stop_words: Literal["english"] | Collection[str] | None = None,
+        lowercase: bool = True,
+        strip_accents: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        self.weighting = weighting
+        self.analyzer = analyzer
+        self.ngrams = ngrams
+        self.char_ngrams = char_ngrams
+        self.max_features = max_features
+        self.min_df = min_df
+        self.stop_words = stop_words
+        self.lowercase = lowercase
+        self.strip_accents = strip_accents
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        check_choice(self.weighting, "weighting", ("tfidf", "count", "binary"))
+        check_choice(self.analyzer, "analyzer", ("word", "char", "word+char"))
+        for name in ("ngrams", "char_ngrams"):
+            _check_range(getattr(self, name), name)
+        if self.max_features is not None:
+            check_integer(self.max_features, "max_features", 1)
+        check_integer(self.min_df, "min_df", 1)
+        check_flag(self.lowercase, "lowercase")
+        check_flag(self.strip_accents, "strip_accents")
+        self._stop_words()
+
+    def _fit(self, items: Any, strict: bool) -> int:
+        texts, _, _ = readable(items, check_text, strict)
+        analyse = self._analysis()
+        n_texts: Counter[str] = Counter()
+        with progress(self.verbose) as bar:
+            for text in bar.track(texts, self.kind):
+                n_texts.update(set(analyse(text)))
+        if not n_texts:
+            raise InputError(f"there is not one word in the {len(texts)} texts")
+        words = sorted(n_texts)
+        frequencies = np.array([n_texts[word] for word in words])
+        kept = _most_frequent(frequencies, int(self.min_df), self.max_features)
+        if not len(kept):
+            raise InputError(f"no word is in as many as min_df={self.min_df} of the {len(texts)} texts")
+        self.vocabulary_ = [words[place] for place in kept]
+        self.idf_ = (1 + np.log((1 + len(texts)) / (1 + frequencies[kept]))).astype(np.float32)
+        return len(kept)
+
+    def _transform(self, items: Any, strict: bool) -> Readable:
+        texts, rows, problems = readable(items, check_text, strict)
+        with progress(self.verbose) as bar:
+            counts = self._counts(bar.track(texts, self.kind))
+        return Readable(self._weighted(counts), np.array(rows, np.int64), problems)
+
+    def _counts(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return how often each text has each word, columns ascending in each row."""
+        columns = {word: column for column, word in enumerate(self.vocabulary_)}
+        analyse = self._analysis()
+        indices, data, ends = array("q"), array("f"), [0]
+        for text in texts:
+            found = Counter(columns[word] for word in analyse(text) if word in columns)
+            for column in sorted(found):
+                indices.append(column)
+                data.append(found[column])
+            ends.append(len(indices))
+        width = np.int32 if len(indices) <= np.iinfo(np.int32).max else np.int64
+        return sp.csr_array(
+            (np.array(data, np.float32), np.array(indices, width), np.array(ends, width)),
+            shape=(len(ends) - 1, len(columns)),
+        )
+
+    def _weighted(self, counts: sp.csr_array) -> sp.csr_array:
+        if self.weighting == "binary":
+            counts.data[:] = 1
+        elif self.weighting == "tfidf":
+            counts.data = (1 + np.log(counts.data)) * self.idf_[counts.indices]
+            lengths = np.sqrt(np.asarray(counts.multiply(counts).sum(axis=1)).ravel())
+            counts.data /= np.repeat(lengths, np.diff(counts.indptr))
+        return counts
+
+    def _analysis(self) -> Any:
+        """Return the function from a text to what is counted in it."""
+        skipped = self._stop_words()
+        lowercase, strip_accents = bool(self.lowercase), bool(self.strip_accents)
+        low, high = self.ngrams
+        shortest, longest = self.char_ngrams
+        with_words, with_pieces = "word" in self.analyzer, "char" in self.analyzer
+
+        # One after the other, never all in a list: each takes many times the memory of its letters in the text.
+        def analyse(text: str) -> Iterator[str]:
+            normal = _normal(text, lowercase, strip_accents)
+            if with_words:
+                yield from _ngrams((word for word in _words(normal) if word not in skipped), low, high)
+            if with_pieces:
+                words = (word for word in _words(normal) if word not in skipped)
+                yield from (piece for word in words for piece in _pieces(word, shortest, longest))
+
+        return analyse
+
+    def _stop_words(self) -> frozenset[str]:
+        if self.stop_words is None:
+            return frozenset()
+        if self.stop_words == "english":
+            return ENGLISH_STOP_WORDS
+        words: Any = self.stop_words
+        if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
+            raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
+        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
+
+    def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
+
+    def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
+        words, idf = fitted["vocabulary"], arrays["idf"]
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise ValueError("its vocabulary is not a list of words")
+        if len(words) != self.n_features_ or len(set(words)) != len(words):
+            raise ValueError(f"its vocabulary has {len(set(words))} different words, not {self.n_features_}")
+        if idf.shape != (self.n_features_,) or idf.dtype != np.float32 or not np.isfinite(idf).all():
+            raise ValueError(f"its array 'idf' has type {idf.dtype} and shape {idf.shape}")
+        self.vocabulary_, self.idf_ = words, idf
+
+
+def check_text(item: Any, position: int) -> str:
+    """Return an item that must be a string."""
+    if not isinstance(item, str):
+        raise InputError(f"text {position} must be a string, got {type(item).__name__}")
+    check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
+    return item
+
+
+def _check_range(value: Any, name: str) -> None:
+    pair = isinstance(value, (tuple, list)) and len(value) == 2
+    if (
+        not pair
+        or not all(isinstance(n, int) and not isinstance(n, bool) for n in value)
+        or not 1 <= value[0] <= value[1] <= _LONGEST
+    ):
+        raise InputError(f"{name} must be two whole numbers from 1 to {_LONGEST}, the smaller first, got {value!r}")
+
+
+def _most_frequent(frequencies: npt.NDArray[Any], least: int, most: int | None) -> npt.NDArray[np.int64]:
+    """Return which words to keep, ascending; among equally frequent ones, the first."""
+    order = np.argsort(-frequencies, kind="stable")
+    return np.sort(order[frequencies[order] >= least][:most])
+
+
+def _normal(text: str, lowercase: bool, strip_accents: bool) -> str:
+    """Return a text in one spelling of the characters that Unicode can spell in several ways."""
+    text = unicodedata.normalize("NFKC", text)
+    if lowercase:
+        text = unicodedata.normalize("NFKC", text.casefold())
+    if strip_accents:
+        # Marks of Latin, Greek and Cyrillic alone: those of other scripts are vowels, not accents.
+        text = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
+        text = unicodedata.normalize("NFC", text)
+    return text
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return patterns of a word, and of the parts of a word in scripts with and without spaces."""
+    # Python's \w lacks combining marks, and so would cut Hindi or Tamil words at their vowels.
+    marks = "".join(re.escape(chr(code)) for code in _MARKS if unicodedata.category(chr(code)).startswith("M"))
+    letter = rf"(?:[^\W_]|[{marks}])"
+    return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+
+
+def _words(text: str) -> Iterator[str]:
+    if max(text, default="") < _FIRST_MARK:
+        yield from (found.group() for found in _PLAIN_WORD.finditer(text))
+        return
+    word_pattern, part_pattern = _patterns()
+    for word in word_pattern.finditer(text):
+        for part in (found.group() for found in part_pattern.finditer(word.group())):
+            if not re.match(f"[{_UNSPACED}]", part):
+                yield part
+                continue
+            yield from part
+            yield from (part[place : place + 2] for place in range(len(part) - 1))
+
+
+def _ngrams(words: Iterable[str], low: int, high: int) -> Iterator[str]:
+    """Yield runs of words, each when its last word comes."""
+    if high == 1:
+        yield from words
+        return
+    last: deque[str] = deque(maxlen=high)
+    for word in words:
+        last.append(word)
+        for length in range(low, len(last) + 1):
+            yield " ".join(itertools.islice(last, len(last) - length, None))
+
+
+def _pieces(word: str, shortest: int, longest: int) -> Iterator[str]:
+    padded = f" {word} "
+    for length in range(shortest, min(longest, len(padded)) + 1):
+        for place in range(len(padded) - length + 1):
+            yield _PIECE + padded[place : place + length]

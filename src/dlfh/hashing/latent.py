@@ -1,0 +1,96 @@
+"""MLBE's hash function: the bits that make a point's kernel values to the training points most probable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._parallel import Workers
+from dlfh._validation import Features, raise_for_overflow
+from dlfh.hashing.base import HashFunction, check_array, expected_bits
+from dlfh.hashing.kernel import RBFMap
+
+__all__ = ["LatentBinaryHash"]
+
+Floats = npt.NDArray[np.float64]
+
+_CHUNK_ROWS = 1024
+
+
+class LatentBinaryHash(HashFunction):
+    """One sweep of MLBE's bit rule over a new point, the training points' codes fixed.
+
+    Bit k is +1 where ``log_prior + 2 precision (k(x) a_k - sum_(l != k) u_l a_k'a_l) > 0``, a_k the k-th
+    column of ``embedded``.
+
+    Attributes
+    ----------
+    kernel : RBFMap
+        Its bases are the training points.
+    embedded : ndarray of float64 (n_bases, n_bits)
+        The training points' codes times the model's weights.
+    start : ndarray of int8 (n_bits,)
+        The code that the sweep starts from: the same for all points, so that a code depends on its point alone.
+    precision, log_prior : float
+    """
+
+    kind = "latent-binary"
+
+    def __init__(
+        self,
+        kernel: RBFMap,
+        embedded: Floats,
+        start: npt.NDArray[np.int8],
+        precision: float,
+        log_prior: float,
+    ) -> None:
+        self.kernel = kernel
+        self.embedded = embedded
+        self.start = start
+        self.precision = precision
+        self.log_prior = log_prior
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.kernel.bases.shape[1]
+
+    @property
+    def n_bits(self) -> int:  # type: ignore[override]
+        return self.embedded.shape[1]
+
+    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+        """Return the values whose signs are the code, shape (n, n_bits): the bits' expected values."""
+        projections = np.empty((features.shape[0], self.n_bits), np.float32)
+        gram = self.embedded.T @ self.embedded
+        np.fill_diagonal(gram, 0)
+        for first in range(0, features.shape[0], _CHUNK_ROWS):
+            attraction = self.kernel(features[first : first + _CHUNK_ROWS]) @ self.embedded
+            if not np.isfinite(attraction).all():
+                raise_for_overflow(features, modality)
+            u = np.tile(self.start.astype(np.float64), (len(attraction), 1))
+            log_odds = np.empty_like(u)
+            for k in range(self.n_bits):
+                log_odds[:, k] = self.log_prior + 2 * self.precision * (attraction[:, k] - u @ gram[:, k])
+                u[:, k] = np.where(log_odds[:, k] > 0, 1.0, -1.0)
+            projections[first : first + _CHUNK_ROWS] = expected_bits(log_odds)
+        return projections
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this hash function again."""
+        return self.kernel.to_arrays() | {
+            "embedded": self.embedded,
+            "start": self.start,
+            "rule": np.array([self.precision, self.log_prior]),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LatentBinaryHash:
+        """Make a hash function from the arrays of another."""
+        kernel = RBFMap.from_arrays(arrays)
+        _, n_bits = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None)).shape
+        check_array(arrays, "start", np.int8, (n_bits,))
+        precision, log_prior = check_array(arrays, "rule", np.float64, (2,)).tolist()
+        return cls(kernel, arrays["embedded"], arrays["start"], precision, log_prior)

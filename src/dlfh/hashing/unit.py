@@ -1,0 +1,116 @@
+"""Linear functions of rows scaled to length 1 and free of negative values, as matrix factorization needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._mathematics.moments import compute_dtype
+from dlfh._parallel import Workers
+from dlfh._validation import Features, raise_for_overflow
+from dlfh.codes import Codes, n_bytes
+from dlfh.hashing.base import HashFunction, check_array
+from dlfh.hashing.linear import LinearHash
+
+__all__ = ["UnitLinearHash", "unit_rows"]
+
+_CHUNK_ROWS = 8192
+
+
+def unit_rows(features: Features, *, split: bool) -> Features:
+    """Return rows scaled to length 1; with ``split``, each feature x as the two features max(x, 0), max(-x, 0).
+
+    Rows of zeros stay as they are.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, -4.0]]), split=True)
+    array([[0.6, 0. , 0. , 0.8]])
+    """
+    matrix = features.astype(compute_dtype(features.dtype))
+    if sp.issparse(matrix):
+        largest = np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
+    else:
+        largest = np.abs(matrix).max(axis=1, initial=0)
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        # Twice, so that squares neither overflow nor vanish.
+        matrix = _divide(matrix, largest)
+        squares = matrix.power(2).sum(axis=1) if sp.issparse(matrix) else np.einsum("nd,nd->n", matrix, matrix)
+        matrix = _divide(matrix, np.sqrt(np.asarray(squares)).ravel())
+    if not split:
+        return matrix
+    if sp.issparse(matrix):
+        return sp.csr_array(sp.hstack([matrix.maximum(0), (-matrix).maximum(0)], format="csr"))
+    return np.concatenate([np.maximum(matrix, 0), np.maximum(-matrix, 0)], axis=1)
+
+
+def _divide(matrix: Features, lengths: npt.NDArray[Any]) -> Features:
+    scale = 1 / np.where(lengths == 0, 1, lengths).astype(matrix.dtype)
+    if sp.issparse(matrix):
+        data = matrix.data * np.repeat(scale, np.diff(matrix.indptr))
+        return sp.csr_array((data, matrix.indices, matrix.indptr), shape=matrix.shape)
+    return matrix * scale[:, None]
+
+
+class UnitLinearHash(HashFunction):
+    """``code(x) = sign(unit(x) @ weights + intercept)``, unit(x) by `unit_rows`.
+
+    Attributes
+    ----------
+    function : LinearHash
+        The function of the unit rows.
+    split : bool
+        Whether features were split into their positive and negative parts.
+    """
+
+    kind = "unit-linear"
+
+    def __init__(self, function: LinearHash, *, split: bool) -> None:
+        self.function = function
+        self.split = split
+
+    @property
+    def n_features(self) -> int:  # type: ignore[override]
+        return self.function.n_features // (2 if self.split else 1)
+
+    @property
+    def n_bits(self) -> int:  # type: ignore[override]
+        return self.function.n_bits
+
+    def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
+        """Return the values whose signs are the code, shape (n, n_bits)."""
+        projections = np.empty((features.shape[0], self.n_bits), np.float32)
+        for start, rows in self._chunks(features, modality):
+            projections[start : start + rows.shape[0]] = self.function.project(rows, modality, workers)
+        return projections
+
+    def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
+        """Return packed codes, shape (n, ceil(n_bits / 8))."""
+        codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
+        for start, rows in self._chunks(features, modality):
+            codes[start : start + rows.shape[0]] = self.function.encode(rows, modality, workers)
+        return codes
+
+    def _chunks(self, features: Features, modality: str) -> Iterator[tuple[int, Features]]:
+        for start in range(0, features.shape[0], _CHUNK_ROWS):
+            rows = unit_rows(features[start : start + _CHUNK_ROWS], split=self.split)
+            if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
+                raise_for_overflow(features, modality)
+            yield start, rows
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what `from_arrays` needs to make this hash function again."""
+        return self.function.to_arrays() | {"split": np.array([self.split])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> UnitLinearHash:
+        """Make a hash function from the arrays of another."""
+        split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
+        function = LinearHash.from_arrays(arrays)
+        if split and function.n_features % 2:
+            raise ValueError(f"its {function.n_features} features are not two for each")
+        return cls(function, split=split)

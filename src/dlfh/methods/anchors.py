@@ -1,0 +1,105 @@
+"""Kernel features as BATCH and SCRATCH have them: RBF values at random training points, centred."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._parallel import Workers
+from dlfh._validation import Features
+from dlfh.hashing import FitContext
+from dlfh.hashing.kernel import KernelHash, RBFMap
+
+__all__ = ["AnchorFeatures"]
+
+Floats = npt.NDArray[np.float64]
+
+#: Points whose values are taken at once.
+_ROWS = 4096
+
+#: Bytes of values, of one modality, to keep between passes; more are computed again each time.
+_MEMORY = 2 << 30
+
+
+class AnchorFeatures:
+    """One modality's values exp(-|x - z|^2 / (2 sigma)) at anchors z, less their means.
+
+    sigma is the mean squared distance of a training point to an anchor. Values are kept in single precision, and
+    products are taken in double.
+
+    Parameters
+    ----------
+    features : ndarray or CSR matrix (n, d)
+    n_anchors : int
+        Training points to draw; all where there are fewer.
+    modality : str
+        Its name, for errors.
+    rng : numpy Generator
+        Draws the anchors, of this modality alone.
+    workers : Workers
+
+    Attributes
+    ----------
+    kernel : RBFMap
+    mean : ndarray of float64 (m,)
+    """
+
+    def __init__(
+        self, features: Features, n_anchors: int, modality: str, rng: np.random.Generator, workers: Workers
+    ) -> None:
+        self.features = features
+        self.modality = modality
+        self.n_points = features.shape[0]
+        drawn = RBFMap.fit(features, n_anchors, "random", modality, FitContext(workers, int(rng.integers(2**63))))
+        # mean |x - z|^2 over points x and anchors z, both relative to the mean of x; the map has twice that of the x.
+        bases = drawn.bases.astype(np.float64)
+        self.kernel = RBFMap(drawn.bases, drawn.centre, drawn.bandwidth + 2 * float(np.mean(np.sum(bases**2, axis=1))))
+        n_kept = min(self.n_points, _MEMORY // (4 * len(bases)))
+        self._kept = np.empty((n_kept, len(bases)), np.float32)
+        total = np.zeros(len(bases))
+        for start in range(0, self.n_points, _ROWS):
+            values = self._compute(start, min(start + _ROWS, self.n_points))
+            self._kept[start : start + _ROWS] = values[: max(n_kept - start, 0)]
+            total += values.sum(axis=0)
+        self.mean: Floats = total / self.n_points
+
+    def _compute(self, start: int, stop: int) -> Floats:
+        return self.kernel(self.features[start:stop]).astype(np.float32).astype(np.float64)
+
+    def blocks(self) -> Iterator[tuple[int, int, Floats]]:
+        """Yield the centred values of consecutive points, with the numbers of the first and after the last."""
+        for start in range(0, self.n_points, _ROWS):
+            stop = min(start + _ROWS, self.n_points)
+            if stop <= len(self._kept):
+                yield start, stop, np.subtract(self._kept[start:stop], self.mean, dtype=np.float64)
+            else:
+                yield start, stop, self._compute(start, stop) - self.mean
+
+    @cached_property
+    def gram(self) -> Floats:
+        """X'X, shape (m, m)."""
+        gram = np.zeros((len(self.mean), len(self.mean)))
+        for _, _, block in self.blocks():
+            gram += block.T @ block
+        return gram
+
+    def times(self, weights: Floats) -> Floats:
+        """Return X W, shape (n, k)."""
+        products = np.empty((self.n_points, weights.shape[1]))
+        for start, stop, block in self.blocks():
+            np.matmul(block, weights, out=products[start:stop])
+        return products
+
+    def transposed_times(self, values: Floats) -> Floats:
+        """Return X'Z for Z (n, k); shape (m, k)."""
+        products = np.zeros((len(self.mean), values.shape[1]))
+        for start, stop, block in self.blocks():
+            products += block.T @ values[start:stop]
+        return products
+
+    def hash_function(self, weights: Floats, intercept: Floats | float = 0.0) -> KernelHash:
+        """Return ``code(x) = sign(k(x) @ weights + intercept)`` for centred kernel values k(x)."""
+        return KernelHash(self.kernel, weights, intercept - self.mean @ weights, is_logistic=False)

@@ -1,0 +1,238 @@
+"""DOCH: discrete online cross-modal hashing."""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+from scipy.special import expit
+
+from dlfh import _kernels
+from dlfh._parallel import Workers
+from dlfh._validation import check_flag, check_integer, check_positive
+from dlfh.codes import Codes, unpack
+from dlfh.methods.info import MethodInfo
+from dlfh.methods.online import Chunk, OnlineHasher, Stream
+
+__all__ = ["DOCH"]
+
+Floats = npt.NDArray[np.float64]
+Signs = npt.NDArray[np.int8]
+
+#: The authors' scale by code length; in between, along the logarithm of the length.
+_SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
+
+#: Rows that a thread takes at a time.
+_ROWS = 1024
+
+
+class DOCH(OnlineHasher):
+    """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
+
+    Data arrive in chunks, and codes that are learned stay. A new chunk's codes B (n x c), one for all modalities, make
+    the similarities S (1 for points that share a label) to some anchors with codes A and labels likely, and predict the
+    labels L:
+
+        ``sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))] - theta |L - B P|^2``,  ``Theta = scale B A'``,
+
+    is raised bit by bit, as in DLFH, by a lower bound that touches it at the old bit. Anchors are drawn anew for every
+    sweep over the bits: in the first chunk from its own points, with the codes that they have, later from each earlier
+    chunk. P is the least squares fit of all labels so far to all codes. Hash functions are least squares fits, too, of
+    all codes to all features.
+
+    Parameters
+    ----------
+    n_bits : int, default 64
+    scale : float or "auto", default "auto"
+        How sharply the probability of similarity depends on Hamming distance; "auto" is what the authors have for the
+        code length, .45 for 8 bits to .10 for 128.
+    theta : float, default 0.1
+        Weight of the labels' prediction.
+    max_iter : int, default 7
+        Number of rounds for each chunk.
+    n_sweeps : int, default 3
+        Sweeps over the bits in each round, after which P is fitted.
+    n_anchors : int, default 50
+        Anchors from each earlier chunk; all where it has fewer.
+    per_chunk : bool, default True
+        Whether so many are drawn from each chunk, as the authors do, so that later chunks cost more, or from all
+        earlier points together.
+    chunk_size : int, optional
+        Points that `fit` takes at a time; the last chunk takes the rest. By default `fit` takes all at once.
+        (The authors: 2,000.) `partial_fit` takes what it is given.
+    init : {"random", "labels"}, default "random"
+        Start a chunk from one random code per point, as the authors, or per distinct label set: points with equal
+        labels then stay together, and learning the codes costs as much as there are label sets.
+    ridge : float or "auto", default 0
+        Of the hash functions; never less than rounding. "auto" as for `LinearRidge`.
+    fit_intercept : bool, default False
+        Whether hash functions have an intercept. (The authors' have none, nor are features centred.)
+    random_state : int, numpy Generator or None
+    n_jobs, verbose
+        As for `DLFH`.
+
+    Attributes
+    ----------
+    stream_ : Stream
+        What is remembered of all chunks: sums and labels, which `save` keeps too, so that `partial_fit` goes on after
+        `load`.
+
+    Notes
+    -----
+    Defaults are those of the authors' code, but for chunks in `fit`: `DOCH.paper` has theirs. The code draws the same
+    positions in all chunks, and fails where one is shorter; here they are drawn for each. New points are compared with
+    old ones alone, so codes from several chunks are worse than those of one. A point without labels is unlike all
+    anchors.
+
+    Examples
+    --------
+    >>> from dlfh.datasets import make_paired
+    >>> data = make_paired(n_points=300, random_state=0)
+    >>> DOCH(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
+    (300, 2)
+    """
+
+    kind = "DOCH"
+    info = MethodInfo(
+        title="Discrete online cross-modal hashing",
+        paper="Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022",
+        supervised=True,
+        discrete=True,
+        protocols=("learned", "hashed"),
+        complexity="T n c (m + c) for codes, m anchors (g label sets in place of n points); n d² for hash functions, "
+        "d³ for each chunk",
+        n_modalities=(2, None),
+    )
+    _sum_names = ("BB", "LB")
+    _keeps_labels = True
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        scale: float | Literal["auto"] = "auto",
+        theta: float = 0.1,
+        max_iter: int = 7,
+        n_sweeps: int = 3,
+        n_anchors: int = 50,
+        per_chunk: bool = True,
+        chunk_size: int | None = None,
+        init: Literal["random", "labels"] = "random",
+        ridge: float | Literal["auto"] = 0.0,
+        fit_intercept: bool = False,
+        random_state: int | np.random.Generator | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_bits = n_bits
+        self.scale = scale
+        self.theta = theta
+        self.max_iter = max_iter
+        self.n_sweeps = n_sweeps
+        self.n_anchors = n_anchors
+        self.per_chunk = per_chunk
+        self.chunk_size = chunk_size
+        self.init = init
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        if self.scale != "auto":
+            check_positive(self.scale, "scale")
+        check_positive(self.theta, "theta", allow_zero=True)
+        for name in ("max_iter", "n_sweeps", "n_anchors"):
+            check_integer(getattr(self, name), name, 1)
+        check_flag(self.per_chunk, "per_chunk")
+
+    def _learn_chunk(
+        self, chunk: Chunk, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+    ) -> tuple[Floats, dict[str, Floats]]:
+        c, L = int(self.n_bits), chunk.L
+        likelihood = AnchoredLikelihood(c, self._scale(), float(self.theta))
+        B = rng.choice(np.array([-1, 1], np.int8), (len(chunk.weights), c))
+        P = rng.standard_normal((c, L.shape[1]))
+        old = np.concatenate(codes) if codes else None
+        sums: dict[str, Floats] = {}
+        for _ in range(int(self.max_iter)):
+            for _ in range(int(self.n_sweeps)):
+                if old is not None:
+                    drawn = self._draw_old(past, rng)
+                    anchors, labels = unpack(old[drawn], c), past.point_labels[drawn]
+                else:
+                    rows = chunk.row_of_point[_draw(len(chunk.row_of_point), int(self.n_anchors), rng)]
+                    anchors, labels = B[rows], L[rows]
+                likelihood.sweep(B, P, chunk, anchors, labels, workers)
+            real = B.astype(np.float64)
+            sums = {"BB": chunk.sums(real, real), "LB": chunk.sums(L, real)}
+            P = _least_squares(past.sums["BB"] + sums["BB"], (past.sums["LB"] + sums["LB"]).T)
+        return B.astype(np.float64), sums
+
+    def _scale(self) -> float:
+        if self.scale != "auto":
+            return float(self.scale)
+        return float(np.interp(np.log2(int(self.n_bits)), np.log2([*_SCALES]), [*_SCALES.values()]))
+
+    def _draw_old(self, past: Stream, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+        """Return the numbers of old points that serve as anchors."""
+        if not self.per_chunk:
+            return _draw(past.n_points, int(self.n_anchors), rng)
+        bounds = zip(past.starts[:-1], past.starts[1:], strict=True)
+        return np.concatenate([start + _draw(int(stop - start), int(self.n_anchors), rng) for start, stop in bounds])
+
+
+def _draw(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    return rng.choice(n, min(n, size), replace=False)
+
+
+def _least_squares(gram: Floats, right: Floats) -> Floats:
+    """Return gram^+ right: codes that repeat, or are fewer than bits, leave the matrix singular."""
+    values, vectors = np.linalg.eigh(gram)
+    keep = values > len(values) * np.finfo(np.float64).eps * values[-1]
+    return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep, None])
+
+
+class AnchoredLikelihood:
+    """The likelihood of points' similarities to anchors, and of their labels, as DOCH has it.
+
+    Parameters
+    ----------
+    n_bits : int
+    scale, theta : float
+    """
+
+    def __init__(self, n_bits: int, scale: float, theta: float) -> None:
+        self.scale, self.theta = scale, theta
+        # Theta is the scale times a whole number, and sigma takes 2 c + 1 values.
+        self.sigmas = np.rint(_kernels.ONE * expit(scale * np.arange(-n_bits, n_bits + 1))).astype(np.int32)
+
+    def sweep(self, B: Signs, P: Floats, chunk: Chunk, anchors: Signs, labels: sp.csr_array, workers: Workers) -> None:
+        """Update all bits of all rows of B, in place."""
+        similar = np.ascontiguousarray((chunk.sets @ labels.T).toarray() > 0, np.uint8)
+        wanted = np.ascontiguousarray(2 * self.theta * (chunk.L @ P.T))
+        update = functools.partial(
+            _kernels.update_anchored_rows,
+            B,
+            chunk.set_of_row,
+            similar,
+            np.ascontiguousarray(anchors.T),
+            self.sigmas,
+            self.scale,
+            wanted,
+            2 * self.theta * (P @ P.T),
+        )
+        workers.map_blocks(update, len(B), _ROWS)
+
+    def value(self, B: Signs, P: Floats, chunk: Chunk, anchors: Signs, labels: sp.csr_array) -> float:
+        """Return the objective of the chunk."""
+        Theta = self.scale * (B.astype(np.float64) @ anchors.T)
+        S = (chunk.L @ labels.T).toarray() > 0
+        terms = S * Theta - np.logaddexp(0, Theta)
+        errors = chunk.L.toarray() - B @ P
+        return float(chunk.weights @ (terms.sum(axis=1) - self.theta * np.sum(errors**2, axis=1)))

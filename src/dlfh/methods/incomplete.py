@@ -1,0 +1,239 @@
+"""Incomplete data: points without some modality, points without labels, similarities of single pairs.
+
+Complete data never comes here. What is missing is told apart once, codes are learned for the points of which something
+is known, and each modality's hash function is fitted to the points that have it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._factorization.observed_pairs import ObservedPairs
+from dlfh._factorization.solver import Factorization
+from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import Targets
+from dlfh._validation import Features, raise_if_not_finite
+from dlfh.codes import Codes, pack
+from dlfh.errors import InputError
+from dlfh.hashing import FitContext, HashFunction, HashLearner
+
+__all__ = ["IncompleteData", "Missing"]
+
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """What is missing, as given to ``fit``; each None where nothing is.
+
+    Attributes
+    ----------
+    present : dict of str to ndarray of bool (n,)
+        By modality, which points have it; all for modalities that are not named.
+    labelled : ndarray of bool (n,)
+        Which points' labels are known.
+    similarity : matrix (n, n)
+        Similarities of pairs in place of labels.
+    """
+
+    present: Any = None
+    labelled: Any = None
+    similarity: Any = None
+
+    def masks(self, features: Mapping[str, Features]) -> tuple[Mask, ...] | None:
+        """Return which points have each modality, or None where all have all."""
+        if self.present is None:
+            return None
+        if not isinstance(self.present, Mapping):
+            raise InputError(f'present must be a dict such as {{"text": mask}}, got {type(self.present).__name__}')
+        unknown = sorted(set(self.present) - set(features))
+        if unknown:
+            raise InputError(f"present names the modality {unknown[0]!r}, but there are {sorted(features)}")
+        n_points = next(iter(features.values())).shape[0]
+        masks = [
+            _check_mask(self.present[name], f"present[{name!r}]", n_points)
+            if name in self.present
+            else np.ones(n_points, bool)
+            for name in features
+        ]
+        for name, mask in zip(features, masks, strict=True):
+            if not mask.any():
+                raise InputError(f"no point has the modality {name!r}")
+        nothing = np.flatnonzero(~np.any(masks, axis=0))
+        if len(nothing):
+            raise InputError(f"point {nothing[0]} has no modality: leave it out")
+        _check_overlap(list(features), masks)
+        return None if all(mask.all() for mask in masks) else tuple(masks)
+
+    def labelled_points(self, n_points: int) -> Integers:
+        """Return the points whose labels are known."""
+        if self.labelled is None:
+            return np.arange(n_points)
+        mask = _check_mask(self.labelled, "labelled", n_points)
+        if not mask.any():
+            raise InputError("labelled says that no point has known labels, so there is nothing to learn from")
+        return np.flatnonzero(mask)
+
+
+def _check_mask(mask: Any, name: str, n_points: int) -> Mask:
+    array = np.asarray(mask)
+    if array.dtype != bool or array.shape != (n_points,):
+        raise InputError(
+            f"{name} must be a boolean array with an entry for each of {n_points} points, got type {array.dtype} and "
+            f"shape {array.shape}"
+        )
+    return array
+
+
+def _check_overlap(names: list[str], masks: list[Mask]) -> None:
+    """Raise InputError unless common points lead from each modality to every other."""
+    reached = {0}
+    while True:
+        new = {b for b in range(len(names)) if b not in reached and any(np.any(masks[a] & masks[b]) for a in reached)}
+        if not new:
+            break
+        reached |= new
+    apart = [name for index, name in enumerate(names) if index not in reached]
+    if apart:
+        raise InputError(f"modalities {names[0]!r} and {apart[0]!r} never overlap: no point has both")
+
+
+@dataclass(frozen=True)
+class IncompleteData:
+    """Features with parts missing, and what is known of the points' similarities.
+
+    Attributes
+    ----------
+    features : dict of str to ndarray or CSR matrix (n, d)
+    masks : tuple of ndarray of bool (n,), or None
+        By modality: which points have it; None where all have all.
+    known, unknown : ndarray of int64
+        The points of whose similarities something is known, and the others, ascending.
+    label_sets : LabelSets or None
+        The labels of the known points.
+    similarity : matrix (n, n)
+        Given where there are no labels.
+    """
+
+    features: dict[str, Features]
+    masks: tuple[Mask, ...] | None
+    known: Integers
+    unknown: Integers
+    label_sets: LabelSets | None
+    similarity: Any
+
+    @classmethod
+    def of(cls, features: dict[str, Features], missing: Missing, label_sets: LabelSets | None) -> IncompleteData:
+        """Tell apart what is there and what is missing; what cannot be learned from raises InputError."""
+        n_points = next(iter(features.values())).shape[0]
+        masks = missing.masks(features)
+        if label_sets is None:
+            if missing.labelled is not None:
+                raise InputError("pass either labels or similarity, not both")
+            everyone = np.arange(n_points)
+            return cls(features, masks, everyone, everyone[:0], None, missing.similarity)
+        known = missing.labelled_points(n_points)
+        if len(known) < n_points:
+            label_sets = label_sets.take(known)
+            if len(label_sets.labels) == 0:
+                raise InputError("labels are all empty: no labelled point has any label, so nothing is similar")
+        for name, mask in zip(features, masks or (), strict=masks is not None):
+            if not mask[known].any():
+                raise InputError(f"no labelled point has the modality {name!r}")
+        unknown = np.setdiff1d(np.arange(n_points), known, assume_unique=True)
+        return cls(features, masks, known, unknown, label_sets, None)
+
+    @property
+    def n_points(self) -> int:
+        return len(self.known) + len(self.unknown)
+
+    @property
+    def masks_of_labelled(self) -> tuple[Mask, ...] | None:
+        """By modality: which of the known points have it."""
+        return None if self.masks is None else tuple(mask[self.known] for mask in self.masks)
+
+    def observed_pairs(self, pair_weights: Integers | None) -> ObservedPairs:
+        """Return the similarities that were given pair by pair."""
+        pairs = ObservedPairs.from_matrix(self.similarity, self.n_points, self.masks, pair_weights)
+        pairs.check(tuple(self.features))
+        return pairs
+
+    def learn_functions(
+        self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int
+    ) -> tuple[dict[str, HashFunction], dict[str, Codes]]:
+        """Fit a hash function to each modality, and give every point a code in each.
+
+        Known points have their learned codes. The others have what the hash function makes of them or, in a modality
+        that they lack, what their other modalities agree on; in ``self_training`` rounds, functions are fitted to these
+        guesses too.
+        """
+        functions = self._fit_functions(learned, learners, context, None)
+        if not len(self.unknown):
+            return functions, {name: learned.codes_of_points(index) for index, name in enumerate(self.features)}
+        for _ in range(self_training):
+            guessed = self._guess(functions, learned.n_bits, context)
+            functions = self._fit_functions(learned, learners, context, guessed)
+        guessed = self._guess(functions, learned.n_bits, context)
+        return functions, self._codes(learned, functions, guessed, context)
+
+    def _fit_functions(
+        self,
+        learned: Factorization,
+        learners: dict[str, HashLearner],
+        context: FitContext,
+        guessed: Codes | None,
+    ) -> dict[str, HashFunction]:
+        """Fit each modality's function to the points that have it, those with guessed codes included."""
+        functions: dict[str, HashFunction] = {}
+        for index, (name, matrix) in enumerate(context.bar.track(self.features.items(), "hash functions")):
+            own = self._having(index, self.known)
+            codes, points = learned.codes_of_rows(index), self.known[own]
+            rows = learned.rows.row_of_point[own]
+            if guessed is not None:
+                more = self._having(index, self.unknown)
+                points, rows = np.concatenate([points, self.unknown[more]]), np.concatenate([rows, len(codes) + more])
+                codes = np.concatenate([codes, guessed])
+            # All points in their order are passed as they are, not copied.
+            everyone = np.array_equal(points, np.arange(self.n_points))
+            own_features = matrix if everyone else self._take(name, points)
+            labels = self.label_sets.take(own) if self.label_sets is not None and guessed is None else None
+            with_labels = dataclasses.replace(context, labels=labels)
+            functions[name] = learners[name].fit(own_features, Targets(codes, rows, learned.n_bits), name, with_labels)
+        return functions
+
+    def _guess(self, functions: dict[str, HashFunction], n_bits: int, context: FitContext) -> Codes:
+        """Give each point without labels one code: the signs of its modalities' projections, added up."""
+        total = np.zeros((len(self.unknown), n_bits), np.float32)
+        for index, name in enumerate(self.features):
+            own = self._having(index, self.unknown)
+            total[own] += functions[name].project(self._take(name, self.unknown[own]), name, context.workers)
+        return pack(total)
+
+    def _codes(
+        self, learned: Factorization, functions: dict[str, HashFunction], guessed: Codes, context: FitContext
+    ) -> dict[str, Codes]:
+        """Return every point's code in every modality: learned, or hashed, or guessed from other modalities."""
+        codes = {}
+        for index, (name, matrix) in enumerate(self.features.items()):
+            codes[name] = np.empty((self.n_points, guessed.shape[1]), np.uint8)
+            codes[name][self.known], codes[name][self.unknown] = learned.codes_of_points(index), guessed
+            own = self.unknown[self._having(index, self.unknown)]
+            codes[name][own] = functions[name].encode(matrix[own], name, context.workers)
+        return codes
+
+    def _having(self, index: int, points: Integers) -> Integers:
+        """Return which of some points have a modality, as places in ``points``."""
+        return np.arange(len(points)) if self.masks is None else np.flatnonzero(self.masks[index][points])
+
+    def _take(self, name: str, points: Integers) -> Features:
+        """Return the features of some points, which must be finite; errors name rows as the user counts them."""
+        features = self.features[name][points]
+        raise_if_not_finite(features, name, points)
+        return features

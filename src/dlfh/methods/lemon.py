@@ -1,0 +1,176 @@
+"""LEMON: label embedding online hashing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._mathematics.ridge import solve_ridge
+from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
+from dlfh._parallel import Workers
+from dlfh._validation import check_integer, check_positive
+from dlfh.codes import Codes
+from dlfh.methods.info import MethodInfo
+from dlfh.methods.online import Chunk, OnlineHasher, Stream
+
+__all__ = ["LEMON"]
+
+Floats = npt.NDArray[np.float64]
+
+
+class LEMON(OnlineHasher):
+    """Label embedding online hashing (Wang, Luo and Xu, ACM MM 2020).
+
+    Data arrive in chunks, and codes that are learned stay. A new chunk's codes B, one for all modalities, and their
+    real-valued twin V minimise, over old (o) and new points together (a),
+
+        ``alpha |c S_aa - B_a V_a'|^2 + beta (|L_a - V_a P|^2 + gamma |P|^2) + |B_a - V_a R|^2``,
+        ``V'V = n I, V'1 = 0 in each chunk, R'R = I``,
+
+    for labels L, whose rows G of length 1 give the similarities S = 2 G G' - 1, over P, V, R and B in turn. Each step
+    is exact, so the objective never rises within a chunk. All that is needed of old points are sums over them. Features
+    have a part in the hash functions alone, ridge regressions on all points so far.
+
+    Parameters
+    ----------
+    n_bits : int, default 64
+    alpha, beta : float, default 1e4
+        Weights of similarities and of labels.
+    gamma : float, default 0.1
+    max_iter : int, default 5
+        Number of rounds for each chunk.
+    chunk_size : int, optional
+        Points that `fit` takes at a time; the last chunk takes the rest. By default `fit` takes all at once.
+        (The authors: 2,000.) `partial_fit` takes what it is given.
+    init : {"random", "labels"}, default "random"
+        Start a chunk from one random code per point, as the authors, or per distinct label set: points with equal
+        labels then stay together, and learning the codes costs as much as there are label sets.
+    ridge : float or "auto", default 1
+        Of the hash functions, the authors' xi. It is absolute, so the scale of the features matters; "auto" as for
+        `LinearRidge`.
+    fit_intercept : bool, default False
+        Whether hash functions have an intercept. (The authors' have none, nor are features centred.)
+    random_state : int, numpy Generator or None
+    n_jobs, verbose
+        As for `DLFH`.
+
+    Attributes
+    ----------
+    stream_ : Stream
+        What is remembered of all chunks: sums, which `save` keeps too, so that `partial_fit` goes on after `load`.
+
+    Notes
+    -----
+    Defaults are those of the authors' code, but for chunks in `fit`: `LEMON.paper` has theirs. The code takes V from
+    the eigenvectors of a matrix of squares, which leaves it correlated; here it is by the SVD of the points' rows.
+    Constants in S have no effect on a balanced V and are left out. A label that is first met in a later chunk changes
+    nothing of what was learned. The order of chunks matters, as old codes stay.
+
+    Examples
+    --------
+    >>> from dlfh.datasets import make_paired
+    >>> data = make_paired(n_points=300, random_state=0)
+    >>> LEMON(n_bits=16, random_state=0).fit(data.modalities, data.labels).codes_["text"].shape
+    (300, 2)
+    """
+
+    kind = "LEMON"
+    info = MethodInfo(
+        title="Label embedding online hashing",
+        paper="Wang, Luo and Xu, ACM MM 2020",
+        supervised=True,
+        discrete=True,
+        protocols=("learned", "hashed"),
+        complexity="T n c² for codes (T g c² for g label sets); n d² for hash functions, d³ for each chunk",
+        n_modalities=(2, None),
+    )
+    _sum_names = ("VV", "LV", "GB", "BV", "GV")
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        alpha: float = 1e4,
+        beta: float = 1e4,
+        gamma: float = 0.1,
+        max_iter: int = 5,
+        chunk_size: int | None = None,
+        init: Literal["random", "labels"] = "random",
+        ridge: float | Literal["auto"] = 1.0,
+        fit_intercept: bool = False,
+        random_state: int | np.random.Generator | None = None,
+        n_jobs: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_bits = n_bits
+        self.alpha = alpha
+        self.beta = beta
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.chunk_size = chunk_size
+        self.init = init
+        self.ridge = ridge
+        self.fit_intercept = fit_intercept
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        for name in ("alpha", "beta", "gamma"):
+            check_positive(getattr(self, name), name)
+        check_integer(self.max_iter, "max_iter", 1)
+
+    def _learn_chunk(
+        self, chunk: Chunk, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+    ) -> tuple[Floats, dict[str, Floats]]:
+        c = int(self.n_bits)
+        B = rng.choice(np.array([-1.0, 1.0]), (len(chunk.weights), c))
+        state = EmbeddedChunk(chunk, past, B, rng.standard_normal(B.shape), random_rotation(c, rng), self)
+        for _ in range(int(self.max_iter)):
+            # Label sets are too few to give each direction that is missing one of its own.
+            state.update(rng if self.init == "random" else None)
+        return state.B, state.sums()
+
+
+class EmbeddedChunk:
+    """B, V, P and R of one chunk after others, and LEMON's steps.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    past : Stream
+    B, V : ndarray of float64 (rows, c)
+    R : ndarray of float64 (c, c)
+        Where to start. V need not keep the constraints.
+    model : LEMON
+        For its weights.
+    """
+
+    def __init__(self, chunk: Chunk, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
+        self.chunk, self.past, self.model = chunk, past.sums, model
+        self.L, self.G = chunk.L, chunk.G
+        self.B, self.V, self.R, self.P = B, V, R, np.empty(0)
+
+    def _sum(self, name: str) -> Floats:
+        """Return a sum over old and new points."""
+        return self.past[name] + self._own(name)
+
+    def _own(self, name: str) -> Floats:
+        left, right = (getattr(self, letter) for letter in name)
+        return self.chunk.sums(left, right)
+
+    def sums(self) -> dict[str, Floats]:
+        """Return what the chunk adds to the stream."""
+        return {name: self._own(name) for name in self.past}
+
+    def update(self, rng: np.random.Generator | None) -> None:
+        """Update P, then V, then R, then B; ``rng`` draws directions that V lacks."""
+        similar = 2 * float(self.model.alpha) * self.B.shape[1]
+        self.P = solve_ridge(self._sum("VV"), float(self.model.gamma), self._sum("LV").T)
+        Z = self.B @ self.R.T + float(self.model.beta) * (self.L @ self.P.T) + similar * (self.G @ self._sum("GB"))
+        self.V = uncorrelated(Z, self.chunk.weights, rng)
+        self.R = closest_rotation(self._sum("BV").T)
+        self.B = np.where(similar * (self.G @ self._sum("GV")) + self.V @ self.R >= 0, 1.0, -1.0)

@@ -1,0 +1,74 @@
+"""Expectations over all orders of tied items, in closed form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlfh.metrics.sums import Floats, Integers, TiedRuns
+
+__all__ = ["expected_average_precision", "expected_hits"]
+
+
+def expected_hits(sizes: Integers, relevant: Integers, cuts: tuple[int, ...]) -> Floats:
+    """Return the expected number of relevant items within each cut, from runs of ties and relevant items in each."""
+    runs, share = TiedRuns(sizes), relevant / np.maximum(sizes, 1)
+    return np.stack([(share * np.clip(cut - runs.starts, 0, sizes)).sum(axis=1) for cut in cuts], axis=1)
+
+
+def expected_average_precision(sizes: Integers, relevant: Integers, k: int, normalize: str) -> Floats:
+    """Return the mean of average precision over all orders of tied items.
+
+    In a run of t items with r relevant ones, after N items with R relevant ones, the item at the i-th
+    place is relevant with probability r / t, and then (i - 1)(r - 1) / (t - 1) relevant ones of the run
+    are expected before it. Where the cut falls inside a run, the number of relevant items before the cut
+    is hypergeometric: the formula holds given that number, and is averaged over it.
+    """
+
+    def expected_sum(before: Any, found: Any, size: Any, relevant: Any) -> Any:
+        inverse = _harmonic(before + size) - _harmonic(before)  # sum of 1 / (N + i) over i = 1..t
+        offset = size - (before + 1) * inverse  # sum of (i - 1) / (N + i)
+        share = relevant / np.maximum(size, 1)
+        return share * ((found + 1) * inverse + (relevant - 1) / np.maximum(size - 1, 1) * offset)
+
+    runs = TiedRuns(sizes)
+    found = np.cumsum(relevant, axis=1) - relevant
+    whole = runs.stops <= k
+    sums = np.where(whole, expected_sum(runs.starts, found, sizes, relevant), 0.0).sum(axis=1)
+    values = np.empty(len(sums))
+    for i, total in enumerate(sums):
+        before = int(sizes[i, whole[i]].sum())
+        hits = int(relevant[i, whole[i]].sum())
+        size = k - before
+        draws, probabilities = np.zeros(1, np.int64), np.ones(1)
+        if size > 0:
+            cut = int(np.flatnonzero(~whole[i])[0])
+            draws, probabilities = _hypergeometric(int(sizes[i, cut]), int(relevant[i, cut]), size)
+        totals = total + expected_sum(before, hits, size, draws) if size > 0 else np.array([total])
+        if normalize == "retrieved":
+            denominators = np.maximum(hits + draws, 1)
+        else:
+            denominators = np.full(len(draws), max(min(k, int(relevant[i].sum())), 1))
+        values[i] = probabilities @ (totals / denominators)
+    return values
+
+
+def _harmonic(n: Any) -> Any:
+    """Return the sums of 1 / i up to n."""
+    from scipy.special import digamma
+
+    return digamma(n + 1.0) + np.euler_gamma
+
+
+def _hypergeometric(population: int, relevant: int, drawn: int) -> tuple[Integers, Floats]:
+    from scipy.special import gammaln
+
+    hits = np.arange(max(0, drawn - (population - relevant)), min(drawn, relevant) + 1)
+
+    def log_choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    log_p = log_choose(relevant, hits) + log_choose(population - relevant, drawn - hits) - log_choose(population, drawn)
+    probabilities = np.exp(log_p - log_p.max())
+    return hits, probabilities / probabilities.sum()

@@ -1,0 +1,390 @@
+"""What requests and answers look like: checked when they come in, and described by OpenAPI."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from dlfh.index.where import MOST_CHARACTERS
+from dlfh.service.answering import Question, Wanted
+from dlfh.service.errors import Refusal
+from dlfh.service.settings import Limits
+
+__all__ = [
+    "AboutCollection",
+    "Answers",
+    "Changed",
+    "Failed",
+    "Health",
+    "ImageSearch",
+    "Item",
+    "ItemList",
+    "Map",
+    "NamedItem",
+    "NewItem",
+    "NewItems",
+    "OldItems",
+    "Search",
+]
+
+_LIMITS = Limits()  # the description has those by default; a service may be told others, and checks these
+
+Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
+Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
+Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 << 12)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+Value = Annotated[str, Field(max_length=MOST_CHARACTERS)] | bool | int | Number | None
+Values = Annotated[list[Value], Field(max_length=1000)]
+Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
+#: A name's condition; or, of "and", "or" and "not", filters, which are checked when they are read.
+Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Query(_Strict):
+    """What asks: exactly one of text, id, vector and code."""
+
+    text: Text | None = Field(None, description="A text.", examples=["weather forecast"])
+    id: Identifier | None = Field(None, description="An item of the collection, by its id.")
+    vector: Annotated[list[Number], Field(max_length=1 << 16)] | None = Field(
+        None, description="A vector, as long as those that the model was learned from; `modality` says of which kind."
+    )
+    code: Hexadecimal | None = Field(None, description="A code in hexadecimal, as answers have it.")
+    modality: Name | None = Field(
+        None, description="What a text or a vector is in; for texts, the first modality of texts by default."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Query:
+        if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
+            raise ValueError("a query has exactly one of text, id, vector and code")
+        return self
+
+    def question(self) -> Question:
+        if self.text is not None:
+            return Question("text", self.text, self.modality)
+        if self.vector is not None:
+            return Question("vector", self.vector, self.modality)
+        if self.code is not None:
+            return Question("code", self.code)
+        return Question("id", self.id)
+
+
+class _Options(_Strict):
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    k: int = Field(10, ge=1, le=_LIMITS.k, description="How many items to find.")
+    among: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = Field(
+        None, alias="in", description="The modality to search, several, or `all`; by default what measured best."
+    )
+    match: Literal["codes", "words", "both"] | None = Field(
+        None, description="What a text is compared with; by default what measured best."
+    )
+    ranking: Literal["asymmetric", "specific", "hamming"] | None = Field(
+        None, description="How codes are compared; `asymmetric` by default."
+    )
+    fair: bool = Field(False, description="Find every item by its hashed code, labelled or not.")
+    min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        None, description="Find items that are at least so probable to be right: perhaps none."
+    )
+    where: Annotated[dict[Name, Condition], Field(max_length=32)] = Field(
+        default_factory=dict,
+        description="Find items by their labels and columns, listed by `GET /v1/collection`: a value, one of several, "
+        'or an operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
+    )
+
+    radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(
+        None, description="Find all items within so many bits, and not `k`; an error if they are more than `k` may be."
+    )
+    only: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
+        None, description="Search among the items with these ids."
+    )
+
+    def wanted(self, limits: Limits) -> Wanted:
+        """Return it within limits."""
+        if self.k > limits.k:
+            raise Refusal(422, f"k is at most {limits.k}")
+        among = tuple(self.among) if isinstance(self.among, list) else self.among
+        return Wanted(
+            self.k,
+            among,
+            self.match,
+            self.ranking,
+            self.fair,
+            self.min_probability,
+            self.where,
+            self.radius,
+            self.only,
+            limits.k,
+        )
+
+
+class Search(_Options, Query):
+    """A question, or a batch of them in `queries`, and what is asked for."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        populate_by_name=True,
+        json_schema_extra={
+            "examples": [
+                {"text": "weather forecast", "k": 5},
+                {"text": "money", "in": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
+                {"id": "bus", "in": "image"},
+                {"queries": [{"text": "left arrow"}, {"id": "bus"}], "k": 3},
+            ]
+        },
+    )
+
+    queries: Annotated[list[Query], Field(min_length=1, max_length=_LIMITS.batch)] | None = Field(
+        None, description="Several questions; the options beside them are those of all."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> Search:
+        given = sum(value is not None for value in (self.text, self.id, self.vector, self.code, self.queries))
+        if given != 1:
+            raise ValueError("a search has exactly one of text, id, vector, code and queries")
+        if self.queries is not None and self.modality is not None:
+            raise ValueError("the modality of a query stands in it, not beside queries")
+        return self
+
+    def questions(self) -> tuple[Question, ...]:
+        return (self.question(),) if self.queries is None else tuple(query.question() for query in self.queries)
+
+
+class ImageSearch(_Options):
+    """What is asked for with an image that is uploaded."""
+
+    modality: Name | None = None
+
+
+class NewItem(_Strict):
+    """What an item is described by; at least one of text, image and vectors."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"text": "a red running shoe", "labels": ["shoes"], "columns": {"price": 59}}]},
+    )
+
+    text: Text | None = Field(None, description="Its text, in the collection's first modality of texts.")
+    texts: Annotated[dict[Name, Text], Field(max_length=32)] = Field(
+        default_factory=dict, description="Its texts by modality, if there are several."
+    )
+    image: Annotated[str, Field(min_length=1, max_length=_LIMITS.upload_bytes)] | None = Field(
+        None, description="Its picture, in base64."
+    )
+    vectors: Annotated[dict[Name, list[Number]], Field(max_length=32)] = Field(
+        default_factory=dict, description="Its vectors by modality, where the collection takes vectors."
+    )
+    labels: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=1000)] = Field(
+        default_factory=list, description="Its labels, if they are known."
+    )
+    columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = Field(
+        default_factory=dict, description="What else is known of it, to show and to filter by."
+    )
+
+
+class NamedItem(NewItem):
+    """An item with its id."""
+
+    id: Identifier
+
+
+class NewItems(_Strict):
+    """Several items, added in one step: all of them or, on an error, none."""
+
+    items: Annotated[list[NamedItem], Field(min_length=1, max_length=_LIMITS.batch)]
+    update: bool = Field(True, description="Whether items replace those with their ids; if not, they are left out.")
+
+
+class OldItems(_Strict):
+    """Items that are to go, in one step: all of them or, if one is not there, none."""
+
+    ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
+
+
+# ------------------------------------------------------------------------------------------------- answers
+
+
+class Failed(BaseModel):
+    """Why there is no answer."""
+
+    error: str = Field(description="One sentence.", examples=["there is no item 'sku-17'"])
+
+
+class Answer(BaseModel):
+    """An item that was found."""
+
+    rank: int = Field(description="From 1.")
+    id: str
+    probability: float | None = Field(description="How probable it is that the item is right; null if nobody knows.")
+    bits_apart: int = Field(description="In how many bits its code differs from the query's.")
+    distance: float = Field(description="The bits apart, weighted by how sure the query is of each.")
+    n_equal: int | None = Field(description="How many items are as good as this one; null if they were not counted.")
+    learned: bool = Field(description="Whether its code was learned; if not, the hash function made it.")
+    bits: str = Field(description="Its code, in hexadecimal.", examples=["9f3c0a51e2b47d88"])
+    labels: list[str]
+    metadata: dict[str, Any] = Field(description="Its texts, and the columns of its table.")
+    thumbnail: str | None = Field(description="Where its picture is, small; null if it has none.")
+
+
+class Asked(BaseModel):
+    """What asked."""
+
+    by: Literal["text", "image", "vector", "code", "id"]
+    modality: str | None = Field(description="What it is in; null for an item or a code.")
+    bits: str = Field(description="Its code, in hexadecimal.")
+    searched: list[str] = Field(alias="in", description="The modalities that were searched.")
+    match: Literal["codes", "words", "both"]
+
+
+class Result(BaseModel):
+    """What one query found."""
+
+    query: Asked
+    warning: str | None = Field(description="Why the answers should not be believed; null if there is no reason.")
+    answers: list[Answer] = Field(description="The best first; perhaps none.")
+
+
+class Answers(BaseModel):
+    """What the queries of a request found, all in one state of the collection."""
+
+    state: str = Field(description="Which state of the collection answered.")
+    results: list[Result] = Field(description="Of each query, in their order.")
+
+
+class Code(BaseModel):
+    """A code of an item."""
+
+    bits: str
+    learned: bool
+
+
+class ListedItem(BaseModel):
+    """An item of a list."""
+
+    id: str
+    labels: list[str]
+    metadata: dict[str, Any]
+    thumbnail: str | None
+    codes: dict[str, Code] = Field(description="By modality.")
+
+
+class Item(ListedItem):
+    """An item."""
+
+    state: str
+
+
+class ItemList(BaseModel):
+    """Some items, in the order in which they were added."""
+
+    state: str
+    items: list[ListedItem]
+    next: int | None = Field(description="Where the next ones begin; null if these are the last.")
+
+
+class Modality(BaseModel):
+    """A modality of the collection."""
+
+    takes: Literal["texts", "images", "vectors"]
+    features: str
+    n_features: int
+    hash_function: str
+    learned: int = Field(description="Items with a learned code.")
+    hashed: int = Field(description="Items with a hashed code.")
+
+
+class FilterValue(BaseModel):
+    """A value that items have."""
+
+    value: str | bool | int | float
+    count: int
+
+
+class Measured(BaseModel):
+    """How well held-out items found others, when the collection was built."""
+
+    query: str = Field(description="The modality that asks.")
+    database: str = Field(description="The modality that is searched.")
+    n_queries: int
+    n_items: int
+    codes: str = Field(description="What codes the items have: learned, hashed, or what share is learned.")
+    chance: float = Field(description="What a random order gets.")
+    hamming: float = Field(description="MAP by Hamming distance.")
+    asymmetric: float = Field(description="MAP by the queries' real values against the codes.")
+    specific: float = Field(description="MAP by these values less their average.")
+    ndcg: float = Field(description="nDCG@10 of the asymmetric ranking.")
+    exact: float = Field(description="The share of its first five items that have exactly the query's labels.")
+
+
+class Trusted(BaseModel):
+    """How far the probabilities of answers can be trusted, by the same items."""
+
+    query: str
+    codes: str = Field(description="What codes the items have that are asked for: learned or hashed.")
+    n_pairs: int
+    calibration_error: float = Field(description="By how much probabilities differ from the share of right answers.")
+    brier: float = Field(description="The mean squared difference of probabilities and truth.")
+    share: float = Field(description="The share of right pairs.")
+
+
+class AboutCollection(BaseModel):
+    """What the collection holds, and how its codes were learned."""
+
+    name: str
+    state: str
+    items: int
+    bits: int
+    method: str
+    parameters: dict[str, Any] = Field(description="Of the method, as it was configured.")
+    trained: int = Field(description="Items that the codes were learned from.")
+    labels: int = Field(description="Different labels that items have.")
+    modalities: dict[str, Modality]
+    filters: dict[str, list[FilterValue]] = Field(description="What `where` takes, and how many items have each value.")
+    calibrated: bool = Field(description="Whether answers have probabilities.")
+    expected: list[Measured] = Field(description="What to expect of searches; empty if nobody measured it.")
+    trust: list[Trusted] = Field(description="How far probabilities can be trusted; empty if nobody measured it.")
+    writable: bool
+    limits: dict[str, float]
+
+
+class Point(BaseModel):
+    """An item on the map."""
+
+    id: str
+    x: float = Field(ge=-1, le=1)
+    y: float = Field(ge=-1, le=1)
+    labels: list[str]
+    thumbnail: str | None
+
+
+class Map(BaseModel):
+    """The codes of the collection in two dimensions: what is near is alike."""
+
+    state: str
+    items: int = Field(description="How many items there are; those on the map are drawn from them if they are many.")
+    points: list[Point]
+
+
+class Changed(BaseModel):
+    """What a change did."""
+
+    state: str = Field(description="The state of the collection with the change.")
+    items: int
+    added: int
+    replaced: int
+    removed: int
+    left_out: list[str] = Field(description="Ids that were there already, and were not to be replaced.")
+
+
+class Health(BaseModel):
+    """Whether the service is there."""
+
+    status: Literal["ok", "ready"]
