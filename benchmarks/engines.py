@@ -65,7 +65,7 @@ def loaded(index: Any, codes: np.ndarray) -> float:
 
 
 def asking(index: Any, **options: Any) -> Ask:
-    return lambda query: index.search(query[None], "image", K, **options).ids
+    return lambda query: index.search("image", query[None], K, **options).ids
 
 
 # What somebody without this library would do: the same k, ties, columns and ids.
@@ -149,7 +149,7 @@ def local_rows(codes: np.ndarray) -> tuple[list[str], list[list[str]], np.ndarra
         rate = loaded(index, codes)
         size = sum(file.stat().st_size for file in index.folder.iterdir()) / len(codes)
         row = measured("local, beside bare faiss", index, len(codes), rate, size, bare_faiss(codes))
-        exact = index.search(clustered_codes(N_NEAR, 2), "image", K).distances
+        exact = index.search("image", clustered_codes(N_NEAR, 2), K).distances
         rows = []
         for kind in KINDS:
             began = time.perf_counter()

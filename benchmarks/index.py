@@ -65,12 +65,12 @@ def bench_exact() -> Rows:
     bare.add(codes)
 
     def ids_found(k: int) -> object:
-        return index.search(queries, "image", k).ids
+        return index.search("image", queries, k).ids
 
     rows: Rows = []
     for k in (10, 100):
         ours, theirs = interleaved(partial(ids_found, k), partial(bare.search, queries, k))
-        same = np.array_equal(index.search(queries, "image", k).positions, bare.search(queries, k)[1])
+        same = np.array_equal(index.search("image", queries, k).positions, bare.search(queries, k)[1])
         rows += [
             (f"faiss `IndexBinaryFlat`, 1M codes of 64 bits, 1,000 queries, k = {k}", f"{theirs:.2f} s"),
             (f"`Index.search`, the same, with ids (results {'equal' if same else 'DIFFER'})", f"{ours:.2f} s"),
@@ -99,7 +99,7 @@ def bench_single() -> Rows:
 
     names = ("`Index.search`", "faiss `IndexBinaryFlat`", "usearch, exact", "NumPy: XOR, popcount, stable argsort")
     times = interleaved(
-        each(lambda i: index.search(queries[i], "image", 10).ids),
+        each(lambda i: index.search("image", queries[i], 10).ids),
         each(lambda i: bare.search(queries[i : i + 1], 10)),
         each(usearch_exact),
         each(numpy_loop),
@@ -110,17 +110,23 @@ def bench_single() -> Rows:
     ]
 
 
+def rankings(k: int) -> dict[str, dict[str, Any]]:
+    """Return the options of `Index.search` for each ranking."""
+    shortlist = {"ranking": "asymmetric", "shortlist": max(5 * k, 200)}
+    return {"hamming": {}, "asymmetric": {"ranking": "asymmetric"}, "shortlist": shortlist}
+
+
 def bench_rankings() -> Rows:
     codes = clustered_codes(N_ITEMS, 1)
     index = index_of(codes)
     projections = projections_near(clustered_codes(200, 2), 3)
     rows: Rows = []
-    exact = index.search(projections, "image", 10, ranking="asymmetric").positions
+    exact = index.search("image", projections, 10, ranking="asymmetric").positions
     for k in (10, 100):
         hamming, asymmetric, reranked = interleaved(
             *(
-                lambda ranking=ranking, k=k: index.search(projections, "image", k, ranking=ranking)
-                for ranking in ("hamming", "asymmetric", "rerank")
+                lambda options=options, k=k: index.search("image", projections, k, **options)
+                for options in rankings(k).values()
             )
         )
         rows += [
@@ -128,8 +134,8 @@ def bench_rankings() -> Rows:
             (f"**asymmetric, against the Hamming scan, k = {k}**", f"**{asymmetric / hamming:.2f} ×**"),
             (f"**re-ranked shortlist, against the Hamming scan, k = {k}**", f"**{reranked / hamming:.2f} ×**"),
         ]
-    for ranking in ("hamming", "rerank"):
-        found = index.search(projections, "image", 10, ranking=ranking).positions
+    for ranking in ("hamming", "shortlist"):
+        found = index.search("image", projections, 10, **rankings(10)[ranking]).positions
         shared = np.mean([len(np.intersect1d(a, b)) / 10 for a, b in zip(found, exact, strict=True)])
         rows.append((f"share of the asymmetric 10 nearest found: {ranking}", f"{shared:.3f}"))
     return rows + mean_average_precisions()
@@ -152,8 +158,8 @@ def mean_average_precisions() -> Rows:
             index.add(ids, {"image": codes}, learned=state == "learned")
             queries = model.project("text", test.modalities["text"])
             values = []
-            for ranking in ("hamming", "asymmetric", "rerank"):
-                found = index.search(queries, "image", 100, ranking=ranking).positions
+            for options in rankings(100).values():
+                found = index.search("image", queries, 100, **options).positions
                 gains = np.take_along_axis(relevant, found, axis=1)
                 precisions = np.cumsum(gains, axis=1) / np.arange(1, 101)
                 values.append(((precisions * gains).sum(axis=1) / np.maximum(1, gains.sum(axis=1))).mean())
@@ -179,7 +185,7 @@ def bench_approximate() -> Rows:
         built = ApproximateSearch(index, "image", kind, queries=queries, **options)
         build = time.perf_counter() - began
         fast, exact = interleaved(
-            partial(built.search, queries, 10), lambda: index.search(queries, "image", 10), rounds=3
+            partial(built.search, queries, 10), lambda: index.search("image", queries, 10), rounds=3
         )
         chosen = ", ".join(f"{name} {value}" for name, value in built.options_.items())
         rows.append(
@@ -202,10 +208,10 @@ def resident(kind):
 
 small = Index(64, ["image"])
 small.add(["a"], {"image": np.zeros((1, 8), np.uint8)})
-small.search(np.zeros(8, np.uint8), "image")
+small.search("image", np.zeros(8, np.uint8))
 before = resident("RssAnon"), resident("RssFile")
 index = Index.open(sys.argv[1])
-index.search(np.zeros((10, 8), np.uint8), "image").ids
+index.search("image", np.zeros((10, 8), np.uint8)).ids
 index.get("item-7")
 print((resident("RssAnon") - before[0]) / len(index), (resident("RssFile") - before[1]) / len(index))
 """

@@ -161,10 +161,10 @@ def bare(folder: Path, codes: np.ndarray) -> Load:
     """Ask the index itself, one query at a time."""
     waits = []
     with Collection.open(folder) as collection:
-        collection.index.search(codes[:1], "image", K, n_jobs=1)
+        collection.index.search("image", codes[:1], K, n_jobs=1)
         for code in codes:
             began = time.perf_counter()
-            collection.index.search(code[None], "image", K, n_jobs=1)
+            collection.index.search("image", code[None], K, n_jobs=1)
             waits.append(time.perf_counter() - began)
     return Load(0, len(waits), 0, sum(waits), 1000 * np.array(waits))
 

@@ -68,4 +68,4 @@ for name, size, score in rows:
 # %%
 with Index.create("codes", n_bits=64, modalities=["image"]) as index:
     index.add([f"item-{row}" for row in database], {"image": codes})
-    print(index.search(asked[:1], "image", k=5).ids[0], "for topic", about[queries[0]])
+    print(index.search("image", asked[:1], k=5).ids[0], "for topic", about[queries[0]])

@@ -57,7 +57,7 @@ def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
     with Collection.open(shop) as collection:
         codes = np.stack([item.codes["text"] for item in collection if "text" in item.codes])
         distances, rows = index.search(codes, 4)
-        hits = collection.index.search(codes, "text", 4)
+        hits = collection.index.search("text", codes, 4)
         assert [[ids[row] for row in own] for own in rows] == hits.ids
         assert np.array_equal(distances, hits.distances)
 

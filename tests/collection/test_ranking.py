@@ -110,7 +110,7 @@ def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Bui
     assert codes[0].n_equal == sum(item.metadata["labels"] == codes[0].metadata["labels"] for item in codes) > 5
     index, query = built.collection.index, built.collection.encoder.project("text", [question])
     positions = index.positions([item.id for item in codes[: codes[0].n_equal]])
-    (hashed,) = index.distances(query, "image:hashed", positions)
+    (hashed,) = index.distances("image:hashed", query, positions)
     assert (np.diff(hashed) >= 0).all()
 
 
@@ -127,7 +127,7 @@ def test_a_fair_ranking_compares_hashed_codes_of_all(built: Built) -> None:
     found = collection.search("text", "blue belt", k=600, among="image", fair=True)
     assert not any(item.learned for item in found)
     query = collection.encoder.project("text", ["blue belt"])
-    (distances,) = collection.index.distances(query, "image:hashed")
+    (distances,) = collection.index.distances("image:hashed", query)
     ids = collection.index.ids()
     expected = sorted(zip(distances, range(len(ids)), strict=True))
     ranked = [distances[ids.index(item.id)] for item in found]

@@ -310,9 +310,9 @@ def _contents(index: Index) -> list[Any]:
     width = -(-index.n_bits // 8)
     queries = np.random.default_rng(1).integers(0, 255, (2, width), dtype=np.uint8)
     queries[:, -1] &= 0xFF << (-index.n_bits % 8) & 0xFF
-    answers = [repr(index.search(queries, name, k=5)) for name in index.modalities]
+    answers = [repr(index.search(name, queries, k=5)) for name in index.modalities]
     values = np.random.default_rng(2).standard_normal((1, index.n_bits)).astype(np.float32)
-    answers += [repr(index.search(values, name, k=5, ranking="asymmetric")) for name in index.modalities]
+    answers += [repr(index.search(name, values, k=5, ranking="asymmetric")) for name in index.modalities]
     return [index.n_bits, index.modalities, listed, answers]
 
 

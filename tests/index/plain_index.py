@@ -43,14 +43,14 @@ class PlainIndex:
         self.add(new)
 
     def nearest(
-        self, query: np.ndarray, modality: str, k: int | None, only: list[str] | None = None
+        self, query: np.ndarray, modality: str, k: int | None, ids: list[str] | None = None
     ) -> list[tuple[float, str, bool]]:
         """Return (distance, id, learned) of the k nearest; a query is a code, or a projection."""
         weights: list[Any] = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
         bits = np.unpackbits(query, count=self.n_bits) if query.dtype == np.uint8 else query > 0
         found = []
         for item in self.items:
-            if modality in item.codes and (only is None or item.id in only):
+            if modality in item.codes and (ids is None or item.id in ids):
                 code = np.unpackbits(item.codes[modality], count=self.n_bits)
                 differs = sum(weight for weight, a, b in zip(weights, bits, code, strict=True) if a != b)
                 found.append((differs, item.id, item.states[modality] == "learned"))
@@ -118,6 +118,6 @@ def assert_search_agrees(
     index: Index, model: PlainIndex, query: np.ndarray, modality: str, k: int, **options: Any
 ) -> None:
     ranking: Literal["hamming", "asymmetric"] = "hamming" if query.dtype == np.uint8 else "asymmetric"
-    (found,) = index.search(query, modality, k=k, ranking=ranking, **options)
-    expected = model.nearest(query, modality, k, options.get("only"))
+    (found,) = index.search(modality, query, k=k, ranking=ranking, **options)
+    expected = model.nearest(query, modality, k, options.get("ids"))
     assert [(hit.distance, hit.id, hit.learned) for hit in found] == expected

@@ -87,7 +87,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
             assert "No space left on device" in said or "the disk is full" in said
             assert added
             assert index.ids() == added  # and nothing of what was refused
-            assert len(index.search(CODE, "image", 5)[0]) == 5
+            assert len(index.search("image", CODE, 5)[0]) == 5
         with open_index(address) as index:
             assert index.ids() == added
             index.drop()

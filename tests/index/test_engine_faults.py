@@ -127,7 +127,7 @@ def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
                     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                     "WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
                 )
-            assert index.search(CODE, "image").ids == [["a"]]
+            assert index.search("image", CODE).ids == [["a"]]
             index.put(["a"], {"image": CODE})
         assert index.ids() == ["a"]
 
@@ -193,7 +193,7 @@ def test_a_file_of_duckdb_survives_its_writer(tmp_path: Path) -> None:
         assert len(names) % 50 == 0
         assert len(names) == len({*names})
         assert done <= len(names) // 50 <= done + 1
-        assert len(index.search(CODE, "image", 100, where={"block": 0}).ids[0]) == 50
+        assert len(index.search("image", CODE, 100, where={"block": 0}).ids[0]) == 50
 
 
 def test_no_secret_is_shown_or_written(
@@ -293,4 +293,4 @@ def test_an_approximate_index_says_what_it_finds(server: Server, kind: Any) -> N
         assert index.nearly(own[7], "image", 1)[0].id == "7"
         found = index.nearly(own[7], "image", 5, where={"row": {"<": 1000}})
         assert all(int(hit.id) < 1000 for hit in found)
-        assert index.search(own[:3], "image", 5).distances.shape == (3, 5)
+        assert index.search("image", own[:3], 5).distances.shape == (3, 5)

@@ -99,17 +99,17 @@ class Battery(RuleBasedStateMachine):
     def ask(self, data: st.DataObject, k: int, modality: str, where: dict[str, Any] | None) -> None:
         code = next(iter(data.draw(st.sampled_from(self.model.items)).codes.values()))
         query = code ^ np.packbits(np.random.default_rng(data.draw(st.integers(0, 2))).random(N_BITS) < 0.1)
-        only = data.draw(st.none() | st.lists(st.sampled_from(self.model.ids()), unique=True, max_size=4))
+        ids = data.draw(st.none() | st.lists(st.sampled_from(self.model.ids()), unique=True, max_size=4))
         allowed = [
             item.id
             for item in self.model.items
-            if (where is None or holds(where, item.metadata)) and (only is None or item.id in only)
+            if (where is None or holds(where, item.metadata)) and (ids is None or item.id in ids)
         ]
         expected = self.model.nearest(query, modality, None, allowed)
-        (found,) = self.index.search(query, modality, k, only=only, where=where)
+        (found,) = self.index.search(modality, query, k, ids=ids, where=where)
         self.compare(found, expected, k)
         radius = data.draw(st.integers(0, N_BITS))
-        (hits,) = self.index.search_radius(query, modality, radius, only=only, where=where)
+        (hits,) = self.index.search_radius(modality, query, radius, ids=ids, where=where)
         self.compare(hits[0], [own for own in expected if own[0] <= radius], None)
         items = list(self.index.items(hits.positions[0].tolist()))
         assert [item.id for item in items] == hits.ids[0]
@@ -126,7 +126,7 @@ class Battery(RuleBasedStateMachine):
     @rule(data=st.data(), modality=st.sampled_from(MODALITIES))
     def ask_by_a_projection(self, data: st.DataObject, modality: str) -> None:
         query = np.random.default_rng(data.draw(st.integers(0, 9))).normal(size=N_BITS)
-        (found,) = self.index.search(query, modality, 3, ranking="rerank")
+        (found,) = self.index.search(modality, query, 3, ranking="asymmetric")
         self.compare(found, self.model.nearest(query, modality, None), 3)
 
     @rule(names=st.lists(st.sampled_from(IDS), max_size=4))
@@ -187,7 +187,7 @@ def test_filters_mean_the_same_in_every_engine(engine: str, index: Any) -> None:
         codes = np.zeros((len(metadata), 13), np.uint8)
         index.put([f"{row}" for row in range(len(metadata))], {"image": codes}, metadata=metadata)
         for where in filters:
-            found = index.search(codes[:1], "image", 100, where=where).ids[0]
+            found = index.search("image", codes[:1], 100, where=where).ids[0]
             assert sorted(found) == [f"{row}" for row, own in enumerate(metadata) if holds(where, own)]
 
     agrees()
@@ -205,7 +205,7 @@ def test_codes_of_any_length_come_back_and_are_found(engine: str, n_bits: int, t
         for own in (local, index):
             own.add(ids, {"image": codes}, learned=rng.random(40) < 2)
         assert np.array_equal([item.codes["image"] for item in index.items()], codes)
-        expected, found = (own.search(codes[:5], "image", 40) for own in (local, index))
+        expected, found = (own.search("image", codes[:5], 40) for own in (local, index))
         assert np.array_equal(found.distances, expected.distances)
         if engine != "milvus":
             assert found.ids == expected.ids
@@ -243,11 +243,11 @@ def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(index: Any) -> 
         (lambda: index.put(["b"], {"sound": code}), "names the modality 'sound'"),
         (lambda: index.put(["b"], {"image": code}, metadata=[{"a": {1}}]), "that JSON can hold"),
         (lambda: index.remove(["a", "b"]), "id 'b' is not in the index"),
-        (lambda: index.search(code, "sound"), "got 'sound'"),
-        (lambda: index.search(code, "image", 0), "k must be"),
-        (lambda: index.search(code, "image", only=["zzz"]), "id 'zzz' is not"),
-        (lambda: index.search(code, "image", where={"a": {"~": 1}}), "operators"),
-        (lambda: index.search(code, "image", ranking="rerank"), "needs queries as projections"),
+        (lambda: index.search("sound", code), "got 'sound'"),
+        (lambda: index.search("image", code, 0), "k must be"),
+        (lambda: index.search("image", code, ids=["zzz"]), "id 'zzz' is not"),
+        (lambda: index.search("image", code, where={"a": {"~": 1}}), "operators"),
+        (lambda: index.search("image", code, ranking="asymmetric"), "needs queries as projections"),
         (lambda: index.get("b"), "id 'b' is not in the index"),
         (lambda: list(index.items([12345])), "positions must be"),
         (lambda: index.count("image", "odd"), "state must be"),
@@ -270,6 +270,6 @@ def test_ids_that_are_too_much_are_stored_and_found_or_refused(name: str, index:
         return
     assert index.ids() == [name]
     assert index.get(name).metadata == metadata
-    assert index.search(code, "image").ids == [[name]]
+    assert index.search("image", code).ids == [[name]]
     index.remove([name])
     assert len(index) == 0

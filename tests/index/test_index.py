@@ -55,8 +55,8 @@ def test_search_equals_brute_force(seed: int, n_bits: int, n: int, k: int, real:
 def test_a_filtered_search_equals_brute_force_on_the_subset(seed: int, n_bits: int, n: int, k: int, real: bool) -> None:
     rng = np.random.default_rng(seed)
     index, model = make(rng, n, n_bits)
-    only = [str(name) for name in rng.choice(model.ids(), rng.integers(0, n + 1))]
-    assert_search_agrees(index, model, random_query(rng, n_bits, real), "image", k, only=only)
+    ids = [str(name) for name in rng.choice(model.ids(), rng.integers(0, n + 1))]
+    assert_search_agrees(index, model, random_query(rng, n_bits, real), "image", k, ids=ids)
 
 
 @given(seeds, code_lengths, st.integers(0, 25), st.booleans())
@@ -64,9 +64,9 @@ def test_radius_search_equals_brute_force(seed: int, n_bits: int, n: int, filter
     rng = np.random.default_rng(seed)
     index, model = make(rng, n, n_bits)
     query, radius = random_query(rng, n_bits, False), int(rng.integers(0, n_bits + 2))
-    only = model.ids()[::2] if filtered else None
-    (hits,) = index.search_radius(query, "text", radius, only=only)
-    expected = [entry for entry in model.nearest(query, "text", None, only) if entry[0] <= radius]
+    ids = model.ids()[::2] if filtered else None
+    (hits,) = index.search_radius("text", query, radius, ids=ids)
+    expected = [entry for entry in model.nearest(query, "text", None, ids) if entry[0] <= radius]
     assert [(hit.distance, hit.id, hit.learned) for hit in hits[0]] == expected
 
 
@@ -81,7 +81,7 @@ def test_xor_of_one_mask_into_queries_and_database_changes_nothing(seed: int, n_
     for database, asked, real in ((codes, queries, projections), (codes ^ mask, queries ^ mask, flipped)):
         index = Index(n_bits, ["image"])
         index.add(ids, {"image": database})
-        found.append([index.search(asked, "image"), index.search(real, "image", ranking="asymmetric")])
+        found.append([index.search("image", asked), index.search("image", real, ranking="asymmetric")])
     for before, after in zip(*found, strict=True):
         assert before.ids == after.ids
         np.testing.assert_array_equal(before.distances, after.distances)
@@ -93,7 +93,7 @@ def test_asymmetric_search_ranks_by_falling_inner_product(seed: int, n_bits: int
     codes, projections = random_codes(rng, 60, n_bits), rng.standard_normal((4, n_bits)).astype(np.float32)
     index = Index(n_bits, ["image"])
     index.add([str(i) for i in range(60)], {"image": codes})
-    hits = index.search(projections, "image", k=60, ranking="asymmetric")
+    hits = index.search("image", projections, k=60, ranking="asymmetric")
     products = projections.astype(np.float64) @ unpack(codes, n_bits).T
     ranked = np.take_along_axis(products, hits.positions, axis=1)
     tolerance = n_bits * 2.0**-22 * np.abs(projections).max()
@@ -107,8 +107,8 @@ def test_reranking_a_shortlist_of_everything_is_asymmetric_search(seed: int, n_b
     rng = np.random.default_rng(seed)
     index, _ = make(rng, 30, n_bits)
     projections = rng.standard_normal((3, n_bits))
-    reranked = index.search(projections, "image", k=k, ranking="rerank", shortlist=max(k, 30))
-    exact = index.search(projections, "image", k=k, ranking="asymmetric")
+    reranked = index.search("image", projections, k=k, ranking="asymmetric", shortlist=max(k, 30))
+    exact = index.search("image", projections, k=k, ranking="asymmetric")
     assert reranked.ids == exact.ids
     np.testing.assert_array_equal(reranked.distances, exact.distances)
 
@@ -123,15 +123,15 @@ def test_distances_to_all_items_are_those_that_a_search_finds(seed: int, n_bits:
     index.add(names, {"image": codes, "text": codes}, present={"text": present}, learned={"text": present})
     index.remove(names[::5])
     queries = rng.normal(size=(2, n_bits)) if real else random_codes(rng, 2, n_bits)
-    distances = index.distances(queries, "text")
-    hits = index.search(queries, "text", n, ranking="asymmetric" if real else "hamming")
+    distances = index.distances("text", queries)
+    hits = index.search("text", queries, n, ranking="asymmetric" if real else "hamming")
     np.testing.assert_array_equal(np.take_along_axis(distances, hits.positions, axis=1), hits.distances)
     assert np.isinf(distances).sum() == 2 * (len(index) - hits.positions.shape[1])
     has_code, learned = index.states("text")
     np.testing.assert_array_equal(has_code, np.isfinite(distances[0]))
     np.testing.assert_array_equal(learned, has_code)
     some = rng.permutation(len(index))[:7]
-    np.testing.assert_array_equal(index.distances(queries, "text", some), distances[:, some])
+    np.testing.assert_array_equal(index.distances("text", queries, some), distances[:, some])
     ids = index.ids()
     assert index.positions([ids[place] for place in some]).tolist() == some.tolist()
 
@@ -141,8 +141,8 @@ def test_reranking_keeps_to_the_shortlist() -> None:
     codes, projections = random_codes(rng, 500, 64), rng.standard_normal((20, 64))
     index = Index(64, ["image"])
     index.add([str(i) for i in range(500)], {"image": codes})
-    shortlist = index.search(projections, "image", k=30)
-    reranked = index.search(projections, "image", k=30, ranking="rerank", shortlist=30)
+    shortlist = index.search("image", projections, k=30)
+    reranked = index.search("image", projections, k=30, ranking="asymmetric", shortlist=30)
     assert reranked.ids != shortlist.ids
     assert [sorted(row) for row in reranked.ids] == [sorted(row) for row in shortlist.ids]
 
@@ -151,8 +151,8 @@ def test_weights_of_one_give_hamming_distances() -> None:
     rng = np.random.default_rng(0)
     index, _ = make(rng, 30, 20)
     codes = random_codes(rng, 5, 20)
-    weighted = index.search(3.0 * unpack(codes, 20), "image", k=30, ranking="asymmetric")
-    plain = index.search(codes, "image", k=30)
+    weighted = index.search("image", 3.0 * unpack(codes, 20), k=30, ranking="asymmetric")
+    plain = index.search("image", codes, k=30)
     assert weighted.ids == plain.ids
     np.testing.assert_array_equal(weighted.distances, 3 * plain.distances)
 
@@ -163,8 +163,8 @@ def test_the_longest_codes() -> None:
     index = Index(n_bits, ["image"])
     index.add(["all", "none", "first"], {"image": codes})
     expected = [("none", 0), ("first", 1), ("all", n_bits)]
-    assert [hit[:2] for hit in index.search(codes[1], "image")[0]] == expected
-    assert [hit[:2] for hit in index.search(-np.ones(n_bits), "image", ranking="asymmetric")[0]] == expected
+    assert [hit[:2] for hit in index.search("image", codes[1])[0]] == expected
+    assert [hit[:2] for hit in index.search("image", -np.ones(n_bits), ranking="asymmetric")[0]] == expected
     with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 16384"):
         Index(n_bits + 1, ["image"])
 
@@ -174,9 +174,9 @@ def test_the_scale_of_a_projection_does_not_matter(scale: float) -> None:
     rng = np.random.default_rng(0)
     index, _ = make(rng, 30, 16)
     z = rng.integers(-4, 5, 16).astype(float)
-    expected = index.search(z, "image", ranking="asymmetric")
-    assert index.search(z * scale, "image", ranking="asymmetric").ids == expected.ids
-    assert index.search(np.zeros(16), "image", k=2, ranking="asymmetric").distances.tolist() == [[0, 0]]
+    expected = index.search("image", z, ranking="asymmetric")
+    assert index.search("image", z * scale, ranking="asymmetric").ids == expected.ids
+    assert index.search("image", np.zeros(16), k=2, ranking="asymmetric").distances.tolist() == [[0, 0]]
 
 
 @pytest.fixture(scope="module")
@@ -198,11 +198,11 @@ def test_large_searches_equal_brute_force_on_any_number_of_threads(
     projections = np.random.default_rng(n_queries).standard_normal((n_queries, 16))
     distances = hamming_distances(pack(projections), codes)
     expected = np.argsort(distances, axis=1, kind="stable")[:, :50]
-    np.testing.assert_array_equal(index.search(projections, "image", 50, n_jobs=n_jobs).positions, expected)
-    weighted = index.search(projections, "image", 50, ranking="asymmetric", n_jobs=n_jobs)
-    again = index.search(projections, "image", 50, ranking="rerank", shortlist=20_000, n_jobs=n_jobs)
+    np.testing.assert_array_equal(index.search("image", projections, 50, n_jobs=n_jobs).positions, expected)
+    weighted = index.search("image", projections, 50, ranking="asymmetric", n_jobs=n_jobs)
+    again = index.search("image", projections, 50, ranking="asymmetric", shortlist=20_000, n_jobs=n_jobs)
     np.testing.assert_array_equal(weighted.positions, again.positions)
-    (near, *_) = index.search_radius(projections, "image", 1, n_jobs=n_jobs)
+    (near, *_) = index.search_radius("image", projections, 1, n_jobs=n_jobs)
     np.testing.assert_array_equal(np.sort(near.positions[0]), np.flatnonzero(distances[0] <= 1))
 
 
@@ -307,7 +307,7 @@ class IndexMachine(RuleBasedStateMachine):
         query = random_query(self.rng, self.model.n_bits, real)
         for modality in MODALITIES:
             for index, model in ((self.memory, self.model), (self.disk, self.model), (self.reader, self.seen)):
-                options = {"only": model.ids()[::3]} if filtered else {}
+                options = {"ids": model.ids()[::3]} if filtered else {}
                 assert_search_agrees(index, model, query, modality, k, **options)
 
     @invariant()
@@ -383,7 +383,7 @@ def test_searching_from_several_threads_while_the_index_changes() -> None:
 
     def search() -> None:
         for i in range(100):
-            hits = index.search(codes[i], "image", k=1)
+            hits = index.search("image", codes[i], k=1)
             if hits.ids != [[str(i)]] or hits.distances[0, 0] != 0:
                 failures.append(hits.ids)
 
@@ -404,12 +404,12 @@ def test_a_forked_child_searches_but_does_not_write(tmp_path: Path) -> None:
     codes = random_codes(rng, 300_000, 64)
     index = Index.create(tmp_path / "index", 64, ["image"])
     index.add([str(i) for i in range(len(codes))], {"image": codes})
-    index.search(codes[:50], "image")
+    index.search("image", codes[:50])
     child = os.fork()
     if child == 0:  # pragma: no cover
         status = 1
         try:
-            found = index.search(codes[:50], "image", k=1).positions[:, 0].tolist() == list(range(50))
+            found = index.search("image", codes[:50], k=1).positions[:, 0].tolist() == list(range(50))
             try:
                 index.remove(["1"])
             except StorageError:
@@ -441,7 +441,7 @@ def test_approximate_search_with_exhaustive_settings_is_exact(kind: Any, options
     index.add([str(i) for i in range(600)], {"image": codes}, learned=learned)
     fast = ApproximateSearch(index, "image", kind, random_state=0, n_jobs=1, **options)
     queries = clustered(rng, 50, 64)
-    found, exact = fast.search(queries, k=10), index.search(queries, "image", k=10)
+    found, exact = fast.search(queries, k=10), index.search("image", queries, k=10)
     assert fast.recall_ == 1
     np.testing.assert_array_equal(found.distances, exact.distances)
     np.testing.assert_array_equal(found.learned, learned[found.positions])
@@ -461,7 +461,7 @@ def test_approximate_search_with_default_settings_says_what_it_misses(kind: Any,
     queries = random_codes(rng, 30, n_bits)
     fast = ApproximateSearch(index, "image", kind, k=5, queries=queries, n_jobs=1)
     found = fast.search(queries, k=5).distances
-    exact = index.search(queries, "image", k=5).distances
+    exact = index.search("image", queries, k=5).distances
     assert fast.recall_ == pytest.approx((found <= exact[:, -1:]).mean())
     assert 0 < fast.recall_ <= 1
     assert f"recall {fast.recall_:.3f}" in repr(fast)
@@ -533,7 +533,7 @@ def test_the_smallest_numbers_there_are_still_rank() -> None:
     index = Index(3, ["image"])
     index.add(["near", "far", "between"], {"image": pack([[1, 1, 1], [-1, -1, 1], [1, -1, 1]])})
     query = np.array([[4.0, 2.0, 1.0]]) * 5e-324
-    (found,) = index.search(query, "image", 3, ranking="asymmetric")
+    (found,) = index.search("image", query, 3, ranking="asymmetric")
     assert [hit.id for hit in found] == ["near", "between", "far"]
     assert [hit.distance for hit in found] == [0.0, 2 * 5e-324, 6 * 5e-324]
 
@@ -541,19 +541,23 @@ def test_the_smallest_numbers_there_are_still_rank() -> None:
 @pytest.mark.parametrize(
     ("arguments", "options", "message"),
     [
-        ((np.zeros(2, np.uint8), "image"), {}, "queries must be packed codes of 5 bits"),
-        ((np.zeros(1, np.uint8), "sound"), {}, r"the index has the modalities \['image', 'text'\], got 'sound'"),
-        ((np.zeros(1, np.uint8), "image", 0), {}, "k must be a whole number at least 1, got 0"),
-        ((np.zeros(1, np.uint8), "image"), {"ranking": "cosine"}, "ranking must be one of"),
-        ((np.zeros(1, np.uint8), "image"), {"ranking": "asymmetric"}, "needs queries as projections"),
-        ((np.zeros(4), "image"), {}, "queries as projections must have 5 values each"),
-        ((np.full((2, 5), np.nan), "image"), {}, "queries have NaN or infinity in row 0"),
-        ((np.full((2, 5), np.longdouble("1e-4000")), "image"), {}, "too large or too small to rank by in row 0"),
-        ((np.full((2, 5), np.longdouble("1e4000")), "image"), {}, "too large or too small to rank by in row 0"),
-        ((np.ma.masked_array(np.ones((2, 5))), "image"), {}, "queries is a masked array"),
-        ((np.zeros(5), "image", 7), {"ranking": "rerank", "shortlist": 6}, "shortlist must be a whole number at least"),
-        ((np.zeros(1, np.uint8), "image"), {"only": ["a", "nobody"]}, "id 'nobody' is not in the index"),
-        ((np.zeros(1, np.uint8), "image"), {"only": "a"}, "only must be a list of strings, got str"),
+        (("image", np.zeros(2, np.uint8)), {}, "queries must be packed codes of 5 bits"),
+        (("sound", np.zeros(1, np.uint8)), {}, r"the index has the modalities \['image', 'text'\], got 'sound'"),
+        (("image", np.zeros(1, np.uint8), 0), {}, "k must be a whole number at least 1, got 0"),
+        (("image", np.zeros(1, np.uint8)), {"ranking": "cosine"}, "ranking must be one of"),
+        (("image", np.zeros(1, np.uint8)), {"ranking": "asymmetric"}, "needs queries as projections"),
+        (("image", np.zeros(4)), {}, "queries as projections must have 5 values each"),
+        (("image", np.full((2, 5), np.nan)), {}, "queries have NaN or infinity in row 0"),
+        (("image", np.full((2, 5), np.longdouble("1e-4000"))), {}, "too large or too small to rank by in row 0"),
+        (("image", np.full((2, 5), np.longdouble("1e4000"))), {}, "too large or too small to rank by in row 0"),
+        (("image", np.ma.masked_array(np.ones((2, 5)))), {}, "queries is a masked array"),
+        (
+            ("image", np.zeros(5), 7),
+            {"ranking": "asymmetric", "shortlist": 6},
+            "shortlist must be a whole number at least",
+        ),
+        (("image", np.zeros(1, np.uint8)), {"ids": ["a", "nobody"]}, "id 'nobody' is not in the index"),
+        (("image", np.zeros(1, np.uint8)), {"ids": "a"}, "ids must be a list of strings, got str"),
     ],
 )
 def test_bad_searches_are_refused(arguments: Any, options: Any, message: str) -> None:

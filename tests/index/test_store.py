@@ -138,7 +138,7 @@ def test_a_reader_does_not_write(folder: Path, model: PlainIndex) -> None:
 def test_readers_see_changes_when_they_refresh(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder, writable=True) as writer, Index.open(folder) as reader:
         assert not reader.refresh()
-        hits = reader.search(np.zeros(3, np.uint8), "image")
+        hits = reader.search("image", np.zeros(3, np.uint8))
         writer.remove(model.ids()[5:])
         writer.compact()
         assert_whole(reader, model)
@@ -594,7 +594,7 @@ with Index.open(sys.argv[1], writable=True) as index:
         if name.startswith("segment"):
             os.truncate(os.path.join(sys.argv[1], name), 10)
     if sys.argv[2] == "read":
-        print(len(index.search(np.zeros(3, np.uint8), "image", k=500).ids[0]), len(list(index.items())))
+        print(len(index.search("image", np.zeros(3, np.uint8), k=500).ids[0]), len(list(index.items())))
     try:
         index.compact()
     except StorageError as error:

@@ -46,14 +46,14 @@ def test_a_search_finds_what_a_filter_leaves(metadata: list[dict[str, Any] | Non
     where = data.draw(FILTERS)
     query = np.zeros((1, 1), np.uint8)
     wanted = [name for name, found in zip(index.ids(), index.matches(where), strict=True) if found]
-    hits = index.search(query, "image", k=100, where=where)
+    hits = index.search("image", query, k=100, where=where)
     assert sorted(hits.ids[0]) == wanted
-    only = wanted[::2]
+    ids = wanted[::2]
     assert (
-        index.search(query, "image", k=100, only=only).ids
-        == index.search(query, "image", k=100, only=only, where=where).ids
+        index.search("image", query, k=100, ids=ids).ids
+        == index.search("image", query, k=100, ids=ids, where=where).ids
     )
-    assert index.search_radius(query, "image", 8, where=where)[0].ids == hits.ids
+    assert index.search_radius("image", query, 8, where=where)[0].ids == hits.ids
 
 
 @given(ITEMS, ITEMS, FILTERS)

@@ -21,7 +21,7 @@ n_items, n_bits, n_turns = map(int, sys.argv[1:])
 index = Index(n_bits, ["image"])
 index.add([str(i) for i in range(n_items)], {"image": rng.integers(0, 256, (n_items, n_bits // 8), np.uint8)})
 for turn in range(n_turns):
-    index.search(rng.standard_normal((1, n_bits)), "image", ranking="asymmetric")
+    index.search("image", rng.standard_normal((1, n_bits)), ranking="asymmetric")
 print("numba" in sys.modules)
 """
 

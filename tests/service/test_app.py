@@ -83,7 +83,7 @@ def test_a_vector_finds_what_its_text_finds(service: Running, stripes_folder: Pa
 def test_a_code_finds_what_the_index_finds(service: Running, stripes_folder: Path) -> None:
     with Collection.open(stripes_folder) as collection:
         code = collection.get("8.png").codes["image"]
-        hits = collection.index.search(code[None], "image", 25)
+        hits = collection.index.search("image", code[None], 25)
     found = answers(service.search(code=code.tobytes().hex(), k=25, **{"in": "image"}))
     assert [item["id"] for item in found] == hits.ids[0]
     assert [item["distance"] for item in found] == hits.distances[0].tolist()

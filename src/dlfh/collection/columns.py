@@ -61,10 +61,10 @@ def hashed_distances(
     index: Index, query: npt.NDArray[np.generic], modality: str, positions: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.float64]:
     """Return how far the hashed codes of items are from a query; infinity for items without the modality."""
-    (second,) = index.distances(query[None], hashed_column(modality), positions)
+    (second,) = index.distances(hashed_column(modality), query[None], positions)
     if np.isfinite(second).all():
         return second
-    (first,) = index.distances(query[None], modality, positions)
+    (first,) = index.distances(modality, query[None], positions)
     return np.where(np.isfinite(second), second, first)
 
 

@@ -234,7 +234,7 @@ class Ranker:
     def _distances(self, query: npt.NDArray[Any], modality: str, fair: bool) -> Floats:
         if fair:
             return hashed_distances(self._index, query, modality)
-        return self._index.distances(query[None], modality)[0]
+        return self._index.distances(modality, query[None])[0]
 
 
 def _run_lengths(same_as_last: Mask) -> Positions:

@@ -63,14 +63,14 @@ class ShortlistAsker(Asker):
     def _numbers(self, query: Query, options: Options) -> set[int]:
         """Return the numbers of the items on the shortlist."""
         length = max(_TIMES * options.k, _LEAST)
-        scope: dict[str, Any] = {"only": options.only, "where": options.where}
+        scope: dict[str, Any] = {"ids": options.only, "where": options.where}
         found: set[int] = set()
         columns = [column for name in options.among for column in (name, hashed_column(name))]
         for column in columns if options.match != "words" else ():
             if options.radius is not None:
-                (hits,) = self.index.search_radius(query.code[None], column, options.radius, **scope)
+                (hits,) = self.index.search_radius(column, query.code[None], options.radius, **scope)
             else:
-                hits = self.index.search(pack(query.asked[None]), column, length, **scope)
+                hits = self.index.search(column, pack(query.asked[None]), length, **scope)
             found.update(hits.positions[0].tolist())
         if options.match != "codes" and query.text is not None:
             texts = [place for place, name in enumerate(self.encoder.text_modalities()) if name in options.among]

@@ -56,7 +56,7 @@ class Hits:
     >>> from dlfh.index import Index
     >>> index = Index(n_bits=8, modalities=["image"])
     >>> index.add(["a", "b"], {"image": np.array([[7], [0]], np.uint8)})
-    >>> hits = index.search(np.array([[1], [0]], np.uint8), "image", k=2)
+    >>> hits = index.search("image", np.array([[1], [0]], np.uint8), k=2)
     >>> hits.ids
     [['b', 'a'], ['b', 'a']]
     >>> hits[0]

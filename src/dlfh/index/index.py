@@ -27,7 +27,7 @@ from dlfh.index.where import parse_where
 
 __all__ = ["Index"]
 
-Ranking = Literal["hamming", "asymmetric", "rerank"]
+Ranking = Literal["hamming", "asymmetric"]
 Parts = tuple[Part, ...]
 
 
@@ -59,7 +59,7 @@ class Index:
     >>> index = Index(n_bits=4, modalities=["image", "text"])
     >>> index.add(["cat", "dog"], {"image": pack([[1, 1, -1, -1], [-1, -1, 1, 1]])}, learned=True)
     >>> index.add(["fish"], {"image": pack([[1, 1, 1, 1]]), "text": pack([[1, 1, 1, 1]])}, metadata=[{"legs": 0}])
-    >>> index.search(pack([[1, 1, -1, 1]]), "image", k=2)[0]
+    >>> index.search("image", pack([[1, 1, -1, 1]]), k=2)[0]
     [Hit(id='cat', distance=1, learned=True), Hit(id='fish', distance=1, learned=False)]
     >>> index.get("fish").metadata
     {'legs': 0}
@@ -281,12 +281,12 @@ class Index:
 
     def search(
         self,
-        queries: npt.NDArray[Any],
         modality: str,
+        queries: npt.NDArray[Any],
         k: int = 10,
         *,
         ranking: Ranking = "hamming",
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
         shortlist: int | None = None,
         n_jobs: int | None = None,
@@ -295,23 +295,23 @@ class Index:
 
         Parameters
         ----------
+        modality : str
+            The modality whose codes are searched.
         queries : array of uint8, shape (n, ceil(n_bits / 8)), or of float, shape (n, n_bits)
             Packed codes, or projections: the real values whose signs are the code. One query may be given
             as a single row.
-        modality : str
-            Where to search.
         k : int
             How many items; all that there are, if there are fewer.
-        ranking : {"hamming", "asymmetric", "rerank"}
+        ranking : {"hamming", "asymmetric"}
             By Hamming distance; or, for projections z, by the sum of ``|z_j|`` over the bits in which a code
-            differs from the sign of z, which is the order of falling inner products: of everything
-            ("asymmetric"), or of a shortlist by Hamming distance ("rerank").
-        only : sequence of str, optional
-            Search among these ids only.
+            differs from the sign of z. The latter is the order of decreasing inner products.
+        ids : sequence of str, optional
+            Search these items only.
         where : dict, optional
             Search among items of which this filter holds, as `matches` takes it.
         shortlist : int, optional
-            Length of the shortlist for "rerank"; ``max(5 * k, 200)`` by default.
+            For asymmetric ranking: rank only this many items, the nearest by Hamming distance. All items are
+            ranked by default. A shortlist of ``max(5 * k, 200)`` finds nearly the same items in less time.
         n_jobs : int, optional
             Number of threads; all cores by default.
 
@@ -321,30 +321,29 @@ class Index:
             The nearest first, equally near items in the order in which they were added.
         """
         k = check_integer(k, "k", 1)
-        check_choice(ranking, "ranking", ("hamming", "asymmetric", "rerank"))
-        length = max(5 * k, 200) if shortlist is None else check_integer(shortlist, "shortlist", k)
+        check_choice(ranking, "ranking", ("hamming", "asymmetric"))
+        if shortlist is not None:
+            check_integer(shortlist, "shortlist", k)
         asked = check_queries(queries, self.n_bits)
         if ranking != "hamming" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        snapshot, column = self._search_space(modality, only, where)
-        if ranking == "asymmetric":
+        snapshot, column = self._search_space(modality, ids, where)
+        if ranking == "hamming":
+            distances, rows = nearest.nearest_by_hamming(as_codes(asked), column.codes, k, n_jobs)
+        elif shortlist is None:
             distances, rows = nearest.nearest_by_weight(asked, column.words, k, n_jobs)
         else:
-            codes = as_codes(asked)
-            distances, rows = nearest.nearest_by_hamming(
-                codes, column.codes, k if ranking == "hamming" else length, n_jobs
-            )
-            if ranking == "rerank":
-                distances, rows = nearest.rerank(asked, column.words, rows, k, n_jobs)
+            _, rows = nearest.nearest_by_hamming(as_codes(asked), column.codes, shortlist, n_jobs)
+            distances, rows = nearest.rerank(asked, column.words, rows, k, n_jobs)
         return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot)
 
     def search_radius(
         self,
-        queries: npt.NDArray[Any],
         modality: str,
+        queries: npt.NDArray[Any],
         radius: int,
         *,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> list[Hits]:
@@ -352,13 +351,13 @@ class Index:
 
         Parameters
         ----------
+        modality : str
         queries : array of uint8 or float
             As in `search`.
-        modality : str
         radius : int
             The largest distance, from 0.
-        only : sequence of str, optional
-            Search among these ids only.
+        ids : sequence of str, optional
+            Search these items only.
         where : dict, optional
             Search among items of which this filter holds, as `matches` takes it.
         n_jobs : int, optional
@@ -366,14 +365,14 @@ class Index:
         """
         radius = check_integer(radius, "radius", 0)
         codes = as_codes(check_queries(queries, self.n_bits))
-        snapshot, column = self._search_space(modality, only, where)
+        snapshot, column = self._search_space(modality, ids, where)
         return [
             Hits(distances[None], column.positions_of(rows)[None], column.learned[rows][None], snapshot)
             for distances, rows in nearest.within(codes, column.words, min(radius, self.n_bits), n_jobs)
         ]
 
     def distances(
-        self, queries: npt.NDArray[Any], modality: str, positions: npt.NDArray[np.int64] | None = None
+        self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.float64]:
         """Return how far items are from each query; infinity for items without a code there.
 
@@ -381,9 +380,9 @@ class Index:
 
         Parameters
         ----------
+        modality : str
         queries : array of uint8 or float
             As in `search`: Hamming distances from codes, weighted ones from projections.
-        modality : str
         positions : array of int64, optional
             The items' places in `ids`; by default all, in that order.
 
@@ -396,7 +395,7 @@ class Index:
         >>> index = Index(n_bits=4, modalities=["image", "text"])
         >>> codes = np.array([[0b11000000], [0]], np.uint8)
         >>> index.add(["a", "b"], {"image": codes, "text": codes}, present={"text": np.array([True, False])})
-        >>> index.distances(np.array([[0b01000000]], np.uint8), "text")
+        >>> index.distances("text", np.array([[0b01000000]], np.uint8))
         array([[ 1., inf]])
         """
         asked = check_queries(queries, self.n_bits)
@@ -540,12 +539,12 @@ class Index:
         return self.modalities.index(modality)
 
     def _search_space(
-        self, modality: str, only: Sequence[str] | None = None, where: Mapping[str, Any] | None = None
+        self, modality: str, ids: Sequence[str] | None = None, where: Mapping[str, Any] | None = None
     ) -> tuple[Snapshot, Column]:
         snapshot = self._current()
         column = snapshot.column(self._modality(modality))
-        if only is not None:
-            column = column.select(self._positions(snapshot, Strings.of(check_ids(only, "only"))))
+        if ids is not None:
+            column = column.select(self._positions(snapshot, Strings.of(check_ids(ids))))
         if where is not None:
             column = column.within(snapshot.mask(parse_where(where)))
         return snapshot, column

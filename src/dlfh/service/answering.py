@@ -197,7 +197,7 @@ def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
         raise InputError(
             f"a code of {state.index.n_bits} bits has {2 * n} hexadecimal digits, and 0 in bits after these"
         )
-    hits = state.index.search(query[None], modality, wanted.k, only=how.only, where=how.where, n_jobs=1)
+    hits = state.index.search(modality, query[None], wanted.k, ids=how.only, where=how.where, n_jobs=1)
     distances = hits.distances[0]
     whole = len(distances) < wanted.k  # all items are there: nobody is as far as the last one and not among them
     found = []

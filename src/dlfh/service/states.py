@@ -82,7 +82,7 @@ class State:
             self._words.now()
         nothing = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)
         for name in self.encoder.searchable():
-            self.index.search(nothing, name, 1, n_jobs=1)
+            self.index.search(name, nothing, 1, n_jobs=1)
 
     def warm_up_changes(self) -> None:
         """Do once what the first change would wait for: learning a code for labels that are new together compiles."""

@@ -37,7 +37,7 @@ def create_index(address: str | Path, n_bits: int, modalities: Sequence[str]) ->
     >>> import numpy as np
     >>> with create_index("duckdb:", n_bits=8, modalities=["image"]) as index:
     ...     index.add(["a", "b"], {"image": np.array([[7], [1]], np.uint8)}, metadata=[{"price": 3}, {"price": 5}])
-    ...     index.search(np.array([[3]], np.uint8), "image", where={"price": {"<": 4}})[0]
+    ...     index.search("image", np.array([[3]], np.uint8), where={"price": {"<": 4}})[0]
     [Hit(id='a', distance=1, learned=False)]
     """
     if not is_address(address):

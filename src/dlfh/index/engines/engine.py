@@ -58,8 +58,8 @@ class ItemIndex(Protocol):
     def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]: ...
     def ids(self) -> list[str]: ...
     def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]: ...
-    def search(self, queries: npt.NDArray[Any], modality: str, k: int = 10, **options: Any) -> Hits: ...
-    def search_radius(self, queries: npt.NDArray[Any], modality: str, radius: int, **options: Any) -> list[Hits]: ...
+    def search(self, modality: str, queries: npt.NDArray[Any], k: int = 10, **options: Any) -> Hits: ...
+    def search_radius(self, modality: str, queries: npt.NDArray[Any], radius: int, **options: Any) -> list[Hits]: ...
     def count(self, modality: str, state: str | None = None) -> int: ...
     def close(self) -> None: ...
     def __len__(self) -> int: ...
@@ -237,49 +237,49 @@ class Engine(ABC):
 
     def search(
         self,
-        queries: npt.NDArray[Any],
         modality: str,
+        queries: npt.NDArray[Any],
         k: int = 10,
         *,
         ranking: str = "hamming",
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
         shortlist: int | None = None,
         n_jobs: int | None = None,
     ) -> Hits:
         """Find the ``k`` nearest items to each query by their codes in a modality.
 
-        As `Index.search`, but that projections rank a shortlist by Hamming distance (``ranking="rerank"``), which the
-        engine finds and is ranked here: an engine cannot rank everything by them.
+        As `Index.search`, except that asymmetric ranking always ranks a shortlist, by default of ``max(5 * k, 200)``
+        items: databases search by Hamming distance only.
         """
         k = check_integer(k, "k", 1)
-        check_choice(ranking, "ranking", ("hamming", "rerank"))
+        check_choice(ranking, "ranking", ("hamming", "asymmetric"))
         least = max(_SHORTLIST_TIMES * k, _LEAST_SHORTLIST)
         length = least if shortlist is None else check_integer(shortlist, "shortlist", k)
         asked = check_queries(queries, self.n_bits)
-        if ranking == "rerank" and asked.dtype == np.uint8:
+        if ranking == "asymmetric" and asked.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        column, scope = self._column(modality), self._scope(only, where)
+        column, scope = self._column(modality), self._scope(ids, where)
         limit = k if ranking == "hamming" else length
         found = [self._find(code, column, limit, None, scope) for code in as_codes(asked)]
-        if ranking == "rerank":
+        if ranking == "asymmetric":
             return self._reranked(asked, column, found, k)
         return _hits(found)
 
     def search_radius(
         self,
-        queries: npt.NDArray[Any],
         modality: str,
+        queries: npt.NDArray[Any],
         radius: int,
         *,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> list[Hits]:
         """Find all items within a Hamming distance of each query; one `Hits` of one row per query."""
         radius = min(check_integer(radius, "radius", 0), self.n_bits)
         codes = as_codes(check_queries(queries, self.n_bits))
-        column, scope = self._column(modality), self._scope(only, where)
+        column, scope = self._column(modality), self._scope(ids, where)
         return [_hits([self._find(code, column, None, radius, scope)]) for code in codes]
 
     def _find(self, code: Codes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
@@ -331,11 +331,11 @@ class Engine(ABC):
         numbers: Sequence[int],
         n: int,
         *,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> list[int]:
-        """Return the first so many of some numbers, in their order, among those that ``only`` and ``where`` leave."""
-        scope = self._scope(only, where)
+        """Return the first so many of some numbers, in their order, among those that ``ids`` and ``where`` leave."""
+        scope = self._scope(ids, where)
         if scope.numbers is not None:
             known = {*scope.numbers}
             numbers = [number for number in numbers if number in known]
@@ -413,10 +413,10 @@ class Engine(ABC):
             raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
         return self.modalities.index(modality)
 
-    def _scope(self, only: Sequence[str] | None, where: Mapping[str, Any] | None) -> Scope:
+    def _scope(self, ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Scope:
         numbers = None
-        if only is not None:
-            names = [name.decode() for name in check_ids(only, "only")]
+        if ids is not None:
+            names = [name.decode() for name in check_ids(ids)]
             known = self._numbers(names) if names else {}
             for name in names:
                 if name not in known:
