@@ -19,7 +19,8 @@ import numpy as np
 from benchmarks.defaults_study import Split, load_wiki
 from benchmarks.report import fill, machine
 from benchmarks.wiki_reference import ROWS
-from dlfh.methods import METHODS, CrossModalHasher, available
+from dlfh.methods import CrossModalHasher, available
+from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import mean_average_precision
 
 DIRECTIONS = (("image", "text"), ("text", "image"))

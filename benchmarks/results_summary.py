@@ -18,7 +18,7 @@ from pathlib import Path
 
 from benchmarks.report import fill
 from dlfh.bench.tune import usual_grid
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
 DATA = {"icons": "icons", "wiki": "Wiki", "iapr-tc12": "IAPR TC-12"}

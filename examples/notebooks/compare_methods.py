@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+import dlfh.methods
 from dlfh.datasets import Paired, make_paired, read_arrays, write_arrays
-from dlfh.methods import METHODS
 from dlfh.metrics import mean_average_precision
 
 generated = make_paired(1500, random_state=0)
@@ -37,7 +37,7 @@ data = Paired({"image": arrays["I"], "text": arrays["T"]}, arrays["L"])
 def measured(name: str, n_bits: int, seed: int) -> tuple[float, float]:
     rest, queries = data.split(200, seed)
     train, unseen = rest.split(300, seed + 100)
-    method: Any = METHODS[name]
+    method: Any = getattr(dlfh.methods, name)
     model = method(n_bits=n_bits)
     if "random_state" in model.get_params():  # nothing is random in SCM
         model.set_params(random_state=seed)

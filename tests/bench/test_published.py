@@ -6,7 +6,7 @@ import pytest
 
 from dlfh.bench.published import published
 from dlfh.datasets.descriptions import DATA_SETS
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 METHODS_OF_THE_PAPER = ["DLFH", "SMFH", "SCM", "CMFH", "CCA-ITQ", "MLBE", "KDLFH", "SePH"]
 

@@ -21,7 +21,7 @@ from dlfh.bench.tune import Search, Trial, parse_grid, tuned_toml, usual_grid
 from dlfh.cli import main
 from dlfh.datasets import make_paired, write_paired
 from dlfh.errors import InputError
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 
 def test_tuned_settings_keep_the_queries_apart_that_tuning_never_saw(source: Source) -> None:

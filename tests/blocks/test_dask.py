@@ -24,7 +24,8 @@ from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic
 from dlfh.hashing.kernel_rows import KernelRows
-from dlfh.methods import CCAITQ, CMFH, CVH, METHODS, SCM, CrossModalHasher, available, by_blocks
+from dlfh.methods import CCAITQ, CMFH, CVH, SCM, CrossModalHasher, available, by_blocks
+from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import evaluate
 
 dask = pytest.importorskip("dask")

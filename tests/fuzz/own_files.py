@@ -35,7 +35,8 @@ from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords, Thumbnail
 from dlfh.index import manifest, segment_file
 from dlfh.index.segment import metadata_check
-from dlfh.methods import METHODS, available
+from dlfh.methods import available
+from dlfh.methods.catalogue import METHODS
 from tests.fuzz.cases import Case, ChangedError, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, to_json
 

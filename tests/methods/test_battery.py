@@ -14,7 +14,8 @@ from sklearn.utils.estimator_checks import check_estimator
 from dlfh import InputError, NotFittedError, load
 from dlfh.codes import n_bytes, pack, unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.methods import METHODS, CrossModalHasher, available
+from dlfh.methods import CrossModalHasher, available
+from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import mean_average_precision
 
 N_BITS = 20  # not a multiple of 8

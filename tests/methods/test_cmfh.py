@@ -18,8 +18,10 @@ from tests.strategies import seeds
 
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 12), st.floats(0.05, 0.95), st.floats(-2, 3), st.floats(-3, 1))
-def test_cmfhs_objective_never_rises(seed: int, n_bits: int, balance: float, log_mu: float, log_gamma: float) -> None:
-    weights: Any = {"balance": balance, "mu": 10**log_mu, "gamma": 10**log_gamma}
+def test_cmfhs_objective_never_rises(
+    seed: int, n_bits: int, modality_weight: float, log_mu: float, log_gamma: float
+) -> None:
+    weights: Any = {"modality_weight": modality_weight, "mu": 10**log_mu, "gamma": 10**log_gamma}
     model = CMFH(n_bits, max_iter=20, tol=0, random_state=seed, **weights).fit(small(seed).modalities)
     assert model.n_iter_ == 20
     assert np.all(np.diff(model.objective_) <= 1e-9 * np.abs(model.objective_[:-1]))
@@ -50,7 +52,7 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
     objective: float = sum(w * np.sum((X - Y @ u) ** 2) for w, X, u in zip(a, views, U, strict=True))
     objective += mu * sum(np.sum((Y - X @ p) ** 2) for X, p in zip(views, W, strict=True))
     objective += gamma * (np.sum(Y**2) + sum(np.sum(each**2) for each in (*U, *W)))
-    model = CMFH(c, balance=0.3, mu=mu, gamma=gamma, updates=updates, max_iter=6, tol=0, random_state=7)
+    model = CMFH(c, modality_weight=0.3, mu=mu, gamma=gamma, updates=updates, max_iter=6, tol=0, random_state=7)
     model.fit(data.modalities)
     assert model.objective_[-1] == pytest.approx(objective, rel=1e-6)
     np.testing.assert_array_equal(model.codes_["image"], pack(Y))

@@ -21,7 +21,8 @@ from dlfh._factorization.supervision import Sample
 from dlfh._parallel import Workers
 from dlfh.codes import hamming_distances, pad_to_words
 from dlfh.datasets import Paired, make_paired
-from dlfh.methods import METHODS, available
+from dlfh.methods import available
+from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import mean_average_precision
 from tests.strategies import Problem, problems, seeds
 

@@ -10,8 +10,8 @@ import pytest
 
 from dlfh import InputError, ModelError, load
 from dlfh.datasets import Paired
-from dlfh.methods import METHODS
 from dlfh.methods.base import hasher_from_parts
+from dlfh.methods.catalogue import METHODS
 from dlfh.methods.online import OnlineHasher
 from tests.methods.small_data import small
 

@@ -33,7 +33,7 @@ class WrittenOut:
 
     def update(self) -> None:
         m, V, X, Y, L, eye = self.model, self.V, self.X, self.Y, self.L, np.eye(self.c)
-        lx, ly = m.balance, 1 - m.balance
+        lx, ly = m.modality_weight, 1 - m.modality_weight
         self.B = B = np.where(V @ self.R.T >= 0, 1.0, -1.0)
         self.Ux = np.linalg.solve(lx * V.T @ V + m.gamma * eye, lx * V.T @ X)
         self.Uy = np.linalg.solve(ly * V.T @ V + m.gamma * eye, ly * V.T @ Y)
@@ -51,8 +51,8 @@ class WrittenOut:
         m = self.model
         at = {name: changed.get(name, getattr(self, name)) for name in ("V", "B", "R", "Ux", "Uy", "G", "Wx", "Wy")}
         V = at["V"]
-        value = m.balance * np.sum((self.X - V @ at["Ux"]) ** 2)
-        value += (1 - m.balance) * np.sum((self.Y - V @ at["Uy"]) ** 2)
+        value = m.modality_weight * np.sum((self.X - V @ at["Ux"]) ** 2)
+        value += (1 - m.modality_weight) * np.sum((self.Y - V @ at["Uy"]) ** 2)
         value += m.alpha * np.sum((self.L - V @ at["G"]) ** 2) + np.sum((at["B"] - V @ at["R"].T) ** 2)
         value += m.mu * (np.sum((V - self.X @ at["Wx"]) ** 2) + np.sum((V - self.Y @ at["Wy"]) ** 2))
         return float(value + m.gamma * sum(np.sum(at[name] ** 2) for name in ("V", "Ux", "Uy", "G", "Wx", "Wy")))
@@ -64,7 +64,7 @@ def make(n_bits: int = 5, **parameters: Any) -> SCRATCH:
 
 def test_scratchs_updates_are_those_written_out() -> None:
     data = small(4)
-    model = make(balance=0.3).fit(data.modalities, data.labels)
+    model = make(modality_weight=0.3).fit(data.modalities, data.labels)
     expected = WrittenOut(model, data)
     objective = []
     for _ in range(20):
@@ -93,10 +93,15 @@ def test_refreshed_codes_and_functions_are_those_of_the_last_round() -> None:
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 12), st.floats(0.05, 0.95), st.floats(-1, 3), st.floats(-1, 3), st.floats(-2, 1))
 def test_scratchs_objective_never_rises(
-    seed: int, n_bits: int, balance: float, log_alpha: float, log_mu: float, log_gamma: float
+    seed: int, n_bits: int, modality_weight: float, log_alpha: float, log_mu: float, log_gamma: float
 ) -> None:
     data = small(seed, 80)
-    weights: Any = {"balance": balance, "alpha": 10**log_alpha, "mu": 10**log_mu, "gamma": 10**log_gamma}
+    weights: Any = {
+        "modality_weight": modality_weight,
+        "alpha": 10**log_alpha,
+        "mu": 10**log_mu,
+        "gamma": 10**log_gamma,
+    }
     history = make(n_bits, random_state=seed, **weights).fit(data.modalities, data.labels).objective_
     assert np.all(np.diff(history) <= 1e-9 * np.abs(history[:-1]))
 
@@ -132,17 +137,17 @@ def test_no_change_of_one_block_alone_lowers_scratchs_objective() -> None:
 
 def test_scratch_in_gram_matrices_is_scratch_over_points() -> None:
     """V = F C + B D for F = [X Y L]: all that a round needs of the points are F'F, F'B, B'B, and signs."""
-    state = WrittenOut(make(balance=0.4), small(3))
+    state = WrittenOut(make(modality_weight=0.4), small(3))
     m, (lx, ly), c = state.model, (0.4, 0.6), state.c
     state.update()
-    gram_form = WrittenOut(make(balance=0.4), small(3))
+    gram_form = WrittenOut(make(modality_weight=0.4), small(3))
     gram_form.update()
     F = np.hstack([gram_form.X, gram_form.Y, gram_form.L])
     FF, splits = F.T @ F, np.cumsum([gram_form.X.shape[1], gram_form.Y.shape[1]])
     # C and D of the first V, which is not random any more.
     M = lx * gram_form.Ux @ gram_form.Ux.T + ly * gram_form.Uy @ gram_form.Uy.T + m.alpha * gram_form.G @ gram_form.G.T
     inverse = np.linalg.inv(M + (1 + 2 * m.mu + m.gamma) * np.eye(c))
-    first = WrittenOut(make(balance=0.4), small(3))
+    first = WrittenOut(make(modality_weight=0.4), small(3))
     parts = [lx * gram_form.Ux.T + m.mu * gram_form.Wx, ly * gram_form.Uy.T + m.mu * gram_form.Wy]
     C, D = np.concatenate([*parts, m.alpha * gram_form.G.T]) @ inverse, first.R @ inverse
     B, R = gram_form.B, gram_form.R

@@ -46,7 +46,7 @@ def smfh_written_out(model: SMFH, data: Paired, n_iter: int) -> tuple[np.ndarray
     for matrix in (data.modalities["image"].astype(np.float64), data.modalities["text"].toarray().astype(np.float64)):
         rows = np.hstack([np.maximum(matrix, 0), np.maximum(-matrix, 0)]) if matrix.min() < 0 else matrix
         X.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    n, c, a = len(X[0]), model.n_bits, (model.balance, 1 - model.balance)
+    n, c, a = len(X[0]), model.n_bits, (model.modality_weight, 1 - model.modality_weight)
     U = [rng.random((each.shape[1], c)) for each in X]
     P = [rng.random((c, each.shape[1])) for each in X]
     V = rng.random((n, c))

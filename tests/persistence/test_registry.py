@@ -27,7 +27,8 @@ from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.latent import LatentBinaryHash
 from dlfh.hashing.linear import LinearHash
 from dlfh.hashing.unit import UnitLinearHash
-from dlfh.methods import KDLFH, METHODS, MLBE, SMFH, CrossModalHasher
+from dlfh.methods import KDLFH, MLBE, SMFH, CrossModalHasher
+from dlfh.methods.catalogue import METHODS
 
 Split = tuple[Paired, Paired]
 

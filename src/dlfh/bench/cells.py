@@ -53,7 +53,7 @@ class Cell:
     fingerprint : str
         Hash of its arrays.
     method : str
-        Name in the registry, `dlfh.methods.METHODS`.
+        Name of the method, as in `dlfh.methods.available`.
     parameters : str
         JSON of the parameters that differ from the method's own defaults. (A string, so that cells can be
         hashed; `Cell.make` takes a dict.)

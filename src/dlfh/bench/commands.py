@@ -228,7 +228,7 @@ def tune(method: str, data: str, options: TuneOptions) -> None:
         from dlfh.bench.runner import Runner
         from dlfh.bench.settings import PROTOCOLS
         from dlfh.bench.tune import Search, parse_grid, trials_csv, tuned_toml, usual_grid
-        from dlfh.methods import METHODS
+        from dlfh.methods.catalogue import METHODS
 
         if options.halving is not None:
             check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))

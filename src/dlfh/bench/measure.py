@@ -14,7 +14,8 @@ from dlfh.bench.cells import Cell
 from dlfh.bench.data import Parts
 from dlfh.codes import Codes
 from dlfh.datasets.paired import Paired
-from dlfh.methods import METHODS, CrossModalHasher
+from dlfh.methods import CrossModalHasher
+from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import AP, PR, P, evaluate, nDCG
 
 __all__ = ["EXACT_AT", "build", "directions", "retrieval", "training_time"]

@@ -14,7 +14,7 @@ from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
 from dlfh.errors import InputError
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 __all__ = ["Experiment", "Plan", "Section"]
 

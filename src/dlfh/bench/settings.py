@@ -12,7 +12,8 @@ from typing import Any
 from dlfh.bench.sources import canonical_name
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
-from dlfh.methods import DLFH, DOCH, KDLFH, LEMON, METHODS
+from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
+from dlfh.methods.catalogue import METHODS
 
 __all__ = [
     "PROTOCOLS",

@@ -20,7 +20,7 @@ from dlfh.bench.runner import Runner
 from dlfh.bench.tables import DASH, Entry, ReportTable, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 __all__ = ["Chosen", "Search", "Trial", "parse_grid", "trials_csv", "tuned_toml", "usual_grid"]
 

@@ -29,7 +29,7 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
     from dlfh.bench.cells import Cell
     from dlfh.bench.measure import retrieval, training_time
     from dlfh.errors import DLFHError
-    from dlfh.methods import METHODS
+    from dlfh.methods.catalogue import METHODS
 
     cell = Cell.from_plain(request)
     measure = retrieval if cell.kind == "retrieval" else training_time

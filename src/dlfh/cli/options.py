@@ -238,7 +238,7 @@ class ModelOptions:
         from dlfh.collection import recommended_model
         from dlfh.collection.candidates import N_BITS
         from dlfh.errors import InputError
-        from dlfh.methods import METHODS
+        from dlfh.methods.catalogue import METHODS
 
         said = BuildSettings.read(self.settings)
         chosen = METHODS[method_named(self.method or said.method or "DLFH")]
@@ -323,7 +323,7 @@ def method_named(name: str) -> str:
     'CCAITQ'
     """
     from dlfh.errors import InputError
-    from dlfh.methods import METHODS
+    from dlfh.methods.catalogue import METHODS
 
     by_name = {known.lower(): known for known in METHODS}
     found = by_name.get(name.lower().replace("-", ""))

@@ -143,7 +143,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
 
     from dlfh.bench.tune import parse_grid, usual_grid
     from dlfh.collection.tuning import Candidate
-    from dlfh.methods import METHODS
+    from dlfh.methods.catalogue import METHODS
 
     values = parse_grid(grid)
     names = [*METHODS] if methods == "all" else [method_named(name.strip()) for name in methods.split(",")]

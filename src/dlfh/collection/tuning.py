@@ -17,7 +17,7 @@ from dlfh._optional import is_installed
 from dlfh.collection.candidates import IMAGE_FEATURES, TEXT_FEATURES, featurizers_for
 from dlfh.collection.choosing import HELD_OUT, LEAST_ITEMS, MOST_ITEMS, Draw, Trial
 from dlfh.errors import InputError
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items

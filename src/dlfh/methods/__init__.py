@@ -1,15 +1,15 @@
-"""One file per method, over a small base.
+"""Cross-modal hashing methods, one module each, over a common base class.
 
-A method is registered by the line that names it here; everything else about it stands in its file.
+To add a method, write its module and name it in `catalogue`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
 from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.catalogue import METHODS, MODULES
 from dlfh.methods.info import MethodInfo
 
 if TYPE_CHECKING:
@@ -45,63 +45,21 @@ __all__ = [
     "KDLFH",
     "LEMON",
     "LFH",
-    "METHODS",
     "MLBE",
     "PDH",
     "SCM",
     "SCRATCH",
     "SMFH",
     "CrossModalHasher",
-    "MethodInfo",
     "SePH",
     "available",
 ]
 
-#: The methods, and the file of each. They are imported when they are asked for: searching needs one of them.
-_FILES = {
-    "ACQ": "acq",
-    "BATCH": "batch",
-    "CCAITQ": "cca_itq",
-    "CMFH": "cmfh",
-    "CMSSH": "cmssh",
-    "CRH": "crh",
-    "CVH": "cvh",
-    "DLFH": "dlfh",
-    "DOCH": "doch",
-    "KDLFH": "kdlfh",
-    "LEMON": "lemon",
-    "LFH": "lfh",
-    "MLBE": "mlbe",
-    "PDH": "pdh",
-    "SCM": "scm",
-    "SCRATCH": "scratch",
-    "SMFH": "smfh",
-    "SePH": "seph",
-}
-CrossModalHasher.registry.expect(__name__, _FILES)
-__getattr__, __dir__ = import_on_demand(__name__, {file: name for name, file in _FILES.items()})
-
-
-class _Methods(Mapping[str, type[CrossModalHasher]]):
-    """The library's methods by name, as saved models name them."""
-
-    def __getitem__(self, name: str) -> type[CrossModalHasher]:
-        if name not in _FILES:
-            raise KeyError(name)
-        return CrossModalHasher.registry.find(name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_FILES)
-
-    def __len__(self) -> int:
-        return len(_FILES)
-
-
-METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()
+__getattr__, __dir__ = import_on_demand(__name__, {module: name for name, module in MODULES.items()})
 
 
 def available() -> dict[str, MethodInfo]:
-    """Return what there is to know of every method, by name.
+    """Return the properties of every method, by name: title, paper, supervision, protocols, complexity and limits.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib.resources import files
 
 from dlfh._validation import check_choice
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 __all__ = ["citations"]
 

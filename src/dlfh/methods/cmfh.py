@@ -33,13 +33,13 @@ class CMFH(CrossModalHasher):
 
         ``sum_t a_t |X_t - Y U_t|^2 + mu sum_t |Y - X_t W_t|^2 + gamma (|Y|^2 + sum_t |U_t|^2 + |W_t|^2)``
 
-    with a = (balance, 1 - balance), minimised over U, Y and W in turn. Each step is exact, so the objective
-    never rises. The signs of Y are the learned codes, one for both modalities.
+    with a = (modality_weight, 1 - modality_weight), minimised over U, Y and W in turn. Each step is exact, so the
+    objective never rises. The signs of Y are the learned codes, one for both modalities.
 
     Parameters
     ----------
     n_bits : int, default 64
-    balance : float, default 0.5
+    modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 100
         Weight of the hash functions' errors.
@@ -97,7 +97,7 @@ class CMFH(CrossModalHasher):
         self,
         n_bits: int = 64,
         *,
-        balance: float = 0.5,
+        modality_weight: float = 0.5,
         mu: float = 100.0,
         gamma: float = 0.01,
         updates: Literal["exact", "code", "code-as-is"] = "exact",
@@ -109,7 +109,7 @@ class CMFH(CrossModalHasher):
         verbose: bool = False,
     ) -> None:
         self.n_bits = n_bits
-        self.balance = balance
+        self.modality_weight = modality_weight
         self.mu = mu
         self.gamma = gamma
         self.updates = updates
@@ -122,7 +122,7 @@ class CMFH(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_fraction(self.balance, "balance")
+        check_fraction(self.modality_weight, "modality_weight")
         check_positive(self.mu, "mu")
         check_positive(self.gamma, "gamma")
         check_choice(self.updates, "updates", ("exact", "code", "code-as-is"))
@@ -204,7 +204,7 @@ class _Factors:
 
     def update(self, model: CMFH) -> None:
         """Update U, then Y, then W."""
-        a, mu, gamma = (model.balance, 1 - model.balance), float(model.mu), float(model.gamma)
+        a, mu, gamma = (model.modality_weight, 1 - model.modality_weight), float(model.mu), float(model.gamma)
         exact = model.updates == "exact"
         c = len(self.YY)
         ridge = [gamma / each if exact else gamma for each in a]
@@ -225,7 +225,7 @@ class _Factors:
 
     def objective(self, model: CMFH) -> float:
         """Return the objective from X'X, X'Y and Y'Y."""
-        a, total = (model.balance, 1 - model.balance), model.gamma * np.trace(self.YY)
+        a, total = (model.modality_weight, 1 - model.modality_weight), model.gamma * np.trace(self.YY)
         for weight, gram, XY, U, W in zip(a, self.grams, self.XY, self.U, self.W, strict=True):
             total += weight * (np.trace(gram) - 2 * np.sum(U.T * XY) + np.sum((U @ U.T) * self.YY))
             total += model.mu * (np.trace(self.YY) - 2 * np.sum(W * XY) + np.sum(W * (gram @ W)))

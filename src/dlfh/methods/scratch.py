@@ -40,13 +40,13 @@ class SCRATCH(CrossModalHasher):
         ``sum_m a_m |X_m - V U_m|^2 + alpha |L - V G|^2 + |B - V R'|^2 + mu sum_m |V - X_m W_m|^2
         + gamma (|V|^2 + |G|^2 + sum_m |U_m|^2 + |W_m|^2)``
 
-    with a = (balance, 1 - balance), minimised over B, U and G, W, V and R in turn. Each step is exact, so the
-    objective never rises. Codes are the same for both modalities; a hash function is X_m W_m R'.
+    with a = (modality_weight, 1 - modality_weight), minimised over B, U and G, W, V and R in turn. Each step is
+    exact, so the objective never rises. Codes are the same for both modalities; a hash function is X_m W_m R'.
 
     Parameters
     ----------
     n_bits : int, default 64
-    balance : float, default 0.5
+    modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     alpha : float, default 500
         Weight of the labels.
@@ -101,7 +101,7 @@ class SCRATCH(CrossModalHasher):
         self,
         n_bits: int = 64,
         *,
-        balance: float = 0.5,
+        modality_weight: float = 0.5,
         alpha: float = 500.0,
         mu: float = 1000.0,
         gamma: float = 5.0,
@@ -113,7 +113,7 @@ class SCRATCH(CrossModalHasher):
         verbose: bool = False,
     ) -> None:
         self.n_bits = n_bits
-        self.balance = balance
+        self.modality_weight = modality_weight
         self.alpha = alpha
         self.mu = mu
         self.gamma = gamma
@@ -126,7 +126,7 @@ class SCRATCH(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_fraction(self.balance, "balance")
+        check_fraction(self.modality_weight, "modality_weight")
         for name in ("alpha", "mu", "gamma"):
             check_positive(getattr(self, name), name)
         check_integer(self.max_iter, "max_iter", 1)
@@ -183,7 +183,7 @@ class LatentCodes:
 
     @property
     def shares(self) -> tuple[float, float]:
-        return float(self.model.balance), 1 - float(self.model.balance)
+        return float(self.model.modality_weight), 1 - float(self.model.modality_weight)
 
     def update(self) -> None:
         """Update B, then U and G, then W, then V, then R."""

@@ -42,14 +42,14 @@ class SMFH(CrossModalHasher):
         ``sum_m a_m |X_m - V U_m'|^2 + alpha tr(V'L V) + mu sum_m |V - X_m P_m'|^2 + gamma sum_m |P_m|^2
         + orthogonality |V'V - I|^2 + eta sum_m tr(P_m X_m' Ln X_m P_m')``
 
-    with a = (balance, 1 - balance) and Ln the normalised Laplacian. V and U follow multiplicative updates,
-    P is in closed form; the graph is sampled anew in each iteration. A bit is 1 where a column of V (or of
+    with a = (modality_weight, 1 - modality_weight) and Ln the normalised Laplacian. V and U follow multiplicative
+    updates, P is in closed form; the graph is sampled anew in each iteration. A bit is 1 where a column of V (or of
     X_m P_m') is above its mean in V. Learned codes are the same for both modalities.
 
     Parameters
     ----------
     n_bits : int, default 64
-    balance : float, default 0.5
+    modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 40
         (The authors: 100 for features of high dimension.)
@@ -112,7 +112,7 @@ class SMFH(CrossModalHasher):
         self,
         n_bits: int = 64,
         *,
-        balance: float = 0.5,
+        modality_weight: float = 0.5,
         mu: float = 40.0,
         alpha: float = 2.0,
         gamma: float = 1e-4,
@@ -127,7 +127,7 @@ class SMFH(CrossModalHasher):
         verbose: bool = False,
     ) -> None:
         self.n_bits = n_bits
-        self.balance = balance
+        self.modality_weight = modality_weight
         self.mu = mu
         self.alpha = alpha
         self.gamma = gamma
@@ -143,7 +143,7 @@ class SMFH(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_fraction(self.balance, "balance")
+        check_fraction(self.modality_weight, "modality_weight")
         for name in ("mu", "gamma"):
             check_positive(getattr(self, name), name)
         for name in ("alpha", "orthogonality", "eta", "tol"):
@@ -184,7 +184,7 @@ def _train(
 ) -> tuple[State, npt.NDArray[np.float64]]:
     """Return V and the projections P, and the objective after each iteration."""
     n, c = G.shape[0], int(model.n_bits)
-    a = (float(model.balance), 1 - float(model.balance))
+    a = (float(model.modality_weight), 1 - float(model.modality_weight))
     mu, alpha, four_gamma = float(model.mu), float(model.alpha), 4 * float(model.orthogonality)
     U = [rng.random((each.shape[1], c)) for each in X]
     P = [rng.random((c, each.shape[1])) for each in X]

@@ -15,7 +15,7 @@ from dlfh.bench.published import published
 from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
-from dlfh.methods import METHODS
+from dlfh.methods.catalogue import METHODS
 
 __all__ = ["MAP", "PROTOCOL_WORDS", "mean_maps", "scores"]
 
