@@ -25,9 +25,9 @@ import numpy as np
 from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
-from dlfh.collection import Trust
-from dlfh.collection.asking import How
+from dlfh.collection import CalibrationReport
 from dlfh.collection.ranking import Query, probability
+from dlfh.collection.searcher import How
 from dlfh.datasets import Items
 from dlfh.features import cached
 
@@ -35,7 +35,7 @@ from dlfh.features import cached
 RANKINGS: dict[str, tuple[How, bool]] = {
     "distance": (How(match="codes"), False),
     "calibrated": (How(match="codes"), True),
-    "fair": (How(match="codes", fair=True), True),
+    "hashed_only": (How(match="codes", hashed_only=True), True),
     "default": (How(), True),
 }
 
@@ -70,7 +70,7 @@ class Asked:
     def __init__(self, setting: Setting, collection: Collection) -> None:
         self.setting = setting
         self.collection = collection
-        self.asker = collection._asker
+        self.searcher = collection._searcher
         self.ids = collection.index.ids()
         self.labels = [{*((item.metadata or {}).get("labels") or [])} for item in collection]
 
@@ -81,13 +81,13 @@ class Asked:
         known = encoder.calibration_
         encoder.calibration_ = known if calibrated else None
         try:
-            among, match = self.asker.defaults(modality, how.among, how.match)
-            options = self.asker.options(k, how, among, match, "asymmetric")
+            modalities, match = self.searcher.defaults(modality, how.modalities, how.match)
+            options = self.searcher.options(k, how, modalities, match, "asymmetric")
             vectors = encoder.describe(items).matrices[modality]
             texts = items.modalities[modality] if isinstance(items.modalities[modality], list) else None
             texts = texts if modality in encoder.text_modalities() else None
-            queries: Iterator[Query] = self.asker.queries(modality, vectors, texts, "asymmetric")
-            ranker = self.asker.ranker(options)
+            queries: Iterator[Query] = self.searcher.queries(modality, vectors, texts, "asymmetric")
+            ranker = self.searcher.ranker(options)
             return [ranker.rank(query, options) for query in queries]
         finally:
             encoder.calibration_ = known
@@ -185,27 +185,27 @@ def known_table(draws: Draws) -> str:
     return "\n".join(lines)
 
 
-def trust_in_later(asked: Asked) -> Iterator[Trust]:
+def trust_in_later(asked: Asked) -> Iterator[CalibrationReport]:
     """Yield how far the probabilities of items that came without labels can be trusted, whose labels we know."""
     setting = asked.setting
     places = asked.collection.index.positions(setting.later.ids)
     vectors = asked.collection.encoder.describe(setting.queries)
     for name in ("image", "text"):
         texts = setting.queries.modalities["text"] if name == "text" else None
-        answered = asked.asker.log_odds_of_all(name, vectors.matrices[name], texts)
+        answered = asked.searcher.log_odds_of_all(name, vectors.matrices[name], texts)
         assert answered is not None
         asking, found = setting.queries.labels or [], setting.later.labels or []
         right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
-        yield Trust.of(name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel())
+        yield CalibrationReport.of(name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel())
 
 
-def trust_table(labelled: Draws, bare: Draws) -> str:
+def calibration_table(labelled: Draws, bare: Draws) -> str:
     lines = [
         "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, (asked, *_) in labelled.items():
-        learned = asked.collection.evaluate(asked.setting.queries).trust
+        learned = asked.collection.evaluate(asked.setting.queries).calibration_reports
         for own in (*learned, *trust_in_later(bare[name][0])):
             constant = own.share * (1 - own.share)
             numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"
@@ -239,7 +239,7 @@ def time_table(draws: Draws) -> str:
 
 
 #: What tables there are.
-TABLES = ("ties", "labelled", "unlabelled", "known", "trust", "time")
+TABLES = ("ties", "labelled", "unlabelled", "known", "calibration", "time")
 
 
 def make(name: str, data: Path, work: Path) -> str:
@@ -254,9 +254,9 @@ def make(name: str, data: Path, work: Path) -> str:
     made: dict[str, Callable[[], str]] = {
         "ties": lambda: ties_table(collections(True)),
         "labelled": lambda: later_table(collections(True, several=True), ("calibrated", "default")),
-        "unlabelled": lambda: later_table(collections(False), ("distance", "calibrated", "fair", "default")),
+        "unlabelled": lambda: later_table(collections(False), ("distance", "calibrated", "hashed_only", "default")),
         "known": lambda: known_table(collections(False, several=True)),
-        "trust": lambda: trust_table(collections(True), collections(False)),
+        "calibration": lambda: calibration_table(collections(True), collections(False)),
         "time": lambda: time_table(collections(True)),
     }
     return made[name]()

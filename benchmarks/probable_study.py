@@ -21,7 +21,7 @@ from benchmarks.answers_data import Setting, settings
 from benchmarks.answers_study import with_later
 from benchmarks.report import fill, machine
 from dlfh import Collection
-from dlfh.collection import Trust
+from dlfh.collection import CalibrationReport
 from dlfh.collection.ranking import probability
 
 K = 10
@@ -79,10 +79,10 @@ def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[
 
 def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]], modality: str) -> Pairs:
     """Return all pairs, as a search by default sees them."""
-    asker = collection._asker
+    searcher = collection._searcher
     vectors = collection.encoder.describe(setting.queries).matrices[modality]
     texts = queries_of(setting, modality) if modality == "text" else None
-    answered = asker.log_odds_of_all(modality, vectors, texts)
+    answered = searcher.log_odds_of_all(modality, vectors, texts)
     assert answered is not None
     ids = collection.index.ids()
     names = sorted({label for own in truth.values() for label in own})
@@ -138,7 +138,7 @@ def main() -> None:
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
                 own = pairs_of(setting, collection, truth, modality)
-                trust = Trust.of(modality, "hashed", own.probabilities, own.right)
+                trust = CalibrationReport.of(modality, "hashed", own.probabilities, own.right)
                 constant = trust.share * (1 - trust.share)
                 scores.append(
                     f"| {own.name} | {trust.share:.3f} | {trust.brier:.3f} | {constant:.3f} | "

@@ -22,7 +22,7 @@ import numpy as np
 from benchmarks.answers_data import Setting, icons, photographs
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import FoundItem, contact_sheet
+from dlfh.collection import ResultItem, contact_sheet
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, Gist, cached
 
@@ -39,7 +39,7 @@ class Question:
     text: str
     right: list[list[str]]
 
-    def answered_by(self, item: FoundItem) -> bool:
+    def answered_by(self, item: ResultItem) -> bool:
         """Tell whether an item is right."""
         own = item.metadata or {}
         written = " ".join([item.id, str(own.get("text", "")), *(own.get("labels") or [])])
@@ -73,7 +73,7 @@ def collections(name: str, items: Items, work: Path) -> dict[str, Collection]:
     return found
 
 
-def ask(collection: Collection, kind: str, text: str) -> list[FoundItem]:
+def ask(collection: Collection, kind: str, text: str) -> list[ResultItem]:
     """Ask as it was done before, by the distance of images' codes alone, or as it is done now."""
     if kind == "now":
         return [*collection.search("text", text, LOOKED_AT)]
@@ -84,14 +84,14 @@ def ask(collection: Collection, kind: str, text: str) -> list[FoundItem]:
         collection.encoder.calibration_ = known
 
 
-def by_distance_alone(collection: Collection, text: str) -> list[FoundItem]:
+def by_distance_alone(collection: Collection, text: str) -> list[ResultItem]:
     """Return answers by Hamming distance, equals in the order in which they were added."""
-    found = [*collection.search("text", text, len(collection), among="image", match="codes", ranking="hamming")]
+    found = [*collection.search("text", text, len(collection), modalities="image", match="codes", ranking="hamming")]
     place = {identifier: row for row, identifier in enumerate(collection.index.ids())}
-    return sorted(found, key=lambda item: (item.bits_apart, place[item.id]))[:LOOKED_AT]
+    return sorted(found, key=lambda item: (item.hamming_distance, place[item.id]))[:LOOKED_AT]
 
 
-def rank(question: Question, answers: list[FoundItem]) -> int | None:
+def rank(question: Question, answers: list[ResultItem]) -> int | None:
     return next((row for row, item in enumerate(answers, 1) if question.answered_by(item)), None)
 
 

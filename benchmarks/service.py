@@ -116,7 +116,7 @@ def requests_of(codes: np.ndarray) -> list[bytes]:
     """Return requests by codes, as bytes."""
     requests = []
     for code in codes:
-        body = json.dumps({"code": code.tobytes().hex(), "k": K, "in": "image"}).encode()
+        body = json.dumps({"code": code.tobytes().hex(), "k": K, "modalities": "image"}).encode()
         head = "POST /v1/search HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"
         requests.append("\r\n".join((*head, f"content-length: {len(body)}", "", "")).encode() + body)
     return requests

@@ -110,8 +110,8 @@ def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys:
     code, printed, modules = json.loads(done.stdout)
     assert code == 0
     assert HEAVY & {*modules} == set()
-    assert {module for module in modules if module.startswith("dlfh.methods._")} == {
-        f"dlfh.methods.{name}" for name in ("_base", "_dlfh", "_growing", "_info", "_latent_factor")
+    assert {module for module in modules if module.startswith("dlfh.methods.")} == {
+        f"dlfh.methods.{name}" for name in ("base", "dlfh", "growing", "info", "latent_factor")
     }
     # What NumPy found there is what the kernels, which are loaded here, find.
     assert json.loads(printed) == run(capsys, *arguments)
@@ -281,7 +281,7 @@ def test_items_are_added_and_removed(photos: Path, tmp_path: Path, capsys: pytes
 
 
 def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = run(capsys, "search", shop, "--image", photos / "8.png", "--in", "text", "-k", 2)
+    found = run(capsys, "search", shop, "--image", photos / "8.png", "--modalities", "text", "-k", 2)
     assert [item["rank"] for item in found] == [1, 2]
     assert all("upright" in item["metadata"]["text"] for item in found)
     near = run(capsys, "search", shop, "--ask", "text=level", "--radius", 16, "--ranking", "hamming")
@@ -289,7 +289,7 @@ def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pyte
     specific = run(capsys, "search", shop, "--text", "stripes", "-k", 2, "--ranking", "specific")
     with Collection.open(shop) as collection:
         assert specific == collection.search("text", "stripes", 2, ranking="specific").to_dicts()
-    assert run(capsys, "search", shop, "--id", "8.png", "--only", "10.png", "--only", "8.png")[0]["id"] == "10.png"
+    assert run(capsys, "search", shop, "--id", "8.png", "--ids", "10.png", "--ids", "8.png")[0]["id"] == "10.png"
 
 
 def test_times_are_those_that_the_user_waited(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -387,14 +387,14 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["search", "{out}", "--text", "a"], "there is no collection at"),
         (["search", "{shop}", "--text", "level", "-k", "0"], "k must be a whole number"),
         (["search", "{shop}", "--text", "level", "--radius", "-1"], "radius must be a whole number"),
-        (["search", "{shop}", "--text", "level", "--in", "sound"], "unknown modality 'sound'"),
+        (["search", "{shop}", "--text", "level", "--modalities", "sound"], "unknown modality 'sound'"),
         (["search", "{shop}", "--text", "level", "--ranking", "best"], "ranking must be one of"),
         (["search", "{shop}", "--image", "{photos}/items.csv"], "not an image"),
         (["search", "{shop}", "--image", "{out}"], "does not exist"),
         (["search", "{shop}", "--id", "nobody"], "'nobody' is not in the index"),
         (["search", "{shop}", "--ask", "text"], "--ask takes NAME=VALUE"),
         (["search", "{shop}", "--text", "level", "--picture", "{out}.doc"], "should end in .png"),
-        (["search", "{shop}", "--text", "level", "--only", "nobody"], "'nobody' is not in the index"),
+        (["search", "{shop}", "--text", "level", "--ids", "nobody"], "'nobody' is not in the index"),
         (
             ["index", "build", "{shop}", "{photos}/items.csv", *COLUMNS, "-o", "{shop}"],
             "there is something there already",
@@ -481,7 +481,11 @@ READ = "it is what is read"
         (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "two outputs would go there", False),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
-        (["search", "shop", "--image", "photos/9.png", "--in", "text", "--picture", "photos/9.png"], READ, False),
+        (
+            ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--picture", "photos/9.png"],
+            READ,
+            False,
+        ),
     ],
 )
 def test_outputs_never_go_over_inputs_and_over_other_files_only_when_asked(

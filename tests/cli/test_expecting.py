@@ -25,7 +25,7 @@ def fitted(features: Any, n_items: int, **options: Any) -> list[str]:
     items = Items.of({"image": image, "text": text}, labels)
     encoder = Encoder({"image": features, "text": Vectors()}, DLFH(n_bits=16, random_state=0, **options))
     found = fit_and_evaluate(encoder, items)
-    return [*expectations(encoder, found.qualities, found.trust)]
+    return [*expectations(encoder, found.qualities, found.calibration_reports)]
 
 
 def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:

@@ -25,7 +25,10 @@ def piped(monkeypatch: pytest.MonkeyPatch, lines: str) -> None:
 def test_piped_questions_get_an_answer_a_line(
     shop: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    piped(monkeypatch, f"level stripes\n\n:k 2\n:image {photos / '8.png'}\n:id 8.png\n:in text\n:ask text=upright\n")
+    piped(
+        monkeypatch,
+        f"level stripes\n\n:k 2\n:image {photos / '8.png'}\n:id 8.png\n:modalities text\n:ask text=upright\n",
+    )
     assert main(["search", str(shop), "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     with Collection.open(shop) as collection:
@@ -33,7 +36,7 @@ def test_piped_questions_get_an_answer_a_line(
             collection.search("text", "level stripes").to_dicts(),
             collection.search("image", photos / "8.png", 2).to_dicts(),
             collection.similar("8.png", 2).to_dicts(),
-            collection.search("text", "upright", 2, among="text").to_dicts(),
+            collection.search("text", "upright", 2, modalities="text").to_dicts(),
         ]
 
 
@@ -41,7 +44,8 @@ def test_what_is_wrong_with_a_line_is_said_and_the_next_is_taken(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = (
-        ":id nobody\n:k many\n:in sound\nlevel\n:in\n:frobnicate\n:image\n:image gone.png\n:ask x\ncaf\udce9 level\n"
+        ":id nobody\n:k many\n:modalities sound\nlevel\n:modalities\n"
+        ":frobnicate\n:image\n:image gone.png\n:ask x\ncaf\udce9 level\n"
     )
     piped(monkeypatch, wrong)
     assert main(["search", str(shop), "--json"]) == 2

@@ -55,7 +55,7 @@ def test_a_table_is_synced_by_what_changed_in_it(mine: Path, capsys: pytest.Capt
 
 
 def test_wrong_options_are_said_in_a_sentence(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for options, words in ((["--every", "0"], "number of seconds"), (["--most", "2"], "share from 0 to 1")):
+    for options, words in ((["--every", "0"], "number of seconds"), (["--max-removed", "2"], "share from 0 to 1")):
         assert main(arguments(mine, *options)) == 2
         assert words in capsys.readouterr().err
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.client import Client
-from dlfh.collection import Found
+from dlfh.collection import SearchResult
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning, InputError, ServiceError
 from dlfh.features import BagOfWords, Vectors
@@ -37,9 +37,9 @@ def without_images(metadata: dict[str, Any] | None) -> dict[str, Any]:
 
 def plain(answer: Any) -> Any:
     """What an answer says, without the paths of images, which a service does not tell."""
-    if isinstance(answer, Found):
+    if isinstance(answer, SearchResult):
         # (Products of matrices round otherwise for one row than for several: numbers are the same but for that.)
-        return answer.bits, [
+        return answer.code, [
             own
             | {"metadata": without_images(own["metadata"])}
             | {name: own[name] and round(own[name], 4) for name in ("probability", "distance")}
@@ -64,27 +64,27 @@ CALLS: dict[str, Call] = {
     "a text": lambda c: c.search("text", "level stripes"),
     "few": lambda c: c.search("text", "upright", 3),
     "a NumPy number": lambda c: c.search("text", "upright", np.int64(3)),
-    "in images": lambda c: c.search("text", "upright", among="image"),
-    "in all": lambda c: c.search("text", "upright", among="all", fair=True),
-    "in two": lambda c: c.search("text", "upright", among=("image", "text"), ranking="specific"),
+    "in images": lambda c: c.search("text", "upright", modalities="image"),
+    "in all": lambda c: c.search("text", "upright", modalities="all", hashed_only=True),
+    "in two": lambda c: c.search("text", "upright", modalities=("image", "text"), ranking="specific"),
     "by words": lambda c: c.search("text", "stripes 12", match="words"),
     "by both": lambda c: c.search("text", "stripes 12", match="both"),
     "by bits": lambda c: c.search("text", "level", ranking="hamming"),
     "the probable": lambda c: c.search("text", "level", min_probability=0.6),
     "nothing": lambda c: c.search("text", "level", min_probability=0.999999),
-    "within a radius": lambda c: c.search("text", "level", radius=4, among="image"),
-    "within no radius": lambda c: c.search("text", "level", radius=0, among="image"),
-    "some": lambda c: c.search("text", "level", only=["8.png", "9.png", "a/b"]),
-    "none of some": lambda c: c.search("text", "level", only=[]),
+    "within a radius": lambda c: c.search("text", "level", radius=4, modalities="image"),
+    "within no radius": lambda c: c.search("text", "level", radius=0, modalities="image"),
+    "some": lambda c: c.search("text", "level", ids=["8.png", "9.png", "a/b"]),
+    "none of some": lambda c: c.search("text", "level", ids=[]),
     "several": lambda c: c.search("text", TEXTS, 4),
     "one in a list": lambda c: c.search("text", TEXTS[:1], 4),
     "no values": lambda c: c.search("text", []),
     "more than a batch": lambda c: c.search("text", [f"level {number}" for number in range(230)], 2),
     "more than all answers": lambda c: c.search("text", TEXTS * 8, 1000),
     "like": lambda c: c.similar("8.png"),
-    "like, few": lambda c: c.similar("8.png", 3, among="text", fair=True),
+    "like, few": lambda c: c.similar("8.png", 3, modalities="text", hashed_only=True),
     "like, near": lambda c: c.similar("8.png", radius=3),
-    "like, some": lambda c: c.similar("8.png", only=["9.png", "a/b"]),
+    "like, some": lambda c: c.similar("8.png", ids=["9.png", "a/b"]),
     "awkward": lambda c: [c.similar(name, 2) for name in AWKWARD],
     "items": lambda c: [c.get(name) for name in ("8.png", *AWKWARD)],
     "all items": lambda c: list(c),
@@ -92,16 +92,16 @@ CALLS: dict[str, Call] = {
     "whether": lambda c: [name in c for name in ("8.png", "nope", "", "..", ".", 3)],
     # What is wrong with them
     "unknown modality": lambda c: c.search("sound", "x"),
-    "unknown among": lambda c: c.search("text", "x", among="sound"),
+    "unknown modalities": lambda c: c.search("text", "x", modalities="sound"),
     "no k": lambda c: c.search("text", "x", 0),
     "no ranking": lambda c: c.search("text", "x", ranking="best"),
     "no probability": lambda c: c.search("text", "x", min_probability=2),
-    "unknown some": lambda c: c.search("text", "x", only=["nope"]),
+    "unknown some": lambda c: c.search("text", "x", ids=["nope"]),
     "unknown item": lambda c: c.get("nope"),
     "unknown like": lambda c: c.similar("nope"),
     "dots": lambda c: c.get(".."),
     "no text": lambda c: c.search("text", 3),
-    "words of images": lambda c: c.search("text", "x", match="words", among="image"),
+    "words of images": lambda c: c.search("text", "x", match="words", modalities="image"),
     "no image": lambda c: c.search("image", "no-such-file.png"),
     "a broken image": lambda c: c.search("image", b"no image"),
 }
@@ -119,7 +119,7 @@ def test_images_find_the_same_in_whatever_form_they_are(both: tuple[Collection, 
     pixels = np.asarray(image.convert("RGB"))
     stack = np.stack([pixels, pixels[::-1]])
     for value in (path, str(path), path.read_bytes(), image, pixels, pixels[..., :1] / 255, [path, pixels], stack):
-        of_folder, of_service = (plain(own.search("image", value, 5, among="text")) for own in both)
+        of_folder, of_service = (plain(own.search("image", value, 5, modalities="text")) for own in both)
         assert of_service == of_folder
 
 
@@ -167,11 +167,11 @@ def test_vectors_find_the_same(tmp_path: Path) -> None:
         calls: list[Call] = [
             lambda c: c.search("vector", matrix[0], 5),
             lambda c: c.search("vector", matrix[:7].tolist(), 5),
-            lambda c: c.search("vector", matrix[:2].astype(np.float64), 5, among="vector"),
+            lambda c: c.search("vector", matrix[:2].astype(np.float64), 5, modalities="vector"),
             lambda c: c.search("vector", matrix[0, :3]),
             lambda c: c.search("vector", matrix[0] * np.nan),
             lambda c: c.add(new),
-            lambda c: c.search("vector", matrix[1] + 1, 5, among="vector"),
+            lambda c: c.search("vector", matrix[1] + 1, 5, modalities="vector"),
             lambda c: [c.get(name) for name in new.ids],
         ]
         for call in calls:

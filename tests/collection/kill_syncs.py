@@ -63,7 +63,7 @@ def change(photos: Path, number: int, rng: np.random.Generator) -> None:
 
 def sync(folder: Path) -> None:
     with Collection.open(folder / "shop", writable=True) as collection:
-        collection.sync(read_items(folder / "photos"), most=1)
+        collection.sync(read_items(folder / "photos"), max_removed=1)
 
 
 def killed_sync(folder: Path, rng: np.random.Generator) -> bool:

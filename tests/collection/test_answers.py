@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from dlfh import Collection, InputError
-from dlfh.collection import Found, FoundItem
+from dlfh.collection import ResultItem, SearchResult
 from dlfh.collection.answers import Question, write_answers
 
 
@@ -30,7 +30,7 @@ class Shop:
         return self.folder / metadata["image"] if "image" in metadata else None
 
 
-def answers(folder: Path, found: Found, question: Question) -> tuple[int, str]:
+def answers(folder: Path, found: SearchResult, question: Question) -> tuple[int, str]:
     missing = write_answers(Shop(folder), found, question, folder / "found.png")  # type: ignore[arg-type]
     return missing, (folder / "found.html").read_text(encoding="utf-8")
 
@@ -39,11 +39,11 @@ def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
     name = "folder/" * 30 + '<img src="http://elsewhere/x.png">.png'
     items = [
-        FoundItem(1, name, 3, 3.0, True, {"image": "a.png", "text": "<script>alert(1)</script>", "labels": ["x&y"]}),
-        FoundItem(2, "gone", 4, 4.0, False, {"image": "gone.png"}),
-        FoundItem(3, "words", 4, 4.0, False, {"text": "no image"}),
+        ResultItem(1, name, 3, 3.0, True, {"image": "a.png", "text": "<script>alert(1)</script>", "labels": ["x&y"]}),
+        ResultItem(2, "gone", 4, 4.0, False, {"image": "gone.png"}),
+        ResultItem(3, "words", 4, 4.0, False, {"text": "no image"}),
     ]
-    missing, page = answers(tmp_path, Found(items), Question('text: "red"', tmp_path / "a.png"))
+    missing, page = answers(tmp_path, SearchResult(items), Question('text: "red"', tmp_path / "a.png"))
     assert missing == 2
     assert page.count("<figure") == 4
     assert page.count("<img") == page.count('src="data:image/jpeg;base64,') == 2
@@ -58,8 +58,8 @@ def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> Non
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
 
     def drawn(rank: int, name: str, text: str, asked: Path | None = None) -> bytes:
-        item = FoundItem(rank, name, 3, 3.0, True, {"image": "a.png", "text": text})
-        answers(tmp_path, Found([item]), Question("red", asked))
+        item = ResultItem(rank, name, 3, 3.0, True, {"image": "a.png", "text": text})
+        answers(tmp_path, SearchResult([item]), Question("red", asked))
         return (tmp_path / "found.png").read_bytes()
 
     first = drawn(1, "one", "a car")
@@ -70,7 +70,7 @@ def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> Non
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no picture to draw"):
-        answers(tmp_path, Found([FoundItem(1, "a", 0, 0.0, True, {})]), Question("text: red"))
+        answers(tmp_path, SearchResult([ResultItem(1, "a", 0, 0.0, True, {})]), Question("text: red"))
 
 
 def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp_path: Path) -> None:

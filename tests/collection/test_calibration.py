@@ -69,7 +69,7 @@ def test_a_calibration_that_makes_no_sense_is_refused(change: dict[str, Any]) ->
     plain["fits"][0] |= change
     with pytest.raises(ValueError, match="its calibration"):
         Calibration.from_plain(plain, ["image", "text"])
-    for name, value in (("among", {"text": ["sound"]}), ("among", {"text": []}), ("words", {"text": 1})):
+    for name, value in (("modalities", {"text": ["sound"]}), ("modalities", {"text": []}), ("words", {"text": 1})):
         with pytest.raises(ValueError, match="its calibration"):
             Calibration.from_plain(whole().to_plain() | {name: value}, ["image", "text"])
 

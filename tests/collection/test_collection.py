@@ -17,7 +17,7 @@ from PIL import Image
 from dlfh import DLFH, Collection, Encoder, ModelError, load
 from dlfh._persistence.files import try_lock
 from dlfh.codes import hamming_distances, unpack
-from dlfh.collection import Found
+from dlfh.collection import SearchResult
 from dlfh.datasets import Items, Paired, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
 from dlfh.features import BagOfWords, Gist, Vectors
@@ -78,7 +78,7 @@ def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None
             costs = [cost(own) for own in codes]
             for item in found:
                 own = codes[ids.index(item.id)]
-                assert item.bits_apart == hamming_distances(code, own[None])[0, 0]
+                assert item.hamming_distance == hamming_distances(code, own[None])[0, 0]
                 assert item.distance == pytest.approx(cost(own), abs=1e-4)
                 assert item.n_equal == costs.count(cost(own)) > 0
                 assert item.probability is None
@@ -92,12 +92,12 @@ def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path,
         assert "8.png" not in like.ids
         assert [item.rank for item in like] == list(range(1, len(like) + 1))
         assert len(collection.similar("8.png", radius=0)) < len(like) == 37  # two images are broken
-        assert collection.similar("3.png", k=1, among="image").ids  # by its text's code
-        assert len(collection.search("text", "level", radius=0, only=["0.png"])) == 0
-        assert collection.search("text", "level", only=["1.png", "2.png"]).ids == ["1.png", "2.png"]
+        assert collection.similar("3.png", k=1, modalities="image").ids  # by its text's code
+        assert len(collection.search("text", "level", radius=0, ids=["0.png"])) == 0
+        assert collection.search("text", "level", ids=["1.png", "2.png"]).ids == ["1.png", "2.png"]
 
 
-def assert_same(answers: list[Found], expected: list[Found]) -> None:
+def assert_same(answers: list[SearchResult], expected: list[SearchResult]) -> None:
     """Assert that the same items were found, at distances that are the same but for rounding."""
     assert len(answers) == len(expected)
     for found, other in zip(answers, expected, strict=True):
@@ -116,7 +116,7 @@ def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path
         for modality, values in (("text", texts), ("image", images)):
             together = collection.search(modality, values, k=5, ranking=ranking)
             alone = [collection.search(modality, value, k=5, ranking=ranking) for value in values]
-            assert all(isinstance(found, Found) and len(found) == 5 for found in together)
+            assert all(isinstance(found, SearchResult) and len(found) == 5 for found in together)
             assert_same(together, alone)
             assert_same(collection.search(modality, values[:1], k=5, ranking=ranking), alone[:1])
         within = collection.search("text", texts, radius=4)
@@ -148,14 +148,14 @@ def test_a_collection_is_a_container_of_items(items: Items, shop: Path) -> None:
         assert repr(collection).startswith("Collection(")
 
 
-@pytest.mark.parametrize("names", [("id", "k"), ("ranking", "radius"), ("among", "only"), ("values", "modality")])
+@pytest.mark.parametrize("names", [("id", "k"), ("ranking", "radius"), ("modalities", "ids"), ("values", "modality")])
 def test_modalities_may_have_the_names_of_parameters(tmp_path: Path, names: tuple[str, str]) -> None:
     words = [["red car", "blue sea"][row % 2] for row in range(12)]
     items = Items.of(dict.fromkeys(names, words), [[word] for word in words])
     both = Encoder({name: BagOfWords() for name in names}, DLFH(n_bits=8, random_state=0, hash_function="linear"))
     with Collection.build(tmp_path / "shop", items, both).collection as collection:
         assert collection.search(names[0], "car", k=6).ids == [str(row) for row in range(0, 12, 2)]
-        assert collection.search(names[1], "sea", k=1, among=names[1]).ids == ["1"]
+        assert collection.search(names[1], "sea", k=1, modalities=names[1]).ids == ["1"]
 
 
 def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> None:
@@ -442,18 +442,18 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
         for modality, value, options, sentence in (
             ("sound", "a", {}, "unknown modality 'sound'"),
             (["a"], "text", {}, "the modality's name comes first"),
-            ("text", "level", {"among": "sound"}, "unknown modality 'sound'"),
+            ("text", "level", {"modalities": "sound"}, "unknown modality 'sound'"),
             ("text", "level", {"k": 0}, "k must be a whole number"),
             ("text", "level", {"ranking": "best"}, "ranking must be one of 'asymmetric', 'specific', 'hamming'"),
-            ("text", "level", {"only": ["nobody"]}, "'nobody' is not in the index"),
+            ("text", "level", {"ids": ["nobody"]}, "'nobody' is not in the index"),
             ("text", 3, {}, "text 0 must be a string"),
             ("text", ["level", 3], {}, "text 1 must be a string"),
             ("image", tmp_path / "gone.png", {}, "does not exist"),
             ("text", "level", {"radius": -1}, "radius must be a whole number"),
             ("text", "level", {"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
             ("image", "level", {"match": "words"}, "words are looked for by texts, and 'image' is none"),
-            ("text", "level", {"match": "both", "among": "image"}, "there are no words in 'image'"),
-            ("text", "level", {"among": []}, "no modality to search is named"),
+            ("text", "level", {"match": "both", "modalities": "image"}, "there are no words in 'image'"),
+            ("text", "level", {"modalities": []}, "no modality to search is named"),
             ("text", "level", {"min_probability": 0.5}, "have no probabilities: no items were held out"),
             ("text", "level", {"min_probability": 2}, "min_probability must be a number between 0 and 1"),
         ):
@@ -462,7 +462,7 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
         with pytest.raises(InputError, match="'nobody' is not in the index"):
             collection.similar("nobody")
         with pytest.raises(InputError, match="unknown modality 'sound'"):
-            collection.similar("0.png", among="sound")
+            collection.similar("0.png", modalities="sound")
         with pytest.raises(StorageError, match="read"):
             collection.remove(["0.png"])
 

@@ -20,7 +20,7 @@ def test_what_build_measured_is_kept(photos: Path, tmp_path: Path, hold_out: int
     built = Collection.build(tmp_path / "shop", items, encoder, hold_out=hold_out)
     built.collection.close()
     assert bool(built.qualities) == bool(hold_out)
-    assert read_measured(tmp_path / "shop") == Measured(built.qualities, built.trust)
+    assert read_measured(tmp_path / "shop") == Measured(built.qualities, built.calibration_reports)
     assert (tmp_path / "shop" / "measured.json").exists() == bool(hold_out)
 
 
@@ -33,11 +33,17 @@ ROW = {"query": "image", "codes": "hashed", "n_pairs": 9, "calibration_error": 0
 def test_what_cannot_be_read_says_nothing(tmp_path: Path, change: dict[str, object]) -> None:
     file = tmp_path / "measured.json"
     assert read_measured(tmp_path) == Measured([], [])
-    file.write_text(json.dumps({"qualities": [], "trust": [ROW]}))
-    assert len(read_measured(tmp_path).trust) == 1
+    file.write_text(json.dumps({"qualities": [], "calibration_reports": [ROW]}))
+    assert len(read_measured(tmp_path).calibration_reports) == 1
     damaged = ROW | change if "more" not in change else {"query": "image"}
-    for content in (json.dumps({"qualities": [], "trust": [damaged]}), "[" * 10_000, "{}", '{"qualities": {}}', "[1]"):
+    for content in (
+        json.dumps({"qualities": [], "calibration_reports": [damaged]}),
+        "[" * 10_000,
+        "{}",
+        '{"qualities": {}}',
+        "[1]",
+    ):
         file.write_text(content)
         assert read_measured(tmp_path) == Measured([], [])
-    file.write_text(json.dumps({"qualities": [], "trust": [ROW]}).replace("0.1", "NaN"))
+    file.write_text(json.dumps({"qualities": [], "calibration_reports": [ROW]}).replace("0.1", "NaN"))
     assert read_measured(tmp_path) == Measured([], [])

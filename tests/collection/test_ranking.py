@@ -11,8 +11,8 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.codes import unpack
-from dlfh.collection import Built
-from dlfh.collection.asking import How
+from dlfh.collection import BuildResult
+from dlfh.collection.searcher import How
 from dlfh.datasets import Items, load_icons
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
@@ -55,40 +55,47 @@ def labels_of(item: Item) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildResult]:
     encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
     built = Collection.build(tmp_path_factory.mktemp("ranking") / "shop", drawn(600, 0), encoder)
     with built.collection:
         yield built
 
 
-def test_answers_come_by_falling_probability_whatever_codes_they_have(built: Built) -> None:
-    for how in ({}, {"fair": True}, {"match": "codes"}, {"match": "words"}, {"among": "image"}, {"ranking": "hamming"}):
+def test_answers_come_by_falling_probability_whatever_codes_they_have(built: BuildResult) -> None:
+    for how in (
+        {},
+        {"hashed_only": True},
+        {"match": "codes"},
+        {"match": "words"},
+        {"modalities": "image"},
+        {"ranking": "hamming"},
+    ):
         found = built.collection.search("text", "red hat brand3", k=600, **how)
         chances = [item.probability for item in found]
         assert chances == sorted(chances, reverse=True)
         assert all(0 < chance < 1 for chance in chances)
 
 
-def test_probabilities_can_be_trusted(built: Built) -> None:
-    assert {(own.query, own.codes) for own in built.trust} == {
+def test_probabilities_can_be_trusted(built: BuildResult) -> None:
+    assert {(own.query, own.codes) for own in built.calibration_reports} == {
         (query, codes) for query in ("image", "text") for codes in ("learned", "hashed")
     }
     evaluated = built.collection.evaluate(drawn(150, 1, first=1000))
-    for own in (*built.trust, *evaluated.trust):
+    for own in (*built.calibration_reports, *evaluated.calibration_reports):
         assert own.calibration_error < 0.05
         assert own.brier < own.share * (1 - own.share)
 
 
-def test_the_nearer_code_is_never_less_probable(built: Built) -> None:
+def test_the_nearer_code_is_never_less_probable(built: BuildResult) -> None:
     for modality, value in (("text", "black sock"), ("image", np.ones(12))):
-        found = built.collection.search(modality, value, k=600, among="image", match="codes")
+        found = built.collection.search(modality, value, k=600, modalities="image", match="codes")
         assert all(item.learned for item in found)
         distances = [item.distance for item in found]
         assert (np.diff(distances) >= -1e-6).all()
 
 
-def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: Built) -> None:
+def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: BuildResult) -> None:
     everything = built.collection.search("text", "green glove", k=600)
     least = everything[40].probability
     found = built.collection.search("text", "green glove", k=600, min_probability=least)
@@ -96,7 +103,7 @@ def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: Built) -> N
     assert len(built.collection.search("text", "green glove", min_probability=1 - 1e-15)) == 0
 
 
-def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Built) -> None:
+def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: BuildResult) -> None:
     known = built.collection.get("i0")
     (brand,) = (word for word in (known.metadata or {})["text"].split() if word.startswith("brand"))
     question = f"{' '.join(labels_of(known))} {brand}"
@@ -106,7 +113,7 @@ def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Bui
     ]
     assert mine[0]
     assert len(mine) > 5 * sum(mine)
-    codes = built.collection.search("text", question, k=60, among="image", match="codes")
+    codes = built.collection.search("text", question, k=60, modalities="image", match="codes")
     assert codes[0].n_equal == sum(item.metadata["labels"] == codes[0].metadata["labels"] for item in codes) > 5
     index, query = built.collection.index, built.collection.encoder.project("text", [question])
     positions = index.positions([item.id for item in codes[: codes[0].n_equal]])
@@ -114,7 +121,7 @@ def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Bui
     assert (np.diff(hashed) >= 0).all()
 
 
-def test_a_name_that_no_label_has_is_found(built: Built) -> None:
+def test_a_name_that_no_label_has_is_found(built: BuildResult) -> None:
     found = built.collection.search("text", "number123", k=1)
     assert found.ids == ["i123"]
     for match in ("words", "both"):
@@ -122,9 +129,9 @@ def test_a_name_that_no_label_has_is_found(built: Built) -> None:
         assert all("brand7" in item.metadata["text"].split() for item in brand)
 
 
-def test_a_fair_ranking_compares_hashed_codes_of_all(built: Built) -> None:
+def test_a_fair_ranking_compares_hashed_codes_of_all(built: BuildResult) -> None:
     collection = built.collection
-    found = collection.search("text", "blue belt", k=600, among="image", fair=True)
+    found = collection.search("text", "blue belt", k=600, modalities="image", hashed_only=True)
     assert not any(item.learned for item in found)
     query = collection.encoder.project("text", ["blue belt"])
     (distances,) = collection.index.distances("image:hashed", query)
@@ -172,27 +179,27 @@ def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with
         assert np.mean(shares) == pytest.approx(60 / 562, abs=0.02)
 
 
-def test_an_item_finds_those_like_it_with_equals_told_apart(built: Built) -> None:
+def test_an_item_finds_those_like_it_with_equals_told_apart(built: BuildResult) -> None:
     found = built.collection.similar("i0", k=30)
     labels = labels_of(built.collection.get("i0"))
     n_same = sum(labels_of(item) == labels for item in built.collection) - 1
     assert found[0].n_equal >= min(n_same, 1)
     assert all(tuple(item.metadata["labels"]) == labels for item in found[:n_same])
     assert "i0" not in found.ids
-    fair = built.collection.similar("i0", k=30, fair=True)
-    assert not any(item.learned for item in fair)
+    hashed_only = built.collection.similar("i0", k=30, hashed_only=True)
+    assert not any(item.learned for item in hashed_only)
 
 
-def test_a_modality_or_several_or_all_may_be_searched(built: Built) -> None:
+def test_a_modality_or_several_or_all_may_be_searched(built: BuildResult) -> None:
     collection = built.collection
-    both = collection.search("text", "red hat", among=["image", "text"])
-    assert both == collection.search("text", "red hat", among="all")
-    assert both.ids != collection.search("text", "red hat", among="image").ids
+    both = collection.search("text", "red hat", modalities=["image", "text"])
+    assert both == collection.search("text", "red hat", modalities="all")
+    assert both.ids != collection.search("text", "red hat", modalities="image").ids
     with pytest.raises(InputError, match="unknown modality 'sound'"):
-        collection.search("text", "red hat", among=["image", "sound"])
+        collection.search("text", "red hat", modalities=["image", "sound"])
 
 
-def test_a_model_keeps_its_calibration(built: Built, tmp_path: Path) -> None:
+def test_a_model_keeps_its_calibration(built: BuildResult, tmp_path: Path) -> None:
     encoder = built.collection.encoder
     with Collection.build(tmp_path / "other", drawn(80, 5), encoder, fit=False).collection as other:
         assert other.calibration == built.collection.calibration
@@ -229,14 +236,14 @@ def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection
 
 
 def test_few_of_the_first_answers_are_in_an_arbitrary_order(icons: Collection) -> None:
-    asker = icons._asker
+    searcher = icons._searcher
     texts = [(item.metadata or {})["text"] for item in list(icons)[::9]]
-    options = asker.options(10, How(), *asker.defaults("text", None, None), "asymmetric")
+    options = searcher.options(10, How(), *searcher.defaults("text", None, None), "asymmetric")
     texts = [text for text in texts if icons.encoder.vectors("text", [text]).nnz]
     vectors = icons.encoder.vectors("text", texts)
-    ranker = asker.ranker(options)
-    ranked = [ranker.rank(query, options) for query in asker.queries("text", vectors, texts, "asymmetric")]
-    before = np.mean([icons.search("text", text, among="image", match="codes")[9].n_equal > 1 for text in texts])
+    ranker = searcher.ranker(options)
+    ranked = [ranker.rank(query, options) for query in searcher.queries("text", vectors, texts, "asymmetric")]
+    before = np.mean([icons.search("text", text, modalities="image", match="codes")[9].n_equal > 1 for text in texts])
     after = np.mean([own.n_alike > 1 for own in ranked])
     assert before > 0.9
     assert after < 0.1

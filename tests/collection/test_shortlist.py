@@ -57,15 +57,15 @@ def copied(folder: Path, engine: str, tmp_path: Path, postgres: str) -> Collecti
 def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tmp_path: Path, postgres: str) -> None:
     ways: list[dict[str, Any]] = [
         {},
-        {"match": "codes", "among": "title"},
+        {"match": "codes", "modalities": "title"},
         {"match": "words"},
-        {"match": "both", "among": "all"},
-        {"match": "both", "fair": True},
-        {"match": "codes", "fair": True, "ranking": "hamming"},
+        {"match": "both", "modalities": "all"},
+        {"match": "both", "hashed_only": True},
+        {"match": "codes", "hashed_only": True, "ranking": "hamming"},
         {"ranking": "specific"},
         {"where": {"price": {"<": 10}}},
-        {"match": "both", "among": "all", "where": {"labels": ["car"], "price": {">=": 25}}},
-        {"only": [f"item {row}" for row in range(30)]},
+        {"match": "both", "modalities": "all", "where": {"labels": ["car"], "price": {">=": 25}}},
+        {"ids": [f"item {row}" for row in range(30)]},
         {"match": "codes", "radius": 9},
         {"min_probability": 0.5},
     ]
@@ -74,7 +74,7 @@ def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tm
             for how in ways:
                 expected, found = (own.search("text", text, 8, **how).to_dicts() for own in (local, there))
                 assert found == expected, how
-        for how in ({}, {"fair": True}, {"where": {"price": {"<": 10}}}, {"radius": 6}):
+        for how in ({}, {"hashed_only": True}, {"where": {"price": {"<": 10}}}, {"radius": 6}):
             expected, found = (own.similar("item 3", 8, **how).to_dicts() for own in (local, there))
             assert found == expected, how
         assert [item.id for item in there] == [item.id for item in local]
@@ -92,8 +92,8 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
         {"where": {"price": 49}},
         {"where": {"price": {">=": 45}}},
         {"where": {"and": []}},
-        {"where": {"labels": "dog", "price": {">": 40}}, "only": [f"item {row}" for row in range(100, 200)]},
-        {"only": ["item 199", "item 150"]},
+        {"where": {"labels": "dog", "price": {">": 40}}, "ids": [f"item {row}" for row in range(100, 200)]},
+        {"ids": ["item 199", "item 150"]},
     ]
     with Collection.open(folder) as local, copied(folder, engine, tmp_path, postgres) as there:
         for text in ("red engine on the road", "small friend with a tail"):
@@ -124,7 +124,7 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
         with Collection.open(tmp_path / "shop") as there:
             measured = there.evaluate(queries)
             assert len(measured.qualities) == 2
-            assert measured.trust
+            assert measured.calibration_reports
 
 
 def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

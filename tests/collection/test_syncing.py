@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import Synced
+from dlfh.collection import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Thumbnail, Vectors
@@ -39,7 +39,7 @@ def place(built: Path, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def sync(place: Path, **options: Any) -> Synced:
+def sync(place: Path, **options: Any) -> SyncResult:
     with Collection.open(place / "shop", writable=True) as collection:
         return collection.sync(read_items(place / "photos"), **options)
 
@@ -139,7 +139,7 @@ def test_the_wrong_folder_does_not_empty_a_collection(place: Path) -> None:
         sync(place)
     with Collection.open(place / "shop") as collection:
         assert len(collection) == 20
-    assert len(sync(place, most=1).removed) == 11
+    assert len(sync(place, max_removed=1).removed) == 11
     assert_equal(place / "shop", place / "photos")
 
 
@@ -147,7 +147,7 @@ def test_what_can_no_longer_be_read_goes_and_is_said(place: Path) -> None:
     with Collection.open(place / "shop", writable=True) as collection:
         pictures = list((place / "photos").rglob("*.png"))
         items = Items.of({"image": pictures}, ids=[path.name for path in pictures])
-        collection.sync(items, most=1)
+        collection.sync(items, max_removed=1)
         pictures[0].write_bytes(b"no picture")
         synced = collection.sync(items)
         assert synced.removed == [pictures[0].name]
@@ -159,7 +159,9 @@ def test_an_emptied_caption_takes_its_code_with_it(place: Path) -> None:
     pictures = sorted((place / "photos").rglob("*.png"))
     texts: list[str | None] = [path.stem for path in pictures]
     with Collection.open(place / "shop", writable=True) as collection:
-        collection.sync(Items.of({"image": pictures, "text": texts}, ids=[path.name for path in pictures]), most=1)
+        collection.sync(
+            Items.of({"image": pictures, "text": texts}, ids=[path.name for path in pictures]), max_removed=1
+        )
         texts[3] = None
         synced = collection.sync(Items.of({"image": pictures, "text": texts}, ids=[path.name for path in pictures]))
         assert synced.updated == [pictures[3].name]
@@ -173,7 +175,7 @@ def test_rows_without_ids_may_move_and_keep_their_codes(place: Path) -> None:
         return read_items(place / "rows.csv", text="caption", labels="tags")
 
     with Collection.open(place / "shop", writable=True) as collection:
-        collection.sync(read(["level stripes,level", "upright stripes,upright"]), most=1)
+        collection.sync(read(["level stripes,level", "upright stripes,upright"]), max_removed=1)
         synced = collection.sync(read(["new stripes,level", "level stripes,level", "upright stripes,upright"]))
         assert synced.described == {"text": 1}
         assert sorted((item.metadata or {})["text"] for item in collection) == [

@@ -81,7 +81,7 @@ def test_the_words_of_a_collection_are_those_of_its_items_after_every_change(tmp
 
     def found(text: str) -> list[str]:
         with Collection.open(shop) as collection:
-            return collection.search("english", text, match="words", among="english").ids
+            return collection.search("english", text, match="words", modalities="english").ids
 
     assert found("nike") == ["4", "13"]
     with Collection.open(shop, writable=True) as collection:

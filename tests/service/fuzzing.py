@@ -39,13 +39,13 @@ MOST_GROWTH = 64 << 20
 
 SEARCHES: list[dict[str, Any]] = [
     {"text": "level stripes", "k": 5},
-    {"text": "upright", "in": "image", "min_probability": 0.5, "where": {"labels": ["level"], "parity": 1}},
-    {"id": "8.png", "in": "text", "fair": True},
+    {"text": "upright", "modalities": "image", "min_probability": 0.5, "where": {"labels": ["level"], "parity": 1}},
+    {"id": "8.png", "modalities": "text", "hashed_only": True},
     {"code": "9f3c00", "k": 3},
     {"vector": [0.5] * 20, "modality": "text"},
     {"queries": [{"text": "level"}, {"id": "a/b"}, {"code": "000000"}], "k": 3},
-    {"text": "stripes", "match": "both", "ranking": "specific", "in": ["image", "text"]},
-    {"text": "level", "radius": 4, "only": ["8.png", "9.png"]},
+    {"text": "stripes", "match": "both", "ranking": "specific", "modalities": ["image", "text"]},
+    {"text": "level", "radius": 4, "ids": ["8.png", "9.png"]},
 ]
 ITEM: dict[str, Any] = {
     "text": "level lines",
@@ -120,7 +120,7 @@ def damaged(value: Any, rng: random.Random) -> Any:
         if kind == 0:
             del copy[place]
         elif kind == 1 and isinstance(copy, dict):
-            copy[rng.choice(["", "k", "in", "text", "id", "__proto__", "ü", "a" * 5000])] = copy.pop(place)
+            copy[rng.choice(["", "k", "modalities", "text", "id", "__proto__", "ü", "a" * 5000])] = copy.pop(place)
         elif kind == 2:
             copy[place] = [copy[place]] * rng.choice([0, 2, 150])
         else:
@@ -188,7 +188,7 @@ def picture(rng: random.Random) -> bytes:
 
 def form(rng: random.Random) -> tuple[bytes, bytes]:
     """Return a form with a picture and options, and its type."""
-    options = as_json(damaged({"k": 3, "in": "text"}, rng), rng) if rng.random() < 0.5 else b'{"k": 3}'
+    options = as_json(damaged({"k": 3, "modalities": "text"}, rng), rng) if rng.random() < 0.5 else b'{"k": 3}'
     parts = [
         (b'form-data; name="image"; filename="x.png"', picture(rng)),
         (b'form-data; name="options"', options),

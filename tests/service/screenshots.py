@@ -53,7 +53,7 @@ def main() -> None:
         "page-dark": (QUERY, WIDE | {"color_scheme": "dark"}, None),
         "page-narrow": (QUERY, NARROW, None),
         "page-map": ("", WIDE, look_closer),
-        "page-image": ("?in=text", WIDE, ask_with_a_bus),
+        "page-image": ("?modalities=text", WIDE, ask_with_a_bus),
         "page-about": (QUERY, WIDE, open_the_panel),
     }
     with (

@@ -22,7 +22,7 @@ def asked(text: str, **wanted: object) -> Asked:
 
 
 def test_a_radius_finds_all_or_says_that_it_is_too_large(state: State) -> None:
-    whole, refused = answer_together(state, [asked("level", radius=20, most=38), asked("level", radius=20, most=37)])
+    whole, refused = answer_together(state, [asked("level", radius=20, limit=38), asked("level", radius=20, limit=37)])
     assert isinstance(whole, bytes)
     assert len(json.loads(whole)["results"][0]["answers"]) == 38
     assert isinstance(refused, InputError)
@@ -37,6 +37,8 @@ def test_questions_that_are_answered_together_get_what_each_gets_alone(state: St
 
 
 def test_one_that_is_wrong_is_wrong_alone(state: State) -> None:
-    right, wrong, also_right = answer_together(state, [asked("level"), asked("x", among="sound"), asked("upright")])
+    right, wrong, also_right = answer_together(
+        state, [asked("level"), asked("x", modalities="sound"), asked("upright")]
+    )
     assert isinstance(wrong, InputError)
     assert [right, also_right] == [answer_together(state, [asked(text)])[0] for text in ("level", "upright")]

@@ -32,13 +32,22 @@ def answers(found: Any) -> list[dict[str, Any]]:
 def shown(found: Any) -> list[tuple[Any, ...]]:
     """What a collection finds, as the service shows it."""
     return [
-        (item.rank, item.id, item.probability, item.bits_apart, item.distance, item.n_equal, item.learned, item.bits)
+        (
+            item.rank,
+            item.id,
+            item.probability,
+            item.hamming_distance,
+            item.distance,
+            item.n_equal,
+            item.learned,
+            item.code,
+        )
         for item in found
     ]
 
 
 def served(found: Any) -> list[tuple[Any, ...]]:
-    names = ("rank", "id", "probability", "bits_apart", "distance", "n_equal", "learned", "bits")
+    names = ("rank", "id", "probability", "hamming_distance", "distance", "n_equal", "learned", "code")
     return [tuple(item[name] for name in names) for item in answers(found)]
 
 
@@ -46,19 +55,18 @@ def served(found: Any) -> list[tuple[Any, ...]]:
     "how",
     [
         {},
-        {"k": 3, "among": "image"},
+        {"k": 3, "modalities": "image"},
         {"match": "words"},
-        {"among": "all", "fair": True},
+        {"modalities": "all", "hashed_only": True},
         {"min_probability": 0.6},
-        {"ranking": "specific", "among": ("image", "text")},
+        {"ranking": "specific", "modalities": ("image", "text")},
     ],
 )
 def test_a_text_finds_what_the_collection_finds(service: Running, stripes_folder: Path, how: dict[str, Any]) -> None:
-    asked = {"in" if name == "among" else name: value for name, value in how.items()}
     with Collection.open(stripes_folder) as collection:
         found = collection.search("text", "level stripes", **how)
-        assert served(service.search(text="level stripes", **asked)) == shown(found)
-        assert service.search(text="level stripes", **asked)["results"][0]["query"]["bits"] == found.bits
+        assert served(service.search(text="level stripes", **how)) == shown(found)
+        assert service.search(text="level stripes", **how)["results"][0]["query"]["code"] == found.code
 
 
 def test_an_image_finds_what_the_collection_finds(service: Running, stripes_folder: Path, photos: Path) -> None:
@@ -76,15 +84,15 @@ def test_an_item_finds_its_like(service: Running, stripes_folder: Path) -> None:
 def test_a_vector_finds_what_its_text_finds(service: Running, stripes_folder: Path) -> None:
     with Collection.open(stripes_folder) as collection:
         vector = collection.encoder.vectors("text", ["level"]).toarray()[0].tolist()
-    by_text = service.search(text="level", match="codes", **{"in": "image"})
-    assert served(service.search(vector=vector, modality="text", **{"in": "image"})) == served(by_text)
+    by_text = service.search(text="level", match="codes", modalities="image")
+    assert served(service.search(vector=vector, modality="text", modalities="image")) == served(by_text)
 
 
 def test_a_code_finds_what_the_index_finds(service: Running, stripes_folder: Path) -> None:
     with Collection.open(stripes_folder) as collection:
         code = collection.get("8.png").codes["image"]
         hits = collection.index.search("image", code[None], 25)
-    found = answers(service.search(code=code.tobytes().hex(), k=25, **{"in": "image"}))
+    found = answers(service.search(code=code.tobytes().hex(), k=25, modalities="image"))
     assert [item["id"] for item in found] == hits.ids[0]
     assert [item["distance"] for item in found] == hits.distances[0].tolist()
     assert found[-1]["n_equal"] is None  # others may be as far
@@ -100,7 +108,7 @@ def test_a_batch_is_answered_in_its_order(service: Running) -> None:
 
 
 def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> None:
-    everything = answers(service.search(text="stripes", k=100, **{"in": "all"}))
+    everything = answers(service.search(text="stripes", k=100, modalities="all"))
     for where, has in (
         ({"labels": "level"}, lambda item: "level" in item["labels"]),
         ({"labels": ["level", "upright"]}, lambda item: item["labels"]),
@@ -113,11 +121,11 @@ def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> No
             lambda item: item["metadata"]["columns"] != {"parity": 1, "half": "first"},
         ),
     ):
-        found = answers(service.search(text="stripes", k=100, where=where, **{"in": "all"}))
+        found = answers(service.search(text="stripes", k=100, where=where, modalities="all"))
         assert [item["id"] for item in found] == [item["id"] for item in everything if has(item)]
     of_first_half = {item["id"] for item in everything if item["metadata"]["columns"]["half"] == "first"}
     for query in ({"id": "8.png"}, {"code": "0" * 6}):
-        found = answers(service.search(**query, k=100, where={"half": "first"}, **{"in": "text"}))
+        found = answers(service.search(**query, k=100, where={"half": "first"}, modalities="text"))
         assert {item["id"] for item in found} <= of_first_half
         assert len(found) > 10
 
@@ -158,7 +166,7 @@ def test_the_collection_says_what_it_holds(service: Running, stripes_folder: Pat
     assert {own["value"] for own in about["filters"]["labels"]} == {"level", "upright"}
     assert {(own["query"], own["database"]) for own in about["expected"]} == {("image", "text"), ("text", "image")}
     assert all(own["chance"] < own["hamming"] <= 1 for own in about["expected"])
-    assert {own["query"] for own in about["trust"]} == {"image", "text"}
+    assert {own["query"] for own in about["calibration_reports"]} == {"image", "text"}
 
 
 def test_the_map_has_every_item_where_it_was(service: Running) -> None:
@@ -207,12 +215,12 @@ def test_health_and_metrics_are_there(service: Running) -> None:
         ("POST", "/v1/search", {"queries": [{"text": "a"}] * 100, "k": 1000}, 422, "at most 10,000 answers"),
         ("POST", "/v1/search", {"queries": [{"text": "a"}] * 2, "radius": 3}, 422, "one query at a time"),
         ("POST", "/v1/search", {"code": "0" * 6, "radius": 3}, 422, "radius cannot be asked for"),
-        ("POST", "/v1/search", {"text": "a", "only": ["8.png", "nope"]}, 422, "'nope'"),
-        ("POST", "/v1/search", {"text": "a", "only": ["8.png"] * 10_001}, 422, "at most 10000 items"),
+        ("POST", "/v1/search", {"text": "a", "ids": ["8.png", "nope"]}, 422, "'nope'"),
+        ("POST", "/v1/search", {"text": "a", "ids": ["8.png"] * 10_001}, 422, "at most 10000 items"),
         ("GET", "/v1/items?n=0", None, 422, "n: input should be greater"),
         ("GET", "/v1/items?start=-1", None, 422, "start: input should be greater"),
         ("POST", "/v1/remove", {"ids": ["8.png"]}, 403, "takes no changes"),
-        ("POST", "/v1/search", {"text": "a", "in": "sound"}, 422, "unknown modality 'sound'"),
+        ("POST", "/v1/search", {"text": "a", "modalities": "sound"}, 422, "unknown modality 'sound'"),
         ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where names 'colour'"),
         ("POST", "/v1/search", {"text": "a", "where": {"parity": {"~": 1}}}, 422, "has one of the operators"),
         ("POST", "/v1/search", {"text": "a", "where": {"or": [{"not": 1}]}}, 422, "a filter must be a dict"),

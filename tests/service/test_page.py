@@ -64,9 +64,9 @@ def test_answers_appear_while_people_type(page: Tab, service_of_icons: Running) 
     (answer, *_) = service_of_icons.search(text="bird", k=1)["results"][0]["answers"]
     card = page.page.locator("a.card").first
     expect(card.locator(".percent")).to_have_text(f"{answer['probability']:.0%}".replace("%", " %"))
-    expect(card.locator(".facts")).to_contain_text(f"{answer['bits_apart']} bits apart")
+    expect(card.locator(".facts")).to_contain_text(f"{answer['hamming_distance']} bits apart")
     expect(card.locator(".facts")).to_contain_text(f"distance {answer['distance']:.1f}")
-    expect(card.locator(".barcode")).to_have_attribute("aria-label", f"{answer['bits_apart']} of 40 bits differ")
+    expect(card.locator(".barcode")).to_have_attribute("aria-label", f"{answer['hamming_distance']} of 40 bits differ")
     expect(page.page.locator("#said")).to_contain_text("24 answers")
     assert page.page.evaluate("document.querySelector('a.card img').naturalWidth") == 64
 
@@ -96,7 +96,7 @@ def test_a_late_answer_to_what_was_typed_before_is_dropped(page: Tab, service_of
 def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running, kind: str) -> None:
     name = found(service_of_icons, text="arrow")[0]
     content = picture_of(icons, name)
-    page.go("?q=bird&in=text")
+    page.go("?q=bird&modalities=text")
     if kind == "drop":
         page.bring("dragenter", content)
         expect(page.page.locator("#drop")).to_be_visible()
@@ -106,15 +106,15 @@ def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running,
         page.bring(kind, content)
     expect(page.page.locator(".head h1")).to_have_text("Your picture")
     expect(page.page.locator("#drop")).to_be_hidden()
-    options = json.dumps({"k": 24, "in": "text"})
+    options = json.dumps({"k": 24, "modalities": "text"})
     response = service_of_icons.client.post("/v1/search/image", files={"image": content}, data={"options": options})
     (result,) = response.json()["results"]
     assert page.ids == [answer["id"] for answer in result["answers"]]
     assert page.texts(".grid.texts .card .words") == [answer["metadata"]["text"] for answer in result["answers"]]
-    assert page.search == f"?code={result['query']['bits']}&in=text"  # its code can be shared
-    page.page.click("#asker button")
+    assert page.search == f"?code={result['query']['code']}&modalities=text"  # its code can be shared
+    page.page.click("#searcher button")
     page.settle()
-    assert page.search == "?in=text"
+    assert page.search == "?modalities=text"
 
 
 def test_people_go_on_from_an_answer_across_modalities(page: Tab, service_of_icons: Running) -> None:
@@ -125,8 +125,8 @@ def test_people_go_on_from_an_answer_across_modalities(page: Tab, service_of_ico
     assert page.settle().ids == found(service_of_icons, id=name)
     page.page.click("label[for=in-text]")
     expect(page.page.locator(".grid.texts")).to_be_visible()
-    assert page.settle().ids == found(service_of_icons, id=name, **{"in": "text"})
-    assert page.search == f"?id={name}&in=text"
+    assert page.settle().ids == found(service_of_icons, id=name, modalities="text")
+    assert page.search == f"?id={name}&modalities=text"
     expect(page.page.locator("#least")).to_be_disabled()  # nobody measured how probable these are
 
 
@@ -180,7 +180,13 @@ def test_more_answers_come_when_asked_for(page: Tab) -> None:
 
 
 @pytest.mark.parametrize(
-    "search", ["?q=bird&in=text&p=10", "?id=" + quote(WICKED, safe=""), "?code=1f00ff3a5c&in=image", "?q=b&view=map"]
+    "search",
+    [
+        "?q=bird&modalities=text&p=10",
+        "?id=" + quote(WICKED, safe=""),
+        "?code=1f00ff3a5c&modalities=image",
+        "?q=b&view=map",
+    ],
 )
 def test_an_address_can_be_shared(page: Tab, browser: Browser, search: str) -> None:
     page.go(search)
@@ -224,7 +230,7 @@ searches = st.fixed_dictionaries(
         "text": st.just("") | texts.filter(str.strip),
         "id": st.none() | texts,
         "code": st.none() | st.binary(min_size=1, max_size=8).map(bytes.hex),
-        "among": st.none() | texts,
+        "modalities": st.none() | texts,
         "least": st.integers(0, 99).map(lambda percent: percent / 100),
         "where": st.dictionaries(texts, st.lists(values, min_size=1, max_size=3), max_size=2),
         "k": st.integers(1, 999),
@@ -324,7 +330,7 @@ def test_drawings_are_told_from_photographs(page: Tab) -> None:
 
 def test_a_refusal_is_said_in_its_sentence(page: Tab) -> None:
     for search, sentence in (
-        ("?q=bird&in=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
+        ("?q=bird&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
         ("?id=nope", "There is no item 'nope'."),
         ("?q=bird&where.colour=red", "Where names 'colour', and items have 'labels', 'row'."),
     ):
@@ -435,7 +441,7 @@ def test_a_narrow_screen_shows_everything(browser: Browser, service_of_icons: Ru
         for search in (
             "",
             "?q=bird&where.labels=Arrows&where.labels=Animals",
-            "?q=bird&in=text",
+            "?q=bird&modalities=text",
             f"?id={quote(WICKED)}",
         ):
             page.go(search)
@@ -476,7 +482,7 @@ def test_the_panel_says_what_the_model_is(page: Tab, service_of_icons: Running) 
     for own in about["expected"]:
         assert f"{own['asymmetric']:.3f}" in shown
         assert f"{own['chance']:.3f}" in shown
-    for own in about["trust"]:
+    for own in about["calibration_reports"]:
         assert f"{own['calibration_error']:.3f}" in shown
 
 

@@ -43,7 +43,7 @@ def test_answers_are_of_one_state_while_another_process_changes_the_collection(
             while not done.is_set():
                 queries = [{"text": "level"}, {"text": "upright"}]
                 response = client.post(
-                    "/v1/search", json={"queries": queries, "k": 500, "in": "text", "match": "codes"}
+                    "/v1/search", json={"queries": queries, "k": 500, "modalities": "text", "match": "codes"}
                 )
                 (seen if response.status_code == 200 else failures).append(response)
 

@@ -20,12 +20,12 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import duration, elapsed, print_qualities, print_trials, print_trust, report
+from dlfh.cli.printing import duration, elapsed, print_calibration, print_qualities, print_trials, report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dlfh.collection import Encoder, Quality, Trust
+    from dlfh.collection import CalibrationReport, Encoder, RetrievalQuality
     from dlfh.datasets import Items
 
 __all__ = ["build", "fit"]
@@ -74,14 +74,18 @@ def build(
     learned_from = f"{built.n_trained:,} of them learned from{_incomplete(built.n_incomplete)}"
     report(
         f"{output}: {n_items:,} items to search, {learned_from} ({_model_line(encoder)})",
-        {"collection": str(output), "items": n_items, **_summary(encoder, *counts, built.qualities, built.trust)},
+        {
+            "collection": str(output),
+            "items": n_items,
+            **_summary(encoder, *counts, built.qualities, built.calibration_reports),
+        },
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(encoder, built.qualities, built.trust)
+        _print_held_out(encoder, built.qualities, built.calibration_reports)
         texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(plain(f"Search it: dlfh search {output} {query}"))
@@ -138,14 +142,14 @@ def fit(
     counts = len(fitted.training), fitted.training.n_incomplete
     report(
         f"{output}: learned from {counts[0]:,} items{_incomplete(counts[1])} ({_model_line(encoder)})",
-        {"model": str(output), **_summary(encoder, *counts, fitted.qualities, fitted.trust)},
+        {"model": str(output), **_summary(encoder, *counts, fitted.qualities, fitted.calibration_reports)},
         [*read.problems, *fitted.database_vectors.problems],
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(encoder, fitted.qualities, fitted.trust)
+        _print_held_out(encoder, fitted.qualities, fitted.calibration_reports)
 
 
 def _fit_more(
@@ -197,7 +201,11 @@ def _model_line(encoder: Encoder) -> str:
 
 
 def _summary(
-    encoder: Encoder, n_trained: int, n_incomplete: int, qualities: Sequence[Quality], trust: Sequence[Trust]
+    encoder: Encoder,
+    n_trained: int,
+    n_incomplete: int,
+    qualities: Sequence[RetrievalQuality],
+    calibration_reports: Sequence[CalibrationReport],
 ) -> dict[str, Any]:
     return {
         "trained": n_trained,
@@ -210,7 +218,7 @@ def _summary(
         "chosen": _chosen(encoder),
         "trials": [asdict(trial) for trial in encoder.trials_],
         "quality": [asdict(quality) for quality in qualities],
-        "trust": [asdict(own) for own in trust],
+        "calibration_reports": [asdict(own) for own in calibration_reports],
     }
 
 
@@ -219,7 +227,9 @@ def _chosen(encoder: Encoder) -> dict[str, str]:
     return {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()}
 
 
-def _print_held_out(encoder: Encoder, qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
+def _print_held_out(
+    encoder: Encoder, qualities: Sequence[RetrievalQuality], calibration_reports: Sequence[CalibrationReport]
+) -> None:
     from dlfh.cli.expecting import expectations
 
     print_trials(encoder.trials_)
@@ -227,6 +237,6 @@ def _print_held_out(encoder: Encoder, qualities: Sequence[Quality], trust: Seque
         typer.echo(plain(f"Chosen for {name}, by points held out: {learner}"))
     if qualities:
         print_qualities(qualities, "MAP of items held out of training, asking for the others")
-    print_trust(trust)
-    for sentence in expectations(encoder, qualities, trust):
+    print_calibration(calibration_reports)
+    for sentence in expectations(encoder, qualities, calibration_reports):
         typer.echo(plain(sentence))

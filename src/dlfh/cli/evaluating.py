@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from dlfh.cli.options import AsJson, ItemOptions, Quiet, shows_progress, with_options
-from dlfh.cli.printing import print_json, print_problems, print_qualities, print_trust
+from dlfh.cli.printing import print_calibration, print_json, print_problems, print_qualities
 
 __all__ = ["evaluate"]
 
@@ -50,7 +50,11 @@ def evaluate(
             raise InputError(f"--queries is for models, and {model} is a collection: all the items ask for its own")
         with open_collection(model, verbose=verbose) as collection:
             evaluated = collection.evaluate(items.read(collection.encoder.modalities_))
-        qualities, trust, problems = evaluated.qualities, evaluated.trust, evaluated.problems
+        qualities, calibration_reports, problems = (
+            evaluated.qualities,
+            evaluated.calibration_reports,
+            evaluated.problems,
+        )
     else:
         encoder = load_encoder(model, verbose)
         if queries is None or queries < 1:
@@ -59,12 +63,16 @@ def evaluate(
             )
         read = items.read(encoder.modalities_)
         parts = fit_and_evaluate(encoder, read, queries, fit=False, random_state=seed)
-        qualities, trust = parts.qualities, parts.trust
+        qualities, calibration_reports = parts.qualities, parts.calibration_reports
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
     if as_json:
-        found: dict[str, list[Any]] = {"quality": qualities, "trust": trust, "problems": problems}
+        found: dict[str, list[Any]] = {
+            "quality": qualities,
+            "calibration_reports": calibration_reports,
+            "problems": problems,
+        }
         print_json({name: [asdict(own) for own in values] for name, values in found.items()})
     else:
         print_problems(problems)
         print_qualities(qualities, "MAP over the whole ranking; ties in database order")
-        print_trust(trust)
+        print_calibration(calibration_reports)

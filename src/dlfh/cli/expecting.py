@@ -9,7 +9,7 @@ from dlfh._optional import is_installed
 from dlfh.codes import n_bytes
 
 if TYPE_CHECKING:
-    from dlfh.collection import Encoder, Quality, Trial, Trust
+    from dlfh.collection import CalibrationReport, Encoder, RetrievalQuality, Trial
 
 __all__ = ["expectations"]
 
@@ -17,7 +17,9 @@ __all__ = ["expectations"]
 _LEVEL = 0.005
 
 
-def expectations(encoder: Encoder, qualities: Sequence[Quality], trust: Sequence[Trust]) -> Iterator[str]:
+def expectations(
+    encoder: Encoder, qualities: Sequence[RetrievalQuality], calibration_reports: Sequence[CalibrationReport]
+) -> Iterator[str]:
     """Yield what a user should know in the end."""
     features = ", ".join(f"{name} by {featurizer!r}" for name, featurizer in encoder.featurizers_.items())
     tried = "" if not encoder.trials_ else ", as trials say"
@@ -28,7 +30,11 @@ def expectations(encoder: Encoder, qualities: Sequence[Quality], trust: Sequence
             f"{own.exact:.0%} of the first five"
             for own in qualities
         )
-        off = f". Probabilities are off by {max(own.calibration_error for own in trust):.2f} at most" if trust else ""
+        off = (
+            f". Probabilities are off by {max(own.calibration_error for own in calibration_reports):.2f} at most"
+            if calibration_reports
+            else ""
+        )
         yield f"Expect of new items, hashed: {answers}{off}."
     else:
         yield "Nothing is known of how good answers are: too few labelled items to hold some out (--hold-out)."

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Any
 from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
-    from dlfh.collection import Quality, Trial, Trust
+    from dlfh.collection import CalibrationReport, RetrievalQuality, Trial
     from dlfh.datasets.problem import Problem
 
 __all__ = [
     "duration",
     "elapsed",
+    "print_calibration",
     "print_json",
     "print_problems",
     "print_qualities",
     "print_table",
     "print_trials",
-    "print_trust",
     "report",
     "start_clock",
 ]
@@ -100,7 +100,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     console.print(table)
 
 
-def print_qualities(qualities: Sequence[Quality], title: str) -> None:
+def print_qualities(qualities: Sequence[RetrievalQuality], title: str) -> None:
     """Print how well each direction of search works."""
     print_table(
         title,
@@ -146,9 +146,9 @@ def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
         )
 
 
-def print_trust(trust: Sequence[Trust]) -> None:
+def print_calibration(calibration_reports: Sequence[CalibrationReport]) -> None:
     """Print how far the probabilities of answers can be trusted."""
-    if trust:
+    if calibration_reports:
         print_table(
             "Probabilities of answers, against the truth",
             ("query", "codes found", "pairs", "right", "calibration error", "Brier score"),
@@ -159,7 +159,7 @@ def print_trust(trust: Sequence[Trust]) -> None:
                     f"{own.n_pairs:,}",
                     *(f"{value:.3f}" for value in (own.share, own.calibration_error, own.brier)),
                 )
-                for own in trust
+                for own in calibration_reports
             ],
         )
 

@@ -25,14 +25,14 @@ A line is a text to ask with. What begins with a colon is something else:
   :image FILE        ask with an image
   :id ID             ask for items like one of the collection
   :ask NAME=VALUE    ask in a modality of another name
-  :in NAME           search this modality, or all; :in alone, what measured best
+  :modalities NAME   search this modality, or all; :modalities alone, what measured best
   :match NAME        match codes, words or both; :match alone, what measured best
   :k N               find so many items
   :ranking NAME      compare codes by asymmetric, specific or hamming
   :quit              leave, as Ctrl-D does"""
 
 #: Commands that set how the next questions are asked.
-_SETTINGS = {":in": "among", ":match": "match", ":ranking": "ranking"}
+_SETTINGS = {":modalities": "modalities", ":match": "match", ":ranking": "ranking"}
 
 #: Commands that ask, by their modality: an item has none, and :ask names its own.
 _QUESTIONS = {":image": "image", ":id": None, ":ask": None}

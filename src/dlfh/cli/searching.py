@@ -18,7 +18,7 @@ from dlfh.cli.printing import print_json, print_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from dlfh.collection import Collection, Found
+    from dlfh.collection import Collection, SearchResult
 
 __all__ = ["Asking", "search"]
 
@@ -48,7 +48,7 @@ class Asking:
     overwrite: bool = False
     as_json: bool = False
 
-    def ask(self, collection: Collection, modality: str | None, value: Any) -> Found:
+    def ask(self, collection: Collection, modality: str | None, value: Any) -> SearchResult:
         """Ask with a value of a modality, or, without one, with an item by its id."""
         if modality is not None:
             return collection.search(modality, _value(collection, modality, value), self.k, **self.how)
@@ -58,7 +58,7 @@ class Asking:
             asked = self.how.get(name)
             if asked not in (None, allowed):
                 raise InputError(f"an item of the collection cannot ask by {name} {asked!r}: only its codes are kept")
-        own = ("among", "fair", "radius", "only", "where")
+        own = ("modalities", "hashed_only", "radius", "ids", "where")
         return collection.similar(value, self.k, **{name: self.how[name] for name in own if name in self.how})
 
     def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
@@ -90,9 +90,11 @@ def search(
             show_default=False,
         ),
     ] = None,
-    among: Annotated[
+    modalities: Annotated[
         str | None,
-        typer.Option("--in", help="Modality to search, or all. Default: what measured best.", show_default=False),
+        typer.Option(
+            "--modalities", help="Modality to search, or all. Default: what measured best.", show_default=False
+        ),
     ] = None,
     match: Annotated[
         str | None,
@@ -106,12 +108,15 @@ def search(
         str | None,
         typer.Option(help="asymmetric (default), specific, or hamming.", show_default=False),
     ] = None,
-    fair: Annotated[bool, typer.Option("--fair", help="Find every item by its hashed code, labelled or not.")] = False,
+    hashed_only: Annotated[
+        bool, typer.Option("--hashed-only", help="Find every item by its hashed code, labelled or not.")
+    ] = False,
     min_probability: Annotated[
         float | None, typer.Option(help="Find items at least so probable to be right.", show_default=False)
     ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="Search among these ids alone; repeated.", show_default=False)
+    ids: Annotated[
+        list[str] | None,
+        typer.Option(help="Restrict the search to items with these ids; repeat for several.", show_default=False),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -137,7 +142,7 @@ def search(
 
     $ dlfh search shop/ --text "red running shoes"
 
-    $ dlfh search shop/ --image photo.jpg --in text -k 5 --json
+    $ dlfh search shop/ --image photo.jpg --modalities text -k 5 --json
 
     $ dlfh search shop/ --text shoes --ranking specific
 
@@ -162,8 +167,8 @@ def search(
         raise InputError(f"ask one question, with --text, --image, --id or --ask; got {len(questions)}")
     outputs = _outputs(picture)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
-    how: dict[str, Any] = {"among": among, "match": match, "ranking": ranking, "fair": fair}
-    how |= {"min_probability": min_probability, "radius": radius, "only": only, "where": parse_filters(where)}
+    how: dict[str, Any] = {"modalities": modalities, "match": match, "ranking": ranking, "hashed_only": hashed_only}
+    how |= {"min_probability": min_probability, "radius": radius, "ids": ids, "where": parse_filters(where)}
     asking = Asking(k, how, picture, overwrite, as_json)
     with open_collection(collection) as opened:
         if text is not None:
@@ -209,7 +214,7 @@ def _value(collection: Collection, modality: str, value: Any) -> Any:
     return vectors
 
 
-def _print_found(collection: Collection, found: Found) -> None:
+def _print_found(collection: Collection, found: SearchResult) -> None:
     if not found:
         typer.echo("nothing found")
         return
@@ -224,8 +229,8 @@ def _print_found(collection: Collection, found: Found) -> None:
                 item.id,
                 item.chance,
                 item.n_equal,
-                item.bits_apart,
-                item.code,
+                item.hamming_distance,
+                "learned" if item.learned else "hashed",
                 _item_line(item.metadata, texts),
             )
             for item in found
@@ -249,7 +254,7 @@ def _image_files(collection: Collection) -> Iterator[Path]:
 
 
 def _draw(
-    collection: Collection, found: Found, modality: str | None, value: Any, picture: Path, overwrite: bool
+    collection: Collection, found: SearchResult, modality: str | None, value: Any, picture: Path, overwrite: bool
 ) -> int:
     """Draw what was asked with and the items found; return how many images are missing."""
     from dlfh.collection.answers import Question, write_answers

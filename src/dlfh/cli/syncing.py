@@ -21,7 +21,7 @@ from dlfh.cli.options import AsJson, ItemOptions, Overwrite, ProblemFile, Quiet,
 from dlfh.cli.printing import report
 
 if TYPE_CHECKING:
-    from dlfh.collection import Synced
+    from dlfh.collection import SyncResult
     from dlfh.datasets import Items
 
 __all__ = ["Watch", "sync"]
@@ -40,7 +40,7 @@ def sync(
     watch: Annotated[bool, typer.Option("--watch", help="Go on: look for changes until interrupted.")] = False,
     every: Annotated[float, typer.Option(help="With --watch, so many seconds between two looks.")] = 2.0,
     remove: Annotated[bool, typer.Option("--remove/--no-remove", help="Whether what is gone is removed.")] = True,
-    most: Annotated[float, typer.Option(help="The largest share of the items that may be removed.")] = 0.5,
+    max_removed: Annotated[float, typer.Option(help="The largest share of the items that may be removed.")] = 0.5,
     rehash: Annotated[
         bool, typer.Option("--rehash", help="Read every file, not only those whose size or times changed.")
     ] = False,
@@ -68,23 +68,23 @@ def sync(
 
     if not every > 0:
         raise InputError(f"--every takes a number of seconds, got {every:g}")
-    if not 0 <= most <= 1:
-        raise InputError(f"--most takes a share from 0 to 1, got {most:g}")
+    if not 0 <= max_removed <= 1:
+        raise InputError(f"--max-removed takes a share from 0 to 1, got {max_removed:g}")
     check_outputs([problem_file], [collection, *items.inputs()], overwrite=overwrite)
     verbose = shows_progress(quiet, as_json)
     named: list[Path] = []
 
-    def once() -> Synced:
+    def once() -> SyncResult:
         with open_collection(collection, verbose=verbose) as opened:
             read = items.read(opened.encoder.modalities_, outputs=[problem_file])
             named[:] = _files(read)
-            synced = opened.sync(read, remove=remove, most=most, dry_run=True, rehash=rehash)
+            synced = opened.sync(read, remove=remove, max_removed=max_removed, dry_run=True, rehash=rehash)
         if synced.changed and not dry_run:  # only now nobody else may write
             with open_collection(collection, writable=True, verbose=verbose) as opened:
-                synced = opened.sync(read, remove=remove, most=most)
+                synced = opened.sync(read, remove=remove, max_removed=max_removed)
         return synced
 
-    def say(synced: Synced) -> None:
+    def say(synced: SyncResult) -> None:
         counts = {name: value for name, value in asdict(synced).items() if name != "problems"}
         report(
             f"{collection}: {synced}" + (" (dry run: nothing was done)" if dry_run else ""),

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dlfh._validation import check_choice
 from dlfh.client.transport import Transport, dump
 from dlfh.client.values import as_found, as_image, as_item, as_vectors, item_rows, parts
-from dlfh.collection import Found
+from dlfh.collection import SearchResult
 from dlfh.collection.queries import is_single
 from dlfh.datasets import Items
 from dlfh.datasets.problem import Problem
@@ -142,13 +142,13 @@ class Client:
         values: Any,
         k: int = 10,
         *,
-        among: str | Sequence[str] | None = None,
+        modalities: str | Sequence[str] | None = None,
         match: str | None = None,
         ranking: str | None = None,
-        fair: bool = False,
+        hashed_only: bool = False,
         min_probability: float | None = None,
         radius: int | None = None,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Any:
         """Find the items that a text, an image or a vector asks for, as `Collection.search`.
@@ -158,25 +158,25 @@ class Client:
 
         Parameters
         ----------
-        modality, values, k, among, match, ranking, fair, min_probability, radius, only
+        modality, values, k, modalities, match, ranking, hashed_only, min_probability, radius, ids
             As for `Collection.search`.
         where : dict, optional
             What found items have: of each label or column, a value or one of several. `about` says which there are.
 
         Returns
         -------
-        Found, or list of Found
+        SearchResult, or list of SearchResult
         """
         check_choice(modality, "modality", tuple(self._takes))
         options = {
             "k": k,
-            "in": among if among is None or isinstance(among, str) else list(among),
+            "modalities": modalities if modalities is None or isinstance(modalities, str) else list(modalities),
             "match": match,
             "ranking": ranking,
-            "fair": fair,
+            "hashed_only": hashed_only,
             "min_probability": min_probability,
             "radius": radius,
-            "only": only if only is None else list(only),
+            "ids": ids if ids is None else list(ids),
             "where": {} if where is None else dict(where),
         }
         takes = self._takes[modality]
@@ -198,19 +198,19 @@ class Client:
         identifier: str,
         k: int = 10,
         *,
-        among: str | None = None,
-        fair: bool = False,
+        modalities: str | None = None,
+        hashed_only: bool = False,
         radius: int | None = None,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         """Find items like one of the collection, itself excluded, as `Collection.similar`."""
         options = {
             "k": k,
-            "in": among,
-            "fair": fair,
+            "modalities": modalities,
+            "hashed_only": hashed_only,
             "radius": radius,
-            "only": only if only is None else list(only),
+            "ids": ids if ids is None else list(ids),
             "where": {} if where is None else dict(where),
         }
         (result,) = self._ask([{"id": identifier}], options)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh.client.transport import dump
-from dlfh.collection import Found, FoundItem
+from dlfh.collection import ResultItem, SearchResult
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import read_image
@@ -93,30 +93,30 @@ def parts(values: Any, most: int, most_bytes: int) -> Iterator[list[Any]]:
         yield together
 
 
-def as_found(result: Mapping[str, Any]) -> Found:
+def as_found(result: Mapping[str, Any]) -> SearchResult:
     """Return what a query found."""
     answers = [
-        FoundItem(
+        ResultItem(
             answer["rank"],
             answer["id"],
-            answer["bits_apart"],
+            answer["hamming_distance"],
             answer["distance"],
             answer["learned"],
             _metadata(answer),
             answer["probability"],
             answer["n_equal"] or 0,
-            answer["bits"],
+            answer["code"],
         )
         for answer in result["answers"]
     ]
-    return Found(answers, result["query"]["bits"])
+    return SearchResult(answers, result["query"]["code"])
 
 
 def as_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
     """Return an item with its codes."""
     codes, states = {}, dict.fromkeys(modalities, "absent")
     for name, code in item["codes"].items():
-        codes[name] = np.frombuffer(bytearray.fromhex(code["bits"]), np.uint8)
+        codes[name] = np.frombuffer(bytearray.fromhex(code["code"]), np.uint8)
         states[name] = "learned" if code["learned"] else "hashed"
     return Item(item["id"], _metadata(item), codes, states)
 

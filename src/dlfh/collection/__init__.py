@@ -7,29 +7,29 @@ from typing import TYPE_CHECKING
 from dlfh._lazy import import_on_demand
 
 if TYPE_CHECKING:
+    from dlfh.collection.calibration_report import CalibrationReport
     from dlfh.collection.candidates import featurizers_for, recommended_model
     from dlfh.collection.choosing import Trial
-    from dlfh.collection.collection import Built, Collection
+    from dlfh.collection.collection import BuildResult, Collection
     from dlfh.collection.encoder import Encoder, load
-    from dlfh.collection.evaluated import Evaluated
-    from dlfh.collection.evaluation import HeldOut, Quality, fit_and_evaluate, hold_out
-    from dlfh.collection.found import Found, FoundItem
+    from dlfh.collection.evaluated import EvaluationReport
+    from dlfh.collection.evaluation import HeldOut, RetrievalQuality, fit_and_evaluate, hold_out
     from dlfh.collection.pictures import contact_sheet
-    from dlfh.collection.syncing import Synced
-    from dlfh.collection.trust import Trust
+    from dlfh.collection.result import ResultItem, SearchResult
+    from dlfh.collection.syncing import SyncResult
 
 __all__ = [
-    "Built",
+    "BuildResult",
+    "CalibrationReport",
     "Collection",
     "Encoder",
-    "Evaluated",
-    "Found",
-    "FoundItem",
+    "EvaluationReport",
     "HeldOut",
-    "Quality",
-    "Synced",
+    "ResultItem",
+    "RetrievalQuality",
+    "SearchResult",
+    "SyncResult",
     "Trial",
-    "Trust",
     "contact_sheet",
     "featurizers_for",
     "fit_and_evaluate",
@@ -43,13 +43,13 @@ __getattr__, __dir__ = import_on_demand(
     {
         "candidates": "featurizers_for recommended_model",
         "choosing": "Trial",
-        "collection": "Built Collection",
+        "collection": "BuildResult Collection",
         "encoder": "Encoder load",
-        "evaluated": "Evaluated",
-        "evaluation": "HeldOut Quality fit_and_evaluate hold_out",
-        "found": "Found FoundItem",
+        "evaluated": "EvaluationReport",
+        "evaluation": "HeldOut RetrievalQuality fit_and_evaluate hold_out",
+        "result": "SearchResult ResultItem",
         "pictures": "contact_sheet",
-        "syncing": "Synced",
-        "trust": "Trust",
+        "syncing": "SyncResult",
+        "calibration_report": "CalibrationReport",
     },
 )

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlfh._persistence.outputs import write_output
-from dlfh.collection.found import Found, FoundItem
 from dlfh.collection.html import html_page
 from dlfh.collection.pictures import contact_sheet, write_picture
+from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.errors import InputError
 from dlfh.features import read_image
 
@@ -66,7 +66,7 @@ def page_beside(picture: Path) -> Path:
 
 
 def write_answers(
-    collection: Collection, found: Found, question: Question, picture: Path, *, overwrite: bool = True
+    collection: Collection, found: SearchResult, question: Question, picture: Path, *, overwrite: bool = True
 ) -> int:
     """Draw the items found under their question, and write a page beside the picture; return how many lack theirs.
 
@@ -75,7 +75,7 @@ def write_answers(
     Parameters
     ----------
     collection : Collection
-    found : Found
+    found : SearchResult
     question : Question
     picture : path
         Its name ends in ``.png``, ``.jpg`` or ``.webp``.
@@ -93,10 +93,10 @@ def write_answers(
     return sum(tile.image is None for tile in tiles)
 
 
-def _tile(item: FoundItem, path: Path | None, texts: Sequence[str]) -> _Tile:
+def _tile(item: ResultItem, path: Path | None, texts: Sequence[str]) -> _Tile:
     labels = item.metadata.get("labels")
     facts = [", ".join(map(str, labels))] if isinstance(labels, list) else []
-    facts.append(f"{item.bits_apart} bits apart")
+    facts.append(f"{item.hamming_distance} bits apart")
     about = " | ".join(str(item.metadata[name]) for name in texts if name in item.metadata)
     return _Tile(str(item.rank), item.id, about, " · ".join(facts), None if path is None else _small(path))
 

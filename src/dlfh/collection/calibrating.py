@@ -24,10 +24,10 @@ from dlfh.collection.calibration import (
     patterns,
     word_evidence,
 )
+from dlfh.collection.calibration_report import CalibrationReport
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.fusing import choose, fit_all, least_words, scores_of
 from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.trust import Trust
 from dlfh.collection.words import Words
 from dlfh.datasets.items import Items
 
@@ -72,7 +72,7 @@ def calibrate(
     database_vectors: ItemVectors,
     training: Training | None,
     random_state: int = 0,
-) -> tuple[Calibration | None, list[Trust]]:
+) -> tuple[Calibration | None, list[CalibrationReport]]:
     """Calibrate the answers of a fitted encoder by items that it was not trained with.
 
     Parameters
@@ -89,7 +89,7 @@ def calibrate(
     -------
     calibration : Calibration or None
         None if there are too few items to calibrate by.
-    trust : list of Trust
+    calibration_reports : list of CalibrationReport
         How far its probabilities can be trusted: of each half of the queries, by what the other half says.
     """
     rng = check_random_state(random_state)
@@ -99,7 +99,7 @@ def calibrate(
     asking = _known(encoder, queries, query_vectors, held, None)
     items = _draw(database, database_vectors, encoder, training, _MOST_ITEMS, rng)
     trained = _known(encoder, database, database_vectors, items, training) if len(items) else None
-    calibration, trust = Calibration(), []
+    calibration, calibration_reports = Calibration(), []
     texts = tuple(asking.texts)
     right = _right(asking.labels, [] if trained is None else trained.labels)
     for name in encoder.modalities_:
@@ -118,15 +118,15 @@ def calibrate(
             some = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MOST_PAIRS] for kind, own in pairs.items()}
             if ranking == RANKINGS[0]:
                 plain = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)])
-                among, with_words, best = choose(plain, pairs, encoder.searchable(), name, own_texts)
-                calibration.among[name], calibration.words[name] = among, with_words
+                modalities, with_words, best = choose(plain, pairs, encoder.searchable(), name, own_texts)
+                calibration.modalities[name], calibration.words[name] = modalities, with_words
                 if with_words and partly is not None:
                     searched = _searched(again, asking, trained, partly)
-                    least = least_words(pairs, some, searched, among, best)
-                trust += _trust(name, pairs, among, with_words, least, rng)
+                    least = least_words(pairs, some, searched, modalities, best)
+                calibration_reports += _calibration_reports(name, pairs, modalities, with_words, least, rng)
             fits = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)], least)
             calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
-    return calibration, trust
+    return calibration, calibration_reports
 
 
 def _draw(
@@ -267,26 +267,28 @@ def _searched(asked: Floats, asking: _Known, trained: _Known | None, partly: _Pa
     return pairs
 
 
-def _trust(
+def _calibration_reports(
     query: str,
     pairs: dict[str, Pairs],
-    among: tuple[str, ...],
+    modalities: tuple[str, ...],
     words: bool,
     least: float,
     rng: np.random.Generator,
-) -> list[Trust]:
+) -> list[CalibrationReport]:
     """Return how far the default answers can be trusted: each half of the queries, by what the other half says."""
-    trust = []
+    calibration_reports = []
     for kind, own in pairs.items():
         order = rng.permutation(len(own.right))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         probabilities, right = [], []
-        pattern = Pattern(kind, among, words)
+        pattern = Pattern(kind, modalities, words)
         for mine, other in (halves, halves[::-1]):
             known = own.take(other, other if kind == "hashed" else None)
             asked = own.take(mine, mine if kind == "hashed" else None)
             scores = scores_of(known.fit(pattern, least_words=least), asked.features(pattern))[asked.counted]
             probabilities.append(1 / (1 + np.exp(-scores)))
             right.append(asked.right[asked.counted])
-        trust.append(Trust.of(query, kind, np.concatenate(probabilities), np.concatenate(right)))
-    return trust
+        calibration_reports.append(
+            CalibrationReport.of(query, kind, np.concatenate(probabilities), np.concatenate(right))
+        )
+    return calibration_reports

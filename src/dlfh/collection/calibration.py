@@ -226,14 +226,14 @@ class Calibration:
     Attributes
     ----------
     fits : dict of (ranking, modality of the query, Pattern) to Fit
-    among : dict of str to tuple of str
+    modalities : dict of str to tuple of str
         By modality of the query, the modalities whose codes answer best together.
     words : dict of str to bool
         By modality of the query, whether words are searched too unless a user says otherwise.
     """
 
     fits: dict[tuple[str, str, Pattern], Fit] = field(default_factory=dict)
-    among: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    modalities: dict[str, tuple[str, ...]] = field(default_factory=dict)
     words: dict[str, bool] = field(default_factory=dict)
 
     def knows(self, ranking: str, query: str) -> bool:
@@ -263,7 +263,11 @@ class Calibration:
             {"ranking": ranking, "query": query, **pattern._asdict(), **fit._asdict()}
             for (ranking, query, pattern), fit in self.fits.items()
         ]
-        return {"fits": fits, "among": {name: list(own) for name, own in self.among.items()}, "words": dict(self.words)}
+        return {
+            "fits": fits,
+            "modalities": {name: list(own) for name, own in self.modalities.items()},
+            "words": dict(self.words),
+        }
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], modalities: Sequence[str]) -> Calibration:
@@ -280,12 +284,12 @@ class Calibration:
             if min(numbers[:-1], default=0) < 0:
                 raise ValueError("its calibration has negative weights")
             fits[entry["ranking"], entry["query"], pattern] = Fit(tuple(map(float, numbers[:-1])), float(numbers[-1]))
-        among = {name: tuple(own) for name, own in plain["among"].items()}
-        if not all(own and {*own} <= {*modalities} and name in modalities for name, own in among.items()):
+        searched = {name: tuple(own) for name, own in plain["modalities"].items()}
+        if not all(own and {*own} <= {*modalities} and name in modalities for name, own in searched.items()):
             raise ValueError("its calibration names other modalities")
         if not all(name in modalities and isinstance(own, bool) for name, own in plain["words"].items()):
             raise ValueError("its calibration does not say where words are searched")
-        return cls(fits, among, dict(plain["words"]))
+        return cls(fits, searched, dict(plain["words"]))
 
 
 def _is_number(value: Any) -> bool:

@@ -12,7 +12,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dlfh._persistence.model_folder import config_checksum, read_model
-from dlfh.collection.asking import How
 from dlfh.collection.calibration import Calibration
 from dlfh.collection.columns import column_names, hashed_column, without_columns
 from dlfh.collection.encoder import Encoder, from_parts
@@ -26,8 +25,9 @@ from dlfh.collection.folder import (
     write_address,
     write_card,
 )
-from dlfh.collection.found import Found
-from dlfh.collection.shortlist import asker_of
+from dlfh.collection.result import SearchResult
+from dlfh.collection.searcher import How
+from dlfh.collection.shortlist import searcher_of
 from dlfh.collection.words import WordsOfItems
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
 from dlfh.errors import InputError, ModelError, StorageError
@@ -36,18 +36,18 @@ from dlfh.index.engines.engine import Engine
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
-    from dlfh.collection.evaluated import Evaluated
-    from dlfh.collection.evaluation import Quality
+    from dlfh.collection.calibration_report import CalibrationReport
+    from dlfh.collection.evaluated import EvaluationReport
+    from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.collection.item_vectors import ItemVectors
-    from dlfh.collection.syncing import Synced
-    from dlfh.collection.trust import Trust
+    from dlfh.collection.syncing import SyncResult
     from dlfh.datasets.items import Items
 
-__all__ = ["Built", "Collection"]
+__all__ = ["BuildResult", "Collection"]
 
 
 @dataclass(frozen=True)
-class Built:
+class BuildResult:
     """What `Collection.build` made.
 
     Attributes
@@ -60,9 +60,9 @@ class Built:
         How many of these lack a modality or labels.
     problems : list of Problem
         What of the items is left out, and why.
-    qualities : list of Quality
+    qualities : list of RetrievalQuality
         How well held-out items find the others, if some were held out.
-    trust : list of Trust
+    calibration_reports : list of CalibrationReport
         How far probabilities of answers can be trusted, by the same items.
     """
 
@@ -70,8 +70,8 @@ class Built:
     n_trained: int
     n_incomplete: int
     problems: list[Problem]
-    qualities: list[Quality]
-    trust: list[Trust]
+    qualities: list[RetrievalQuality]
+    calibration_reports: list[CalibrationReport]
 
 
 class Collection:
@@ -109,7 +109,7 @@ class Collection:
         self.index = index
         self.path = path
         self._words = WordsOfItems(index, encoder.text_modalities(), path)
-        self._asker = asker_of(encoder, index, self._words)
+        self._searcher = searcher_of(encoder, index, self._words)
 
     # Making and opening
 
@@ -162,7 +162,7 @@ class Collection:
         hold_out: int | None = None,
         random_state: int = 0,
         address: str | None = None,
-    ) -> Built:
+    ) -> BuildResult:
         """Fit an encoder to items, and make a collection of them; the folder appears when it is complete.
 
         Parameters
@@ -185,7 +185,7 @@ class Collection:
 
         Returns
         -------
-        Built
+        BuildResult
         """
         from dlfh.collection.adding import put_items  # searching adds nothing, and measures nothing
         from dlfh.collection.evaluation import fit_and_evaluate
@@ -202,14 +202,14 @@ class Collection:
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
-            write_measured(building, parts.qualities, parts.trust)
-        return Built(
+            write_measured(building, parts.qualities, parts.calibration_reports)
+        return BuildResult(
             cls.open(folder),
             0 if training is None else len(training),
             0 if training is None else training.n_incomplete,
             [*items.problems, *problems],
             parts.qualities,
-            parts.trust,
+            parts.calibration_reports,
         )
 
     @classmethod
@@ -339,10 +339,10 @@ class Collection:
         items: Items,
         *,
         remove: bool = True,
-        most: float = 0.5,
+        max_removed: float = 0.5,
         dry_run: bool = False,
         rehash: bool = False,
-    ) -> Synced:
+    ) -> SyncResult:
         """Make the collection equal to items: add what is new, replace what changed, remove what is gone.
 
         An item is the same if its texts, labels, columns and paths are, and the contents of its images, by their
@@ -355,7 +355,7 @@ class Collection:
             All that is to be in the collection, such as `dlfh.datasets.read_items` reads it.
         remove : bool
             Whether items that are gone are removed; if not, they stay.
-        most : float
+        max_removed : float
             The largest share of the collection's items that may be removed; if more are gone, the source may be the
             wrong one, and InputError is raised before anything is done.
         dry_run : bool
@@ -365,7 +365,7 @@ class Collection:
 
         Returns
         -------
-        Synced
+        SyncResult
 
         Examples
         --------
@@ -385,7 +385,7 @@ class Collection:
         """
         from dlfh.collection.syncing import sync_items  # searching changes nothing
 
-        return sync_items(self, items, remove=remove, most=most, dry_run=dry_run, rehash=rehash)
+        return sync_items(self, items, remove=remove, max_removed=max_removed, dry_run=dry_run, rehash=rehash)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all, or none if one is not there."""
@@ -420,13 +420,13 @@ class Collection:
         values: Any,
         k: int = 10,
         *,
-        among: str | Sequence[str] | None = None,
+        modalities: str | Sequence[str] | None = None,
         match: str | None = None,
         ranking: str | None = None,
-        fair: bool = False,
+        hashed_only: bool = False,
         min_probability: float | None = None,
         radius: int | None = None,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> Any:
         """Find the items that a text, an image or a vector asks for, the most probable first.
@@ -444,7 +444,7 @@ class Collection:
             it; a vector has one axis. A list of these, or an array with one axis more, is a batch.
         k : int
             How many items to find.
-        among : str or sequence of str, optional
+        modalities : str or sequence of str, optional
             The modalities to search, "all" for every one. By default what answered held-out items best; without these,
             another than the query's.
         match : {"codes", "words", "both"}, optional
@@ -454,37 +454,37 @@ class Collection:
             How codes are compared: by the bits apart, weighted by how sure the query is of each (the default); by what
             sets the query apart from the average one; or by the number of bits apart. Items with many labels are near
             to most queries: "specific" puts those first that are near to this one, which suits short texts.
-        fair : bool
+        hashed_only : bool
             Find every item by its hashed code, so that those with labels are not before those without.
         min_probability : float, optional
             Find items that are at least so probable to be right.
         radius : int, optional
             Find all items within so many bits in the modality that is searched (the first, of several), not ``k``.
-        only : sequence of str, optional
-            The ids to search among.
+        ids : sequence of str, optional
+            Restrict the search to items with these ids.
         where : dict, optional
             Find items of which this filter holds: of their labels, and of the columns of their table, such as
             ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
 
         Returns
         -------
-        Found, or list of Found
+        SearchResult, or list of SearchResult
             For one query, the items that it finds; for a batch, a list of what each finds.
         """
-        how = How(among, match, ranking, fair, min_probability, radius, only, where)
-        return self._asker.search(modality, values, k, how)
+        how = How(modalities, match, ranking, hashed_only, min_probability, radius, ids, where)
+        return self._searcher.search(modality, values, k, how)
 
     def similar(
         self,
         identifier: str,
         k: int = 10,
         *,
-        among: str | None = None,
-        fair: bool = False,
+        modalities: str | None = None,
+        hashed_only: bool = False,
         radius: int | None = None,
-        only: Sequence[str] | None = None,
+        ids: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         """Find items like one of the collection, itself excluded, by the Hamming distance of their codes.
 
         Equally near items are told apart by their hashed codes, and by those in other modalities.
@@ -495,32 +495,34 @@ class Collection:
             The id of the item. Its code in the modality that is searched asks, or its first if it has none there.
         k : int
             How many items to find.
-        among : str, optional
+        modalities : str, optional
             The modality to search; by default the first that the item has.
-        fair : bool
+        hashed_only : bool
             Compare hashed codes, also of items that have learned ones.
         radius : int, optional
             Find all items within so many bits, not ``k``.
-        only : sequence of str, optional
-            The ids to search among.
+        ids : sequence of str, optional
+            Restrict the search to items with these ids.
         where : dict, optional
             Find items of which this filter holds: of their labels, and of the columns of their table, such as
             ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
 
         Returns
         -------
-        Found
+        SearchResult
         """
-        return self._asker.similar(identifier, k, How(among, fair=fair, radius=radius, only=only, where=where))
+        return self._searcher.similar(
+            identifier, k, How(modalities, hashed_only=hashed_only, radius=radius, ids=ids, where=where)
+        )
 
     @property
     def calibration(self) -> Calibration:
         """What distances and words say of the probability that an item is right; empty if no held-out items told."""
-        return self._asker.calibration
+        return self._searcher.calibration
 
     # Measuring
 
-    def evaluate(self, queries: Items) -> Evaluated:
+    def evaluate(self, queries: Items) -> EvaluationReport:
         """Ask with labelled items for those of the collection, and measure the answers.
 
         Parameters
@@ -529,7 +531,7 @@ class Collection:
 
         Returns
         -------
-        Evaluated
+        EvaluationReport
         """
         from dlfh.collection.evaluated import evaluate_collection
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dlfh.codes import Codes
-from dlfh.collection.evaluation import Database, Quality, evaluate_queries
-from dlfh.collection.trust import Trust, trust_in_answers
+from dlfh.collection.calibration_report import CalibrationReport, report_calibration
+from dlfh.collection.evaluation import Database, RetrievalQuality, evaluate_queries
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError
@@ -17,29 +17,29 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["Evaluated", "evaluate_collection"]
+__all__ = ["EvaluationReport", "evaluate_collection"]
 
 
 @dataclass(frozen=True)
-class Evaluated:
+class EvaluationReport:
     """What `Collection.evaluate` measured.
 
     Attributes
     ----------
-    qualities : list of Quality
+    qualities : list of RetrievalQuality
         How well queries find items, by direction.
-    trust : list of Trust
+    calibration_reports : list of CalibrationReport
         How far the probabilities of answers can be trusted; empty if the collection has none.
     problems : list of Problem
         Queries that are not asked with: those that are in the collection themselves, or cannot be read.
     """
 
-    qualities: list[Quality]
-    trust: list[Trust]
+    qualities: list[RetrievalQuality]
+    calibration_reports: list[CalibrationReport]
     problems: list[Problem]
 
 
-def evaluate_collection(collection: Collection, queries: Items) -> Evaluated:
+def evaluate_collection(collection: Collection, queries: Items) -> EvaluationReport:
     """Ask with labelled items for those of a collection, and measure the answers."""
     seen = collection.index.contains(queries.ids) if queries.named else np.zeros(len(queries), bool)
     if seen.all():
@@ -51,8 +51,8 @@ def evaluate_collection(collection: Collection, queries: Items) -> Evaluated:
     unseen = queries.take(np.flatnonzero(~seen))
     vectors = collection.encoder.describe(unseen)
     qualities = evaluate_queries(collection.encoder, unseen, vectors, _databases(collection))
-    trust = trust_in_answers(collection._asker.exact(), unseen, vectors)
-    return Evaluated(qualities, trust, [*queries.problems, *problems, *vectors.problems])
+    calibration_reports = report_calibration(collection._searcher.exact(), unseen, vectors)
+    return EvaluationReport(qualities, calibration_reports, [*queries.problems, *problems, *vectors.problems])
 
 
 def _databases(collection: Collection) -> dict[str, Database]:

@@ -11,10 +11,10 @@ import numpy.typing as npt
 
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes, pack
+from dlfh.collection.calibration_report import CalibrationReport
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.label_warnings import warn_of_labels, warn_of_strangers
-from dlfh.collection.trust import Trust
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS
 from dlfh.errors import InputError
@@ -22,7 +22,7 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.metrics.measures import Measure
 
-__all__ = ["Database", "HeldOut", "Quality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
+__all__ = ["Database", "HeldOut", "RetrievalQuality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
 
 
 #: With fewer complete, labelled items none are held out unless a user says so; and no more than so many ever.
@@ -53,7 +53,7 @@ class Database:
 
 
 @dataclass(frozen=True)
-class Quality:
+class RetrievalQuality:
     """Mean average precision of one direction of search.
 
     Attributes
@@ -97,9 +97,9 @@ class HeldOut:
     query_vectors, database_vectors : ItemVectors
     training : Training or None
         What the encoder learned from the others; None if it was fitted before.
-    qualities : list of Quality
+    qualities : list of RetrievalQuality
         How well the queries find the others by hashed codes; empty if none were held out.
-    trust : list of Trust
+    calibration_reports : list of CalibrationReport
         How far the probabilities of answers can be trusted; empty if the encoder was not calibrated here.
     """
 
@@ -108,8 +108,8 @@ class HeldOut:
     query_vectors: ItemVectors
     database_vectors: ItemVectors
     training: Training | None
-    qualities: list[Quality]
-    trust: list[Trust]
+    qualities: list[RetrievalQuality]
+    calibration_reports: list[CalibrationReport]
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
@@ -169,8 +169,8 @@ def fit_and_evaluate(
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.describe(others) if training is None else training.vectors
     query_vectors = encoder.describe(queries)
-    qualities: list[Quality] = []
-    trust: list[Trust] = []
+    qualities: list[RetrievalQuality] = []
+    calibration_reports: list[CalibrationReport] = []
     if n_queries:
         qualities = evaluate_queries(
             encoder, queries, query_vectors, hashed_databases(encoder, others, vectors, training)
@@ -178,10 +178,10 @@ def fit_and_evaluate(
     if n_queries and training is not None:
         from dlfh.collection.calibrating import calibrate  # searching calibrates nothing
 
-        encoder.calibration_, trust = calibrate(
+        encoder.calibration_, calibration_reports = calibrate(
             encoder, queries, query_vectors, others, vectors, training, random_state
         )
-    return HeldOut(queries, others, query_vectors, vectors, training, qualities, trust)
+    return HeldOut(queries, others, query_vectors, vectors, training, qualities, calibration_reports)
 
 
 def default_hold_out(items: Items) -> int:
@@ -205,7 +205,7 @@ def hashed_databases(
 
 def evaluate_queries(
     encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, Database]
-) -> list[Quality]:
+) -> list[RetrievalQuality]:
     """Ask with each modality of labelled queries for each other one, or for itself if it is alone; measure the answers.
 
     Parameters
@@ -219,7 +219,7 @@ def evaluate_queries(
 
     Returns
     -------
-    list of Quality
+    list of RetrievalQuality
         One for each ordered pair of different modalities; labels that stand for a second one only ask.
     """
     labelled = np.flatnonzero(queries.labelled())
@@ -248,7 +248,7 @@ def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> boo
 
 def _evaluate_direction(
     encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
-) -> Quality:
+) -> RetrievalQuality:
     from dlfh.metrics import AP, P, evaluate, nDCG  # searching measures nothing
 
     def rank(queries: npt.NDArray[Any], *others: Measure) -> Any:
@@ -258,7 +258,7 @@ def _evaluate_direction(
     graded, exact = nDCG @ min(10, n_items), P(match="all") @ min(5, n_items)
     projections = encoder.model_.project(query, matrix)
     by_hamming, by_value = rank(pack(projections)), rank(projections, graded, exact)
-    return Quality(
+    return RetrievalQuality(
         query,
         other,
         by_hamming.n_queries,

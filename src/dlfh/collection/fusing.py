@@ -34,30 +34,30 @@ def choose(
 ) -> tuple[tuple[str, ...], bool, float]:
     """Return what answers best: which modalities' codes, whether with words, and the best MAP that there is."""
 
-    def merit(among: tuple[str, ...], words: bool) -> float:
-        return _merit(fits, pairs, among, words)
+    def merit(modalities: tuple[str, ...], words: bool) -> float:
+        return _merit(fits, pairs, modalities, words)
 
     choices = [*((name,) for name in modalities if name != query), modalities]
-    codes = {among: merit(among, False) for among in choices}
-    with_words = {among: merit(among, True) for among in choices if {*among} & {*texts}}
-    best = max(codes, key=lambda among: codes[among])
-    heard = max(with_words, key=lambda among: with_words[among], default=best)
+    codes = {modalities: merit(modalities, False) for modalities in choices}
+    with_words = {modalities: merit(modalities, True) for modalities in choices if {*modalities} & {*texts}}
+    best = max(codes, key=lambda modalities: codes[modalities])
+    heard = max(with_words, key=lambda modalities: with_words[modalities], default=best)
     most = max([*codes.values(), *with_words.values()])
     if with_words and with_words[heard] >= codes[best] - _PRICE_OF_WORDS:
         return heard, True, most
     return best, False, most
 
 
-def _merit(fits: dict[Pattern, Fit], pairs: dict[str, Pairs], among: tuple[str, ...], words: bool) -> float:
+def _merit(fits: dict[Pattern, Fit], pairs: dict[str, Pairs], modalities: tuple[str, ...], words: bool) -> float:
     """Return the MAP of both kinds of codes."""
-    return float(np.mean([_map(fits, own, Pattern(kind, among, words)) for kind, own in pairs.items()]))
+    return float(np.mean([_map(fits, own, Pattern(kind, modalities, words)) for kind, own in pairs.items()]))
 
 
 def least_words(
     pairs: dict[str, Pairs],
     some: dict[str, Rows],
     searched: dict[str, Pairs],
-    among: tuple[str, ...],
+    modalities: tuple[str, ...],
     best_map: float,
 ) -> float:
     """Return what words are worth at least, so that one item is found by some of its words, labelled or not.
@@ -65,12 +65,12 @@ def least_words(
     To share a label is likely for many items, and where it is next to certain codes go on to tell them apart by what
     says nothing of which one is meant. Words do. So they get more weight as long as MAP of shared labels stays.
     """
-    wanted = [Pattern(kind, among, True) for kind in pairs]
+    wanted = [Pattern(kind, modalities, True) for kind in pairs]
     best, found = LEAST_WORDS, reciprocal_rank(fit_all(pairs, some, wanted), searched)
     for least in _LEAST_WORDS_TRIED:
         fits = fit_all(pairs, some, wanted, least)
         merit = reciprocal_rank(fits, searched)
-        if merit > found + _LEVEL and _merit(fits, pairs, among, True) >= best_map - _PRICE_OF_MORE:
+        if merit > found + _LEVEL and _merit(fits, pairs, modalities, True) >= best_map - _PRICE_OF_MORE:
             best, found = least, merit
     return best
 

@@ -13,28 +13,33 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from dlfh._persistence.files import read_regular, replace_file
-from dlfh.collection.evaluation import Quality
-from dlfh.collection.trust import Trust
+from dlfh.collection.calibration_report import CalibrationReport
+from dlfh.collection.evaluation import RetrievalQuality
 
 __all__ = ["Measured", "read_measured", "write_measured"]
 
 _FILE = "measured.json"
 _MOST_BYTES = 1 << 16
-_Row = TypeVar("_Row", Quality, Trust)
+_Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)
 
 
 @dataclass(frozen=True)
 class Measured:
     """How well held-out items found the others, and how far probabilities can be trusted; both empty if unknown."""
 
-    qualities: list[Quality]
-    trust: list[Trust]
+    qualities: list[RetrievalQuality]
+    calibration_reports: list[CalibrationReport]
 
 
-def write_measured(folder: Path, qualities: Sequence[Quality], trust: Sequence[Trust]) -> None:
+def write_measured(
+    folder: Path, qualities: Sequence[RetrievalQuality], calibration_reports: Sequence[CalibrationReport]
+) -> None:
     """Keep what was measured, if anything was."""
-    if qualities or trust:
-        plain = {"qualities": [asdict(own) for own in qualities], "trust": [asdict(own) for own in trust]}
+    if qualities or calibration_reports:
+        plain = {
+            "qualities": [asdict(own) for own in qualities],
+            "calibration_reports": [asdict(own) for own in calibration_reports],
+        }
         replace_file(folder / _FILE, [json.dumps(plain, indent=2).encode()])
 
 
@@ -42,7 +47,9 @@ def read_measured(folder: Path) -> Measured:
     """Return what was kept."""
     try:
         plain = json.loads(read_regular(folder / _FILE, _MOST_BYTES))
-        return Measured(_rows(Quality, plain["qualities"]), _rows(Trust, plain["trust"]))
+        return Measured(
+            _rows(RetrievalQuality, plain["qualities"]), _rows(CalibrationReport, plain["calibration_reports"])
+        )
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return Measured([], [])
 

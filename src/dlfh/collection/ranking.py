@@ -60,33 +60,33 @@ class Options:
     Attributes
     ----------
     k : int
-    among : tuple of str
+    modalities : tuple of str
         The modalities to search.
     match : {"codes", "words", "both"}
     ranking : {"asymmetric", "specific", "hamming"}
-    fair : bool
+    hashed_only : bool
         Whether every item is found by its hashed code.
     radius : int or None
         All items within so many bits, not ``k``.
     candidates : ndarray of bool (items,) or None
         The items to search among; all by default.
     min_probability : float or None
-    most : int or None
+    limit : int or None
         So many items are found within a radius, or it is an error.
-    only, where, without
+    ids, where, without
         What ``candidates`` comes from, for an engine that looks itself: ids, a filter, and the id of an item left out.
     """
 
     k: int
-    among: tuple[str, ...]
+    modalities: tuple[str, ...]
     match: str = "codes"
     ranking: str = "asymmetric"
-    fair: bool = False
+    hashed_only: bool = False
     radius: int | None = None
     candidates: Mask | None = None
     min_probability: float | None = None
-    most: int | None = None
-    only: Sequence[str] | None = None
+    limit: int | None = None
+    ids: Sequence[str] | None = None
     where: Mapping[str, Any] | None = None
     without: str | None = None
 
@@ -158,13 +158,13 @@ class Ranker:
         if options.candidates is not None:
             eligible &= options.candidates
         if options.radius is not None:
-            eligible &= self._distances(query.code, options.among[0], options.fair) <= options.radius
+            eligible &= self._distances(query.code, options.modalities[0], options.hashed_only) <= options.radius
         if options.min_probability is not None:
             eligible &= probability(log_odds) >= options.min_probability
         places = np.flatnonzero(eligible)
         n = len(places) if options.radius is not None else min(options.k, len(places))
-        if options.most is not None and n > options.most:
-            raise InputError(f"{n:,} items are found, and {options.most:,} are the most: ask for a smaller radius")
+        if options.limit is not None and n > options.limit:
+            raise InputError(f"{n:,} items are found, and {options.limit:,} are the most: ask for a smaller radius")
         if not n:
             nothing = np.empty(0, np.int64)
             return Ranked(nothing, np.empty(0), nothing, nothing)
@@ -173,11 +173,12 @@ class Ranker:
         return self._in_order(query, options, places, log_odds[places], n)
 
     def _in_order(self, query: Query, options: Options, places: Positions, log_odds: Floats, n: int) -> Ranked:
-        others = [name for name in self._modalities if name not in options.among]
+        others = [name for name in self._modalities if name not in options.modalities]
         keys = [-log_odds]
         if (np.diff(np.sort(log_odds)) == 0).any():
             keys += [
-                hashed_distances(self._index, query.hashed[name], name, places) for name in (*options.among, *others)
+                hashed_distances(self._index, query.hashed[name], name, places)
+                for name in (*options.modalities, *others)
             ]
         order = np.lexsort((places, *reversed(keys)))
         in_order = np.stack([key[order] for key in keys])
@@ -187,32 +188,32 @@ class Ranker:
 
     def log_odds(self, query: Query, options: Options) -> Floats:
         """Return the log-odds of every item; minus infinity for those that cannot be found."""
-        present, learned = zip(*(self._index.states(name) for name in options.among), strict=True)
+        present, learned = zip(*(self._index.states(name) for name in options.modalities), strict=True)
         words = self._evidence(query, options)
         if options.match == "words":
             fit = self._fit(query, options, Pattern("hashed", (), True))
             return np.where(words > 0, fit.weights[0] * words + fit.bias, -np.inf)
         # What an item has, as a number: bit t for the t-th modality, and the last for a learned code.
-        n = len(options.among)
+        n = len(options.modalities)
         has = sum((mask.astype(np.int64) << t for t, mask in enumerate(present)), np.zeros(len(self._index), np.int64))
-        kind = np.zeros(len(self._index), bool) if options.fair else np.logical_or.reduce(learned)
+        kind = np.zeros(len(self._index), bool) if options.hashed_only else np.logical_or.reduce(learned)
         weights, biases = self._table(query, options)
         pattern = has + (kind.astype(np.int64) << n)
         log_odds = biases[pattern]
         length = float(np.abs(query.asked.astype(np.float64)).sum())
-        for t, name in enumerate(options.among):
-            distances = self._distances(query.asked, name, options.fair)
+        for t, name in enumerate(options.modalities):
+            distances = self._distances(query.asked, name, options.hashed_only)
             similarity = (length - 2 * np.where(present[t], distances, 0.0)) / len(query.asked)
             log_odds = log_odds + weights[pattern, t] * similarity
         return np.where(has > 0, log_odds + weights[pattern, n] * words, -np.inf)
 
     def _table(self, query: Query, options: Options) -> tuple[Floats, Floats]:
         """Return what evidence is worth, by what an item has: weights of modalities and of words, and a bias."""
-        n = len(options.among)
+        n = len(options.modalities)
         weights, biases = np.zeros((2 << n, n + 1)), np.zeros(2 << n)
         for has in range(1, 1 << n):
             own = [t for t in range(n) if has >> t & 1]
-            modalities = tuple(options.among[t] for t in own)
+            modalities = tuple(options.modalities[t] for t in own)
             words = options.match == "both" and bool({*modalities} & {*self._texts})
             for number, codes in enumerate(("hashed", "learned")):
                 fit = self._fit(query, options, Pattern(codes, modalities, words))
@@ -228,11 +229,11 @@ class Ranker:
         """Return what each item's words say; 0 for all if words are not searched."""
         if options.match == "codes" or self._words is None or query.text is None:
             return np.zeros(len(self._index))
-        columns = [place for place, name in enumerate(self._texts) if name in options.among]
+        columns = [place for place, name in enumerate(self._texts) if name in options.modalities]
         return word_evidence(self._words.coverage(query.text, columns))
 
-    def _distances(self, query: npt.NDArray[Any], modality: str, fair: bool) -> Floats:
-        if fair:
+    def _distances(self, query: npt.NDArray[Any], modality: str, hashed_only: bool) -> Floats:
+        if hashed_only:
             return hashed_distances(self._index, query, modality)
         return self._index.distances(modality, query[None])[0]
 

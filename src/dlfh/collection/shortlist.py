@@ -16,43 +16,43 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.codes import n_bytes, pack
-from dlfh.collection.asking import Asker, How
 from dlfh.collection.columns import hashed_column
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.found import Found
 from dlfh.collection.ranking import Options, Query, Ranker
+from dlfh.collection.result import SearchResult
+from dlfh.collection.searcher import How, Searcher
 from dlfh.collection.words import Words, WordsOfItems
 from dlfh.index import Index
 from dlfh.index.engines.engine import Engine
 from dlfh.index.items import Item
 
-__all__ = ["ShortlistAsker", "arguments_of", "asker_of", "in_memory"]
+__all__ = ["ShortlistSearcher", "arguments_of", "in_memory", "searcher_of"]
 
 #: How long a shortlist is in each column: so many times what is wanted, and at least so many.
 _TIMES, _LEAST = 20, 500
 
 
-class ShortlistAsker(Asker):
-    """Asks the items of an engine. Parameters are those of `Asker`."""
+class ShortlistSearcher(Searcher):
+    """Asks the items of an engine. Parameters are those of `Searcher`."""
 
-    def exact(self) -> Asker:
+    def exact(self) -> Searcher:
         """Return what asks all items, copied into memory: to measure, not to search."""
         index = in_memory(self.index.items(), self.index.n_bits, self.index.modalities)
-        return Asker(self.encoder, index, WordsOfItems(index, self.encoder.text_modalities(), self.words.folder))
+        return Searcher(self.encoder, index, WordsOfItems(index, self.encoder.text_modalities(), self.words.folder))
 
     def ranker(self, options: Options) -> Ranker:
         """Return a ranker of nothing: each query has its own, of its shortlist."""
         return super().ranker(replace(options, match="codes"))
 
-    def answer(self, ranker: Ranker, query: Query, options: Options) -> Found:
+    def answer(self, ranker: Ranker, query: Query, options: Options) -> SearchResult:
         """Return what a query finds."""
         engine = cast(Engine, self.index)
         stored = sorted(engine.items_at(sorted(self._numbers(query, options))), key=lambda pair: pair[0])
         near = in_memory((item for _, item in stored), engine.n_bits, engine.modalities)
         words = cast(WordsOfItems, _WordsOfSome(self.words, np.array([number for number, _ in stored], np.int64)))
-        asker = Asker(self.encoder, near, words)
+        searcher = Searcher(self.encoder, near, words)
         options = replace(options, candidates=_candidates(near, options))
-        return asker.answer(asker.ranker(options), query, options)
+        return searcher.answer(searcher.ranker(options), query, options)
 
     def _candidates(self, how: How) -> npt.NDArray[np.bool_] | None:
         return None  # the engine looks at what may be found
@@ -63,9 +63,9 @@ class ShortlistAsker(Asker):
     def _numbers(self, query: Query, options: Options) -> set[int]:
         """Return the numbers of the items on the shortlist."""
         length = max(_TIMES * options.k, _LEAST)
-        scope: dict[str, Any] = {"ids": options.only, "where": options.where}
+        scope: dict[str, Any] = {"ids": options.ids, "where": options.where}
         found: set[int] = set()
-        columns = [column for name in options.among for column in (name, hashed_column(name))]
+        columns = [column for name in options.modalities for column in (name, hashed_column(name))]
         for column in columns if options.match != "words" else ():
             if options.radius is not None:
                 (hits,) = self.index.search_radius(column, query.code[None], options.radius, **scope)
@@ -73,7 +73,7 @@ class ShortlistAsker(Asker):
                 hits = self.index.search(column, pack(query.asked[None]), length, **scope)
             found.update(hits.positions[0].tolist())
         if options.match != "codes" and query.text is not None:
-            texts = [place for place, name in enumerate(self.encoder.text_modalities()) if name in options.among]
+            texts = [place for place, name in enumerate(self.encoder.text_modalities()) if name in options.modalities]
             coverage = self.words.now().coverage(query.text, texts)
             best = np.argsort(-coverage, kind="stable")
             numbers = self.words.numbers()[best[: np.count_nonzero(coverage > 0)]].tolist()
@@ -101,12 +101,12 @@ class _WordsOfSome:
 
 def _candidates(near: Index, options: Options) -> npt.NDArray[np.bool_] | None:
     """Return which of a shortlist may be found: items may have changed since, and one may be left out."""
-    if options.only is None and options.where is None and options.without is None:
+    if options.ids is None and options.where is None and options.without is None:
         return None
     candidates = np.ones(len(near), bool) if options.where is None else near.matches(options.where)
     names = near.ids()
-    if options.only is not None:
-        wanted = {*options.only}
+    if options.ids is not None:
+        wanted = {*options.ids}
         candidates &= np.array([name in wanted for name in names], bool)
     return candidates & np.array([name != options.without for name in names], bool)
 
@@ -134,6 +134,6 @@ def arguments_of(items: Sequence[Item], n_bits: int, modalities: Sequence[str]) 
     }
 
 
-def asker_of(encoder: Encoder, index: Index, words: WordsOfItems) -> Asker:
+def searcher_of(encoder: Encoder, index: Index, words: WordsOfItems) -> Searcher:
     """Return what asks the items of an index, wherever they are."""
-    return (ShortlistAsker if isinstance(index, Engine) else Asker)(encoder, index, words)
+    return (ShortlistSearcher if isinstance(index, Engine) else Searcher)(encoder, index, words)

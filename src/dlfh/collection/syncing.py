@@ -29,7 +29,7 @@ from dlfh.index.items import Item
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["Synced", "sync_items"]
+__all__ = ["SyncResult", "sync_items"]
 
 #: So many items are written in one step.
 _BLOCK = 512
@@ -40,7 +40,7 @@ Content = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Synced:
+class SyncResult:
     """What `Collection.sync` did, or would do.
 
     Attributes
@@ -91,16 +91,17 @@ class _Plan:
 
 
 def sync_items(
-    collection: Collection, items: Items, *, remove: bool, most: float, dry_run: bool, rehash: bool
-) -> Synced:
+    collection: Collection, items: Items, *, remove: bool, max_removed: float, dry_run: bool, rehash: bool
+) -> SyncResult:
     """Make a collection equal to items; `Collection.sync` says how."""
     hashes = FileHashes(collection.path, trust=not rehash)
     plan = _plan(collection, items, hashes)
     gone = plan.gone if remove else []
-    if len(gone) > most * plan.n_before:
+    if len(gone) > max_removed * plan.n_before:
         raise InputError(
             f"{len(gone):,} of the {plan.n_before:,} items of the collection are not among the {len(items):,} that it "
-            f"is to be equal to, and at most {most:.0%} may go: is it the right source? (most=1, --most 1 if it is)"
+            f"is to be equal to, and at most {max_removed:.0%} may go: is it the right source? "
+            "(max_removed=1, --max-removed 1 if it is)"
         )
     rows = sorted([*plan.added, *plan.changed])
     described = dict.fromkeys(items.modalities, 0)
@@ -122,7 +123,7 @@ def sync_items(
     added = [items.ids[row] for row in plan.added if items.ids[row] not in lost]
     updated = [items.ids[row] for row in plan.changed if items.ids[row] not in lost]
     n_unchanged = plan.n_before - len(plan.changed) - len(gone)
-    return Synced(added, updated, removed, n_unchanged, described, problems)
+    return SyncResult(added, updated, removed, n_unchanged, described, problems)
 
 
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:

@@ -31,7 +31,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
         "filters": {name: [{"value": value, "count": n} for value, n in own] for name, own in values.items()},
         "calibrated": bool(state.collection.calibration.fits),
         "expected": [asdict(own) for own in measured.qualities],
-        "trust": [asdict(own) for own in measured.trust],
+        "calibration_reports": [asdict(own) for own in measured.calibration_reports],
         "writable": settings.writable,
         "limits": asdict(settings.limits),
     }

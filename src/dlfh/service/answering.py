@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.codes import n_bytes
-from dlfh.collection import Found, FoundItem
-from dlfh.collection.asking import How
+from dlfh.collection import ResultItem, SearchResult
 from dlfh.collection.calibration import RANKINGS
 from dlfh.collection.columns import without_columns
+from dlfh.collection.searcher import How
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.service.errors import Refusal
@@ -42,29 +42,29 @@ class Wanted:
     """What is asked for; names are those of `Collection.search`."""
 
     k: int = 10
-    among: str | tuple[str, ...] | None = None
+    modalities: str | tuple[str, ...] | None = None
     match: str | None = None
     ranking: str | None = None
-    fair: bool = False
+    hashed_only: bool = False
     min_probability: float | None = None
     where: Mapping[str, Any] = field(default_factory=dict)
     radius: int | None = None
-    only: Sequence[str] | None = None
-    most: int | None = None
+    ids: Sequence[str] | None = None
+    limit: int | None = None
 
     def how(self, state: State) -> How:
         """Return it as a collection takes it."""
         state.facets.check(self.where)
         return How(
-            self.among,
+            self.modalities,
             self.match,
             self.ranking,
-            self.fair,
+            self.hashed_only,
             self.min_probability,
             self.radius,
-            self.only,
+            self.ids,
             self.where or None,
-            self.most,
+            self.limit,
         )
 
 
@@ -134,7 +134,7 @@ def _encode(state: State, requests: Sequence[Asked]) -> _Encoded:
         values = [question.value for question in questions]
         vectors = _as_vectors(state, modality, values) if kind == "vector" else state.encoder.vectors(modality, values)
         texts = values if kind == "text" else None
-        queries = state.asker.queries(modality, vectors, texts, ranking or RANKINGS[0])
+        queries = state.searcher.queries(modality, vectors, texts, ranking or RANKINGS[0])
         for row, (question, query) in enumerate(zip(questions, queries, strict=True)):
             encoded[id(question), ranking] = vectors[row : row + 1], query
     return encoded
@@ -159,15 +159,17 @@ def _result(state: State, question: Question, wanted: Wanted, how: How, encoded:
     if question.kind == "code":
         return _near(state, question.value, wanted, how)
     modality = _modality(state, question)
-    asker, ranking = state.asker, how.ranking or RANKINGS[0]
+    searcher, ranking = state.searcher, how.ranking or RANKINGS[0]
     if (id(question), wanted.ranking) not in encoded:
         encoded = _encode(state, [Asked((question,), wanted)])
     vectors, query = encoded[id(question), wanted.ranking]
-    options = asker.options(wanted.k, how, *asker.defaults(modality, how.among, how.match), ranking)
-    asker.check_probable(how, modality)
-    found = asker.answer(asker.ranker(options), query, options)
-    unknown = question.kind == "text" and bool(asker.unknown(vectors, [question.value], options))
-    return _shown(state, question.kind, modality, found, options.among, options.match, _UNKNOWN if unknown else None)
+    options = searcher.options(wanted.k, how, *searcher.defaults(modality, how.modalities, how.match), ranking)
+    searcher.check_probable(how, modality)
+    found = searcher.answer(searcher.ranker(options), query, options)
+    unknown = question.kind == "text" and bool(searcher.unknown(vectors, [question.value], options))
+    return _shown(
+        state, question.kind, modality, found, options.modalities, options.match, _UNKNOWN if unknown else None
+    )
 
 
 def _like(state: State, identifier: str, wanted: Wanted, how: How) -> dict[str, Any]:
@@ -175,21 +177,21 @@ def _like(state: State, identifier: str, wanted: Wanted, how: How) -> dict[str, 
     _check_codes_alone("an item of the collection", wanted)
     if identifier not in state.index:
         raise Refusal(404, f"there is no item {identifier[:200]!r}")
-    if not isinstance(wanted.among, str | None):
+    if not isinstance(wanted.modalities, str | None):
         raise InputError("an item of the collection is compared in one modality: name one")
-    found = state.asker.similar(identifier, wanted.k, how)
-    names = (wanted.among,) if wanted.among else tuple(state.collection.get(identifier).codes)[:1]
+    found = state.searcher.similar(identifier, wanted.k, how)
+    names = (wanted.modalities,) if wanted.modalities else tuple(state.collection.get(identifier).codes)[:1]
     return _shown(state, "id", None, found, names, "codes")
 
 
 def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
     """Answer with the items whose codes are nearest to one, as the index finds them: ties in order of addition."""
     _check_codes_alone("a code", wanted)
-    for name, asked in (("fair", wanted.fair), ("radius", wanted.radius is not None)):
+    for name, asked in (("hashed_only", wanted.hashed_only), ("radius", wanted.radius is not None)):
         if asked:
             raise InputError(f"a code finds the codes nearest to it, as they are kept: {name} cannot be asked for")
-    modality = how.among if isinstance(how.among, str) else state.encoder.searchable()[0]
-    if modality not in state.encoder.modalities_ or isinstance(how.among, tuple):
+    modality = how.modalities if isinstance(how.modalities, str) else state.encoder.searchable()[0]
+    if modality not in state.encoder.modalities_ or isinstance(how.modalities, tuple):
         raise InputError(f"a code is compared in one modality of {', '.join(map(repr, state.encoder.modalities_))}")
     query = np.frombuffer(bytes.fromhex(code), np.uint8)
     n = n_bytes(state.index.n_bits)
@@ -197,7 +199,7 @@ def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
         raise InputError(
             f"a code of {state.index.n_bits} bits has {2 * n} hexadecimal digits, and 0 in bits after these"
         )
-    hits = state.index.search(modality, query[None], wanted.k, ids=how.only, where=how.where, n_jobs=1)
+    hits = state.index.search(modality, query[None], wanted.k, ids=how.ids, where=how.where, n_jobs=1)
     distances = hits.distances[0]
     whole = len(distances) < wanted.k  # all items are there: nobody is as far as the last one and not among them
     found = []
@@ -206,9 +208,11 @@ def _near(state: State, code: str, wanted: Wanted, how: How) -> dict[str, Any]:
         equals = int(np.count_nonzero(distances == distances[rank])) if counted else 0
         away = int(distances[rank])
         learned = bool(hits.learned[0, rank])
-        bits = item.codes[modality].tobytes().hex()
-        found.append(FoundItem(rank + 1, item.id, away, float(away), learned, item.metadata or {}, None, equals, bits))
-    return _shown(state, "code", None, Found(found, code.lower()), (modality,), "codes")
+        stored = item.codes[modality].tobytes().hex()
+        found.append(
+            ResultItem(rank + 1, item.id, away, float(away), learned, item.metadata or {}, None, equals, stored)
+        )
+    return _shown(state, "code", None, SearchResult(found, code.lower()), (modality,), "codes")
 
 
 def _check_codes_alone(what: str, wanted: Wanted) -> None:
@@ -228,25 +232,25 @@ def _shown(
     state: State,
     kind: str,
     modality: str | None,
-    found: Found,
-    among: Sequence[str],
+    found: SearchResult,
+    modalities: Sequence[str],
     match: str,
     warning: str | None = None,
 ) -> dict[str, Any]:
-    query = {"by": kind, "modality": modality, "bits": found.bits, "in": list(among), "match": match}
+    query = {"by": kind, "modality": modality, "code": found.code, "modalities": list(modalities), "match": match}
     return {"query": query, "warning": warning, "answers": [_found_item(state, item) for item in found]}
 
 
-def _found_item(state: State, item: FoundItem) -> dict[str, Any]:
+def _found_item(state: State, item: ResultItem) -> dict[str, Any]:
     return {
         "rank": item.rank,
         "id": item.id,
         "probability": item.probability,
-        "bits_apart": item.bits_apart,
+        "hamming_distance": item.hamming_distance,
         "distance": item.distance,
         "n_equal": item.n_equal or None,
         "learned": item.learned,
-        "bits": item.bits,
+        "code": item.code,
         **about_item(state, item.id, item.metadata),
     }
 
@@ -285,7 +289,7 @@ def list_items(state: State, start: int, n: int) -> dict[str, Any]:
 
 def _whole_item(state: State, item: Item) -> dict[str, Any]:
     codes = {
-        name: {"bits": code.tobytes().hex(), "learned": item.states[name] == "learned"}
+        name: {"code": code.tobytes().hex(), "learned": item.states[name] == "learned"}
         for name, code in item.codes.items()
     }
     return {"id": item.id, **about_item(state, item.id, item.metadata or {}), "codes": codes}

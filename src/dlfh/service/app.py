@@ -369,8 +369,8 @@ _FORM = {
                     "image": {"type": "string", "format": "binary", "description": "JPEG, PNG, WebP, GIF and others."},
                     "options": {
                         "type": "string",
-                        "description": 'What is asked for, as JSON: {"k": 5, "in": "text"}.',
-                        "examples": ['{"k": 5, "in": "text"}'],
+                        "description": 'What is asked for, as JSON: {"k": 5, "modalities": "text"}.',
+                        "examples": ['{"k": 5, "modalities": "text"}'],
                     },
                 },
             },

@@ -77,11 +77,9 @@ class Query(_Strict):
 
 
 class _Options(_Strict):
-    model_config = ConfigDict(extra="forbid", populate_by_name=True)
-
     k: int = Field(10, ge=1, le=_LIMITS.k, description="How many items to find.")
-    among: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = Field(
-        None, alias="in", description="The modality to search, several, or `all`; by default what measured best."
+    modalities: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = Field(
+        None, description="The modality to search, several, or `all`; by default what measured best."
     )
     match: Literal["codes", "words", "both"] | None = Field(
         None, description="What a text is compared with; by default what measured best."
@@ -89,7 +87,7 @@ class _Options(_Strict):
     ranking: Literal["asymmetric", "specific", "hamming"] | None = Field(
         None, description="How codes are compared; `asymmetric` by default."
     )
-    fair: bool = Field(False, description="Find every item by its hashed code, labelled or not.")
+    hashed_only: bool = Field(False, description="Find every item by its hashed code, labelled or not.")
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="Find items that are at least so probable to be right: perhaps none."
     )
@@ -102,7 +100,7 @@ class _Options(_Strict):
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(
         None, description="Find all items within so many bits, and not `k`; an error if they are more than `k` may be."
     )
-    only: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
+    ids: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
         None, description="Search among the items with these ids."
     )
 
@@ -110,17 +108,17 @@ class _Options(_Strict):
         """Return it within limits."""
         if self.k > limits.k:
             raise Refusal(422, f"k is at most {limits.k}")
-        among = tuple(self.among) if isinstance(self.among, list) else self.among
+        modalities = tuple(self.modalities) if isinstance(self.modalities, list) else self.modalities
         return Wanted(
             self.k,
-            among,
+            modalities,
             self.match,
             self.ranking,
-            self.fair,
+            self.hashed_only,
             self.min_probability,
             self.where,
             self.radius,
-            self.only,
+            self.ids,
             limits.k,
         )
 
@@ -130,12 +128,11 @@ class Search(_Options, Query):
 
     model_config = ConfigDict(
         extra="forbid",
-        populate_by_name=True,
         json_schema_extra={
             "examples": [
                 {"text": "weather forecast", "k": 5},
-                {"text": "money", "in": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
-                {"id": "bus", "in": "image"},
+                {"text": "money", "modalities": "image", "min_probability": 0.5, "where": {"labels": ["Business"]}},
+                {"id": "bus", "modalities": "image"},
                 {"queries": [{"text": "left arrow"}, {"id": "bus"}], "k": 3},
             ]
         },
@@ -224,11 +221,11 @@ class Answer(BaseModel):
     rank: int = Field(description="From 1.")
     id: str
     probability: float | None = Field(description="How probable it is that the item is right; null if nobody knows.")
-    bits_apart: int = Field(description="In how many bits its code differs from the query's.")
+    hamming_distance: int = Field(description="In how many bits its code differs from the query's.")
     distance: float = Field(description="The bits apart, weighted by how sure the query is of each.")
     n_equal: int | None = Field(description="How many items are as good as this one; null if they were not counted.")
     learned: bool = Field(description="Whether its code was learned; if not, the hash function made it.")
-    bits: str = Field(description="Its code, in hexadecimal.", examples=["9f3c0a51e2b47d88"])
+    code: str = Field(description="Its code, in hexadecimal.", examples=["9f3c0a51e2b47d88"])
     labels: list[str]
     metadata: dict[str, Any] = Field(description="Its texts, and the columns of its table.")
     thumbnail: str | None = Field(description="Where its picture is, small; null if it has none.")
@@ -239,8 +236,8 @@ class Asked(BaseModel):
 
     by: Literal["text", "image", "vector", "code", "id"]
     modality: str | None = Field(description="What it is in; null for an item or a code.")
-    bits: str = Field(description="Its code, in hexadecimal.")
-    searched: list[str] = Field(alias="in", description="The modalities that were searched.")
+    code: str = Field(description="Its code, in hexadecimal.")
+    modalities: list[str] = Field(description="The modalities that were searched.")
     match: Literal["codes", "words", "both"]
 
 
@@ -262,7 +259,7 @@ class Answers(BaseModel):
 class Code(BaseModel):
     """A code of an item."""
 
-    bits: str
+    code: str
     learned: bool
 
 
@@ -324,7 +321,7 @@ class Measured(BaseModel):
     exact: float = Field(description="The share of its first five items that have exactly the query's labels.")
 
 
-class Trusted(BaseModel):
+class CalibrationReport(BaseModel):
     """How far the probabilities of answers can be trusted, by the same items."""
 
     query: str
@@ -350,7 +347,9 @@ class AboutCollection(BaseModel):
     filters: dict[str, list[FilterValue]] = Field(description="What `where` takes, and how many items have each value.")
     calibrated: bool = Field(description="Whether answers have probabilities.")
     expected: list[Measured] = Field(description="What to expect of searches; empty if nobody measured it.")
-    trust: list[Trusted] = Field(description="How far probabilities can be trusted; empty if nobody measured it.")
+    calibration_reports: list[CalibrationReport] = Field(
+        description="How far probabilities can be trusted; empty if nobody measured it."
+    )
     writable: bool
     limits: dict[str, float]
 

@@ -20,7 +20,7 @@ import numpy as np
 from dlfh.codes import n_bytes
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items, read_card
-from dlfh.collection.shortlist import asker_of
+from dlfh.collection.shortlist import searcher_of
 from dlfh.collection.words import WordsOfItems
 from dlfh.index.engines.engine import Engine
 from dlfh.service.facets import Facets
@@ -41,7 +41,7 @@ class State:
     Attributes
     ----------
     collection : Collection
-    asker : Asker
+    searcher : Searcher
     facets : Facets
     name : str
         What tells it from all other states.
@@ -54,7 +54,7 @@ class State:
         self.index = collection.index
         self.name = collection.index.state or ""
         self._words = WordsOfItems(self.index, self.encoder.text_modalities(), collection.path)
-        self.asker = asker_of(self.encoder, self.index, self._words)
+        self.searcher = searcher_of(self.encoder, self.index, self._words)
         self._lock = threading.Lock()
         self._making: dict[str, threading.Lock] = {}
         self._made: dict[str, Any] = {}

@@ -14,7 +14,7 @@ export function drawAbout(panel, about, example) {
     element("p", { class: "lead" },
       `Every item has a code of ${about.bits} bits (${bytes} bytes) for each of ${listed(names.map((name) => `its ${name}`))}. `
       + "Codes were learned so that items that share a label differ in few bits, whichever modality they come from: that is how words find pictures."),
-    example ? element("figure", { class: "code" }, barcode(example.bits, about.bits, example.query),
+    example ? element("figure", { class: "code" }, barcode(example.code, about.bits, example.query),
       element("figcaption", {}, "A code. Marked are the bits in which it differs from the query's; the fewer, the more alike.")) : null,
     element("dl", { class: "numbers" }, [
       [number(about.items), about.items === 1 ? "item" : "items"],
@@ -70,13 +70,13 @@ function trust(about) {
     return [element("h3", {}, "Probabilities"), element("p", {}, "Nobody knows how probable answers are: no items were held out to tell.")];
   }
   const told = "A probability says how likely an item shares a label with what you asked for. It was fitted to items that were held out of training.";
-  if (!about.trust.length) return [element("h3", {}, "Probabilities"), element("p", {}, told)];
+  if (!about.calibration_reports.length) return [element("h3", {}, "Probabilities"), element("p", {}, told)];
   return [
     element("h3", {}, "Probabilities"),
     element("p", {}, `${told} The error is by how much probabilities differ from the share of right answers, on average.`),
     element("table", {},
       element("thead", {}, element("tr", {}, ["Asks", "Codes", "Error", "Brier score", "Of a constant"].map((title) => element("th", { scope: "col" }, title)))),
-      element("tbody", {}, about.trust.map((own) => element("tr", {},
+      element("tbody", {}, about.calibration_reports.map((own) => element("tr", {},
         element("th", { scope: "row" }, capital(own.query)),
         element("td", {}, own.codes),
         element("td", {}, own.calibration_error.toFixed(3)),

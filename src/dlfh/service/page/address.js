@@ -8,7 +8,7 @@ export const PAGE_SIZE = 24;
  * stands for it elsewhere), what is searched, how probable answers must be, filters, how many, and what is looked at.
  */
 export const NOTHING = Object.freeze({
-  text: "", id: null, code: null, picture: null, among: null, least: 0, where: Object.freeze({}), k: PAGE_SIZE, map: false,
+  text: "", id: null, code: null, picture: null, modalities: null, least: 0, where: Object.freeze({}), k: PAGE_SIZE, map: false,
 });
 
 export const asksNothing = (search) => !search.text.trim() && search.id === null && search.code === null && search.picture === null;
@@ -21,7 +21,7 @@ export function write(search) {
   if (search.id !== null) words.set("id", search.id);
   else if (search.code !== null) words.set("code", search.code);
   else if (search.text.trim()) words.set("q", search.text);
-  if (search.among !== null) words.set("in", search.among);
+  if (search.modalities !== null) words.set("modalities", search.modalities);
   if (search.least) words.set("p", String(Math.round(100 * search.least)));
   for (const [name, values] of Object.entries(search.where)) {
     for (const value of values) words.append(`where.${name}`, plain(value));
@@ -47,7 +47,7 @@ export function read(address, picture = null) {
     id: words.get("id") || null,
     code: code && /^([0-9a-f]{2})+$/i.test(code) ? code : null,
     picture,
-    among: words.get("in") || null,
+    modalities: words.get("modalities") || null,
     least: percents > 0 && percents < 100 ? percents / 100 : 0,
     where,
     k: Number.isInteger(k) && k > 0 ? k : PAGE_SIZE,

@@ -12,12 +12,12 @@ export const textsOf = (metadata) => Object.entries(metadata).filter(([name, val
 /** Draw answers; `asker` is what asked (an item, a picture), and every card is a link to what is like it. */
 export function drawAnswers(place, { about, search, result, asker, onMore }) {
   const { query, answers } = result;
-  const byTexts = query.in.every((name) => about.modalities[name]?.takes === "texts") && !query.in.every((name) => about.modalities[name]?.takes === query.modality);
+  const byTexts = query.modalities.every((name) => about.modalities[name]?.takes === "texts") && !query.modalities.every((name) => about.modalities[name]?.takes === query.modality);
   const grid = element("ol", { class: byTexts ? "grid texts" : "grid" },
     answers.map((answer) => element("li", {}, card(answer, about, search, query))));
   const own = head(about, search, result, asker);
   grid.addEventListener("keydown", moveFocus);
-  const mark = (event) => markCode(own, about, query, event.target.closest?.("a.card")?.dataset.bits ?? null);
+  const mark = (event) => markCode(own, about, query, event.target.closest?.("a.card")?.dataset.code ?? null);
   for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, mark);
   for (const kind of ["pointerleave", "focusout"]) grid.addEventListener(kind, () => markCode(own, about, query, null));
   const more = answers.length === search.k && search.k < about.limits.k
@@ -29,7 +29,7 @@ function head(about, search, result, asker) {
   const { query, answers } = result;
   const title = { text: search.text.trim(), id: search.id ?? "", image: "Your picture", code: "A code", vector: "A vector" }[query.by];
   const how = { codes: "by codes", words: "by words", both: "by codes and words" }[query.match];
-  const compared = `${count(answers.length, "answer")}, compared with ${listed(query.in.map((name) => `${name}s`))} ${how}`;
+  const compared = `${count(answers.length, "answer")}, compared with ${listed(query.modalities.map((name) => `${name}s`))} ${how}`;
   const seen = asker?.blob ? pictureOf(asker.blob) : asker?.thumbnail ? picture(asker.thumbnail, { lazy: false }) : null;
   const words = asker?.item ? textsOf(asker.item.metadata)[0] : null;
   return element("header", { class: "head" },
@@ -39,12 +39,12 @@ function head(about, search, result, asker) {
       words ? element("p", { class: "words" }, words) : null,
       element("p", { class: "faint", id: "compared" }, compared)),
     element("figure", { class: "code" },
-      element("div", { class: "bars" }, barcode(query.bits, about.bits)),
+      element("div", { class: "bars" }, barcode(query.code, about.bits)),
       element("figcaption", {}, `Its code: ${about.bits} bits. `, element("span", { class: "key" }, "Bits that differ"), " are marked.")));
 }
 
-function markCode(own, about, query, bits) {
-  own.querySelector(".bars").replaceChildren(barcode(query.bits, about.bits, bits));
+function markCode(own, about, query, code) {
+  own.querySelector(".bars").replaceChildren(barcode(query.code, about.bits, code));
 }
 
 function card(answer, about, search, query) {
@@ -53,8 +53,8 @@ function card(answer, about, search, query) {
   const kind = answer.learned ? "learned" : "hashed";
   const bar = chance === null ? null : element("span", { class: "chance", "aria-hidden": "true" });
   bar?.style.setProperty("--chance", chance);
-  const weighted = answer.distance !== answer.bits_apart;
-  return element("a", { class: "card", href: write(asking(search, { id: answer.id })), "data-id": answer.id, "data-bits": answer.bits },
+  const weighted = answer.distance !== answer.hamming_distance;
+  return element("a", { class: "card", href: write(asking(search, { id: answer.id })), "data-id": answer.id, "data-code": answer.code },
     element("span", { class: "tile" }, picture(answer.thumbnail), bar),
     element("span", { class: "body" },
       element("span", { class: "title" },
@@ -62,9 +62,9 @@ function card(answer, about, search, query) {
         chance === null ? null : element("span", { class: "percent", title: "How probable it is that this is right" }, percent(chance))),
       words ? element("span", { class: "words" }, words) : null,
       answer.labels.length ? element("span", { class: "labels" }, answer.labels.map(capital).join(" · ")) : null,
-      barcode(answer.bits, about.bits, query.bits),
+      barcode(answer.code, about.bits, query.code),
       element("span", { class: "facts" },
-        element("span", {}, `${count(answer.bits_apart, "bit")} apart`),
+        element("span", {}, `${count(answer.hamming_distance, "bit")} apart`),
         weighted ? element("span", { title: "The bits apart, weighted by how sure the query is of each" }, `distance ${answer.distance.toFixed(1)}`) : null,
         element("span", { title: equals(answer) }, kind))));
 }

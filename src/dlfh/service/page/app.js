@@ -146,7 +146,7 @@ async function showResult(result, asker, signal) {
   lastResult = result;
   if (search.picture !== null && search.code === null) {
     // The picture stays here; its code can be shared.
-    search = { ...search, code: result.query.bits };
+    search = { ...search, code: result.query.code };
     remembered.set(JSON.stringify({ ...search, map: false }), result);
     history.replaceState({ picture: search.picture }, "", write(search));
   }
@@ -157,7 +157,7 @@ async function showResult(result, asker, signal) {
     await explainNothing(signal);
   } else {
     drawAnswers(parts.answers, { about, search, result, asker, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
-    drawAbout(parts.about, about, { bits: answers[0].bits, query: result.query.bits });
+    drawAbout(parts.about, about, { code: answers[0].code, query: result.query.code });
     if (warning) warn(warning);
     else clearNotice();
   }

@@ -20,19 +20,19 @@ export function drawControls(place, about, search, chances, change) {
     },
   }, "Filters");
   fill(place,
-    element("div", { class: "row" }, among(about, search, change), names.length ? toggle : null, least(about, search, chances, change)),
+    element("div", { class: "row" }, modalities(about, search, change), names.length ? toggle : null, least(about, search, chances, change)),
     chosen(search, change),
     panel,
   );
   if (focused) document.getElementById(focused)?.focus();
 }
 
-function among(about, search, change) {
+function modalities(about, search, change) {
   const names = Object.keys(about.modalities);
   const choice = (value, label) => {
     const id = `in-${value ?? "best"}`;
     const radio = element("input", {
-      type: "radio", name: "in", id, checked: search.among === value, onchange: () => change({ among: value }),
+      type: "radio", name: "in", id, checked: search.modalities === value, onchange: () => change({ modalities: value }),
     });
     return [radio, element("label", { for: id }, label)];
   };

@@ -84,7 +84,7 @@ function query(search) {
 
 function optionsOf(search) {
   const options = { k: search.k };
-  if (search.among !== null) options.in = search.among;
+  if (search.modalities !== null) options.modalities = search.modalities;
   if (search.least && hasChances(search)) options.min_probability = search.least;
   if (Object.keys(search.where).length) options.where = search.where;
   return options;

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
-__all__ = ["Found", "FoundItem"]
+__all__ = ["ResultItem", "SearchResult"]
 
 
 @dataclass(frozen=True)
-class FoundItem:
+class ResultItem:
     """An item that a search found.
 
     Attributes
@@ -18,7 +18,7 @@ class FoundItem:
     rank : int
         From 1.
     id : str
-    bits_apart : int
+    hamming_distance : int
         In how many bits the item's code differs from the query's.
     distance : float
         The bits apart, weighted by how sure the query is of each.
@@ -30,24 +30,19 @@ class FoundItem:
     n_equal : int
         How many items are as probable as this one, itself included, before hashed codes and other modalities tell them
         apart.
-    bits : str
+    code : str
         Its code in the modality that was searched, in hexadecimal.
     """
 
     rank: int
     id: str
-    bits_apart: int
+    hamming_distance: int
     distance: float
     learned: bool
     metadata: dict[str, Any]
     probability: float | None = None
     n_equal: int = 1
-    bits: str = ""
-
-    @property
-    def code(self) -> str:
-        """What the item's code is: "learned" or "hashed"."""
-        return "learned" if self.learned else "hashed"
+    code: str = ""
 
     @property
     def chance(self) -> str:
@@ -57,30 +52,31 @@ class FoundItem:
     def __str__(self) -> str:
         probability = f"{self.chance} probable, " if self.chance else ""
         equal = f", one of {self.n_equal} equals" if self.n_equal > 1 else ""
-        return f"{self.rank}. {self.id} ({probability}{self.bits_apart} bits apart, {self.code}{equal})"
+        kind = "learned" if self.learned else "hashed"
+        return f"{self.rank}. {self.id} ({probability}{self.hamming_distance} bits apart, {kind}{equal})"
 
 
-class Found(Sequence[FoundItem]):
+class SearchResult(Sequence[ResultItem]):
     """The items that one query found, the best first.
 
     Attributes
     ----------
     ids : list of str
-    bits : str
+    code : str
         The code of the query, in hexadecimal.
 
     Examples
     --------
-    >>> found = Found([FoundItem(1, "cat.jpg", 3, 1.25, False, {"labels": ["animal"]})])
+    >>> found = SearchResult([ResultItem(1, "cat.jpg", 3, 1.25, False, {"labels": ["animal"]})])
     >>> found.ids, found[0].metadata["labels"]
     (['cat.jpg'], ['animal'])
     >>> print(found)
     1. cat.jpg (3 bits apart, hashed)
     """
 
-    def __init__(self, items: Iterable[FoundItem], bits: str = "") -> None:
+    def __init__(self, items: Iterable[ResultItem], code: str = "") -> None:
         self._items = tuple(items)
-        self.bits = bits
+        self.code = code
 
     @property
     def ids(self) -> list[str]:
@@ -91,17 +87,17 @@ class Found(Sequence[FoundItem]):
         return [asdict(item) for item in self._items]
 
     @overload
-    def __getitem__(self, place: int) -> FoundItem: ...
+    def __getitem__(self, place: int) -> ResultItem: ...
     @overload
-    def __getitem__(self, place: slice) -> Found: ...
-    def __getitem__(self, place: int | slice) -> FoundItem | Found:
-        return Found(self._items[place], self.bits) if isinstance(place, slice) else self._items[place]
+    def __getitem__(self, place: slice) -> SearchResult: ...
+    def __getitem__(self, place: int | slice) -> ResultItem | SearchResult:
+        return SearchResult(self._items[place], self.code) if isinstance(place, slice) else self._items[place]
 
     def __len__(self) -> int:
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Found) and self._items == other._items
+        return isinstance(other, SearchResult) and self._items == other._items
 
     __hash__ = None  # type: ignore[assignment]  # metadata are dicts
 
@@ -113,7 +109,15 @@ class Found(Sequence[FoundItem]):
         from dlfh.collection.html import html_table  # searching shows no HTML
 
         rows = [
-            (item.rank, item.id, item.chance, item.n_equal, item.bits_apart, item.code, _about(item.metadata))
+            (
+                item.rank,
+                item.id,
+                item.chance,
+                item.n_equal,
+                item.hamming_distance,
+                "learned" if item.learned else "hashed",
+                _about(item.metadata),
+            )
             for item in self._items
         ]
         return html_table(
@@ -122,7 +126,7 @@ class Found(Sequence[FoundItem]):
 
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self.ids[:3])) + (", ..." if len(self) > 3 else "")
-        return f"Found({len(self)} items{': ' if self else ''}{shown})"
+        return f"SearchResult({len(self)} items{': ' if self else ''}{shown})"
 
 
 def _about(metadata: dict[str, Any]) -> str:

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:
-    from dlfh.collection.asking import Asker
     from dlfh.collection.item_vectors import ItemVectors
+    from dlfh.collection.searcher import Searcher
     from dlfh.datasets.items import Items
 
-__all__ = ["Trust", "expected_error", "trust_in_answers"]
+__all__ = ["CalibrationReport", "expected_error", "report_calibration"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -23,7 +23,7 @@ _MOST_QUERIES = 500
 
 
 @dataclass(frozen=True)
-class Trust:
+class CalibrationReport:
     """How far probabilities can be trusted, in one direction of search.
 
     Attributes
@@ -51,7 +51,7 @@ class Trust:
     share: float
 
     @classmethod
-    def of(cls, query: str, codes: str, probabilities: Floats, right: Mask) -> Trust:
+    def of(cls, query: str, codes: str, probabilities: Floats, right: Mask) -> CalibrationReport:
         """Compare probabilities with the truth."""
         brier = float(np.mean((probabilities - right) ** 2)) if len(right) else 0.0
         share = float(right.mean()) if len(right) else 0.0
@@ -73,24 +73,24 @@ def expected_error(probabilities: Floats, right: Mask, n_bins: int = 15) -> floa
     return round(float(np.abs(gaps).sum() / len(right)), 12)
 
 
-def trust_in_answers(asker: Asker, queries: Items, vectors: ItemVectors) -> list[Trust]:
+def report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors) -> list[CalibrationReport]:
     """Ask with labelled items as a user would, and compare the probabilities of all answers with the truth.
 
     Returns
     -------
-    list of Trust
+    list of CalibrationReport
         For each modality that asks and each kind of codes that labelled items have; empty without a calibration.
     """
     from dlfh._labels import LabelSets
 
-    stored = [(item.metadata or {}).get("labels") or [] for item in asker.index.items()]
+    stored = [(item.metadata or {}).get("labels") or [] for item in searcher.index.items()]
     labelled = np.array([bool(own) for own in stored], bool)
-    trust = []
+    calibration_reports = []
     for name in vectors.matrices:
         rows = np.intersect1d(vectors.positions[name], np.flatnonzero(queries.labelled()))[:_MOST_QUERIES]
         values = None if isinstance(queries.modalities[name], np.ndarray) else queries.modalities[name]
-        texts = [values[row] for row in rows] if name in asker.encoder.text_modalities() and values else None
-        answered = asker.log_odds_of_all(name, vectors.take(name, rows), texts) if len(rows) else None
+        texts = [values[row] for row in rows] if name in searcher.encoder.text_modalities() and values else None
+        answered = searcher.log_odds_of_all(name, vectors.take(name, rows), texts) if len(rows) else None
         if answered is None:
             continue
         log_odds, learned = answered
@@ -99,5 +99,7 @@ def trust_in_answers(asker: Asker, queries: Items, vectors: ItemVectors) -> list
         for kind, mask in (("learned", learned), ("hashed", ~learned)):
             counted = np.isfinite(log_odds) & (mask & labelled)
             if counted.any():
-                trust.append(Trust.of(name, kind, 1 / (1 + np.exp(-log_odds[counted])), right[counted]))
-    return trust
+                calibration_reports.append(
+                    CalibrationReport.of(name, kind, 1 / (1 + np.exp(-log_odds[counted])), right[counted])
+                )
+    return calibration_reports

@@ -17,37 +17,37 @@ from dlfh.collection.calibration import RANKINGS, Calibration, effective
 from dlfh.collection.columns import hashed_codes
 from dlfh.collection.contents import without_contents
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.found import Found, FoundItem
 from dlfh.collection.queries import is_single
 from dlfh.collection.ranking import Options, Query, Ranker, probability
+from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.collection.words import WordsOfItems
 from dlfh.errors import DataWarning, InputError
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
-__all__ = ["Asker", "How"]
+__all__ = ["How", "Searcher"]
 
 
 @dataclass(frozen=True)
 class How:
     """How a question is asked, as users say it; `Collection.search` says what each is.
 
-    What is served over a network answers no more than ``most`` items within a radius: where there are others, it says
+    What is served over a network answers no more than ``limit`` items within a radius: where there are others, it says
     so.
     """
 
-    among: str | Sequence[str] | None = None
+    modalities: str | Sequence[str] | None = None
     match: str | None = None
     ranking: str | None = None
-    fair: bool = False
+    hashed_only: bool = False
     min_probability: float | None = None
     radius: int | None = None
-    only: Sequence[str] | None = None
+    ids: Sequence[str] | None = None
     where: Mapping[str, Any] | None = None
-    most: int | None = None
+    limit: int | None = None
 
 
-class Asker:
+class Searcher:
     """Asks the items of an index.
 
     Parameters
@@ -72,7 +72,7 @@ class Asker:
         """Return what a value finds, or a list of what each of several finds."""
         featurizer = self.encoder.featurizer(modality)
         ranking = how.ranking or RANKINGS[0]
-        options = self.options(k, how, *self.defaults(modality, how.among, how.match), ranking)
+        options = self.options(k, how, *self.defaults(modality, how.modalities, how.match), ranking)
         self.check_probable(how, modality)
         single = is_single(values, featurizer.takes)
         batch = [values] if single else values
@@ -97,7 +97,7 @@ class Asker:
         options = self.options(1, How(), *self.defaults(modality, None, None), RANKINGS[0])
         ranker = self.ranker(options)
         log_odds = [ranker.log_odds(query, options) for query in self.queries(modality, vectors, texts, RANKINGS[0])]
-        learned = np.logical_or.reduce([self.index.states(name)[1] for name in options.among])
+        learned = np.logical_or.reduce([self.index.states(name)[1] for name in options.modalities])
         return np.stack(log_odds), learned
 
     def queries(self, modality: str, vectors: Features, texts: Sequence[str] | None, ranking: str) -> Iterator[Query]:
@@ -108,14 +108,14 @@ class Asker:
             hashed = dict.fromkeys(self.encoder.modalities_, own)
             yield Query(modality, code, own, hashed, None if texts is None else texts[row])
 
-    def similar(self, identifier: str, k: int, how: How) -> Found:
+    def similar(self, identifier: str, k: int, how: How) -> SearchResult:
         """Return the items that are like one of the collection, itself excluded."""
         item = self.index.get(identifier)
         hashed = hashed_codes(item, self.encoder.modalities_)
         first = next(iter(hashed))
-        (name,) = self._named(how.among or first)
+        (name,) = self._named(how.modalities or first)
         options = self.options(k, how, (name,), "codes", "hamming")
-        codes = hashed if how.fair else item.codes
+        codes = hashed if how.hashed_only else item.codes
         code = codes.get(name, codes[first])
         own = {
             other: _signs(hashed.get(other, hashed[first]), self.encoder.n_bits) for other in self.encoder.modalities_
@@ -129,20 +129,20 @@ class Asker:
         candidates[self.index.positions([identifier])] = False
         return replace(options, candidates=candidates)
 
-    def exact(self) -> Asker:
+    def exact(self) -> Searcher:
         """Return what asks all items, which may be slower than this."""
         return self
 
-    def _named(self, among: str | Sequence[str]) -> tuple[str, ...]:
+    def _named(self, modalities: str | Sequence[str]) -> tuple[str, ...]:
         """Return the modalities that are named, in their order; all for "all"."""
         known = self.encoder.modalities_
         everything = self.encoder.searchable()
         names = (
             everything
-            if among == "all" and "all" not in known
-            else (among,)
-            if isinstance(among, str)
-            else tuple(among)
+            if modalities == "all" and "all" not in known
+            else (modalities,)
+            if isinstance(modalities, str)
+            else tuple(modalities)
         )
         unknown = [name for name in names if name not in known]
         if unknown or not names:
@@ -151,7 +151,7 @@ class Asker:
         return tuple(dict.fromkeys(names))
 
     def defaults(
-        self, modality: str, among: str | Sequence[str] | None, match: str | None
+        self, modality: str, modalities: str | Sequence[str] | None, match: str | None
     ) -> tuple[tuple[str, ...], str]:
         """Return which modalities a query searches, and whether by codes or words."""
         known, texts = self.encoder.searchable(), self.encoder.text_modalities()
@@ -160,40 +160,40 @@ class Asker:
             if match != "codes" and modality not in texts:
                 raise InputError(f"words are looked for by texts, and {modality!r} is none: match must be 'codes'")
         other = next((name for name in known if name != modality), modality if modality in known else known[0])
-        if among is not None:
-            names = self._named(among)
+        if modalities is not None:
+            names = self._named(modalities)
         elif match == "words":
             names = texts
         else:
-            names = self.calibration.among.get(modality, (other,) if match != "both" else known)
+            names = self.calibration.modalities.get(modality, (other,) if match != "both" else known)
         heard = bool({*names} & {*texts})
         if match not in (None, "codes") and not heard:
             raise InputError(f"there are no words in {', '.join(map(repr, names))}: search a modality of texts")
         default = "both" if heard and self.calibration.words.get(modality) else "codes"
         return names, match or default
 
-    def options(self, k: int, how: How, among: tuple[str, ...], match: str, ranking: str) -> Options:
+    def options(self, k: int, how: How, modalities: tuple[str, ...], match: str, ranking: str) -> Options:
         """Return how a question is answered, all of it checked."""
         check_integer(k, "k", 1)
         check_choice(ranking, "ranking", RANKINGS)
-        check_flag(how.fair, "fair")
+        check_flag(how.hashed_only, "hashed_only")
         if how.radius is not None:
             check_integer(how.radius, "radius", 0)
         least = how.min_probability
         if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
             raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
         candidates = self._candidates(how)
-        limits = (candidates, least, how.most, how.only, how.where)
-        return Options(k, among, match, ranking, how.fair, how.radius, *limits)
+        limits = (candidates, least, how.limit, how.ids, how.where)
+        return Options(k, modalities, match, ranking, how.hashed_only, how.radius, *limits)
 
     def _candidates(self, how: How) -> npt.NDArray[np.bool_] | None:
         """Return which items may be found; None if all may."""
-        if how.only is None and how.where is None:
+        if how.ids is None and how.where is None:
             return None
         candidates = np.ones(len(self.index), bool)
-        if how.only is not None:
+        if how.ids is not None:
             candidates[:] = False
-            candidates[self.index.positions(how.only)] = True
+            candidates[self.index.positions(how.ids)] = True
         if how.where is not None:
             candidates &= self.index.matches(how.where)
             for name in names_of(parse_where(how.where)):
@@ -213,29 +213,29 @@ class Asker:
         texts = self.encoder.text_modalities()
         return Ranker(self.index, self.encoder.modalities_, texts, self.calibration, words)
 
-    def answer(self, ranker: Ranker, query: Query, options: Options) -> Found:
+    def answer(self, ranker: Ranker, query: Query, options: Options) -> SearchResult:
         """Return what a query finds."""
         ranked = ranker.rank(query, options)
         calibrated = query.modality is not None and self.calibration.knows(options.ranking, query.modality)
         chances = probability(ranked.log_odds).tolist() if calibrated else [None] * len(ranked.positions)
         found = []
         for rank, item in enumerate(self.index.items(ranked.positions.tolist())):
-            name = next((name for name in options.among if name in item.codes), next(iter(item.codes)))
-            code = hashed_codes(item, [name])[name] if options.fair else item.codes[name]
+            name = next((name for name in options.modalities if name in item.codes), next(iter(item.codes)))
+            code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
             found.append(
-                FoundItem(
+                ResultItem(
                     rank + 1,
                     item.id,
                     int(hamming_distances(query.code[None], code[None])[0, 0]),
                     _distance(query.asked, code),
-                    item.states[name] == "learned" and not options.fair,
+                    item.states[name] == "learned" and not options.hashed_only,
                     without_contents(item.metadata) or {},
                     chances[rank],
                     int(ranked.n_equal[rank]),
                     code.tobytes().hex(),
                 )
             )
-        return Found(found, query.code.tobytes().hex())
+        return SearchResult(found, query.code.tobytes().hex())
 
     def unknown(self, vectors: Features, queries: Any, options: Options) -> list[int]:
         """Return the queries that say nothing: texts of words that neither the model nor any item knows."""
