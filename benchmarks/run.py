@@ -40,7 +40,7 @@ from dlfh.datasets import Paired, make_paired
 from dlfh.hashing import FitContext
 from dlfh.hashing.kernel import KernelHash, RBFMap
 from dlfh.hashing.linear import LinearHash
-from dlfh.metrics import average_precisions
+from dlfh.metrics import evaluate
 
 NUS_WIDE_POINTS = 184_710
 
@@ -214,12 +214,12 @@ def bench_map() -> list[tuple[str, str]]:
         return np.array(values)
 
     def ours() -> np.ndarray:
-        return average_precisions(queries, items, query_labels, item_labels)
+        return evaluate(queries, items, query_labels, item_labels).per_query["AP"]
 
     difference = float(np.abs(usual_loop() - ours()[:timed]).max())
     projections = rng.standard_normal((2000, 64), dtype=np.float32)
     loop, fast, asymmetric = interleaved(
-        usual_loop, ours, lambda: average_precisions(projections, items, query_labels, item_labels)
+        usual_loop, ours, lambda: evaluate(projections, items, query_labels, item_labels)
     )
     loop *= len(queries) / timed
     return [

@@ -170,7 +170,7 @@ logging.basicConfig(stream=sys.stderr, format="%(message)s")
 import numpy as np
 from dlfh import DLFH, _compile
 from dlfh.datasets import make_paired
-from dlfh.metrics import mean_average_precision, ndcg
+from dlfh.metrics import mean_average_precision
 _compile.ANNOUNCE_AFTER = 2.0
 spent = 0.0
 real = _compile.Kernel._compile

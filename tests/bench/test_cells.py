@@ -20,7 +20,7 @@ from dlfh.bench.data import Source
 from dlfh.bench.measure import build, retrieval
 from dlfh.datasets import Paired, make_paired
 from dlfh.errors import InputError
-from dlfh.metrics import evaluate, mean_average_precision, ndcg, precision_at, recall_at
+from dlfh.metrics import PR, evaluate, mean_average_precision
 
 values = st.one_of(
     st.integers(-100, 100), st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(["", "full", "λ"])
@@ -160,15 +160,16 @@ def test_one_fit_measures_what_the_metrics_do(source: Source, held_out: float) -
         arguments = (queries, items, labels, item_labels)
         assert scores["map"] == pytest.approx(mean_average_precision(*arguments), abs=1e-12)
         assert scores["map_at"] == pytest.approx(mean_average_precision(*arguments, k=7), abs=1e-12)
-        assert scores["ndcg_at"] == pytest.approx(ndcg(*arguments, k=7), abs=1e-12)
-        exact = evaluate(*arguments, measures='P(match="all")@5')
-        assert scores["exact_at"] == pytest.approx(exact['P(match="all")@5'], abs=1e-12)
+        curve = PR(ranks=scores["ranks"])
+        expected = evaluate(*arguments, measures=["nDCG@7", 'P(match="all")@5', "P@7", curve])
+        assert scores["ndcg_at"] == pytest.approx(expected["nDCG@7"], abs=1e-12)
+        assert scores["exact_at"] == pytest.approx(expected['P(match="all")@5'], abs=1e-12)
         real = model.project("text", parts.queries.modalities["text"])
         asymmetric = mean_average_precision(real, items, labels, item_labels)
         assert scores["asymmetric_map"] == pytest.approx(asymmetric, abs=1e-12)
-        assert scores["precision_at"] == pytest.approx(precision_at(*arguments, k=7), abs=1e-12)
-        assert scores["precision"] == pytest.approx(precision_at(*arguments, k=scores["ranks"]), abs=1e-12)
-        assert scores["recall"] == pytest.approx(recall_at(*arguments, k=scores["ranks"]), abs=1e-12)
+        assert scores["precision_at"] == pytest.approx(expected["P@7"], abs=1e-12)
+        assert scores["precision"] == pytest.approx(expected[curve].precision, abs=1e-12)
+        assert scores["recall"] == pytest.approx(expected[curve].recall, abs=1e-12)
 
 
 def test_a_unified_database_is_encoded_from_all_modalities_by_methods_that_can(source: Source) -> None:

@@ -1,4 +1,4 @@
-"""Queries, database and labels of both, drawn at random."""
+"""Random queries and items with labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sums of discounts, one by one and in closed form."""
+"""Closed-form discount sums and harmonic numbers against explicit sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlfh.metrics.expected import _harmonic
 
 
 @pytest.mark.parametrize("tabulated", [1 << 12, 1 << 20])
-def test_sums_of_discounts_in_closed_form_are_those_one_by_one(monkeypatch: pytest.MonkeyPatch, tabulated: int) -> None:
+def test_closed_form_discount_sums_equal_explicit_sums(monkeypatch: pytest.MonkeyPatch, tabulated: int) -> None:
     monkeypatch.setattr(gains, "_TABULATED", tabulated)
     ranks = np.array([0, 1, 2, 4095, 4096, 4097, 5000, 40_000, 123_457])
     expected = [math.fsum(gains.discounts(np.arange(1, rank + 1))) for rank in ranks.tolist()]

@@ -1,4 +1,4 @@
-"""Measures: their names, and what each is by a loop in plain Python."""
+"""Measure names, and each measure against a plain loop."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from dlfh import InputError
 from dlfh.codes import pack, unpack
-from dlfh.metrics import AP, PR, PRH, P, R, evaluate, measure, nDCG
-from dlfh.metrics.measures import MEASURES, Measure
+from dlfh.metrics import AP, PR, PRH, P, R, evaluate, nDCG
+from dlfh.metrics.measures import MEASURES, Measure, parse_measure
 from tests.metrics.scenes import scene
 from tests.strategies import seeds
 
@@ -31,26 +31,26 @@ measures = st.one_of(
 
 
 @given(measures)
-def test_a_measure_is_what_it_prints(asked: Measure) -> None:
-    assert measure(str(asked)) == asked
-    assert hash(measure(str(asked))) == hash(asked)
-    assert measure(asked) is asked
+def test_a_measure_can_be_parsed_from_its_printed_form(asked: Measure) -> None:
+    assert parse_measure(str(asked)) == asked
+    assert hash(parse_measure(str(asked))) == hash(asked)
+    assert parse_measure(asked) is asked
 
 
 def test_names_are_those_of_ir_measures() -> None:
     assert [str(each) for each in (AP, P @ 10, nDCG(gain="linear") @ 20)] == ["AP", "P@10", 'nDCG(gain="linear")@20']
-    assert measure(" nDCG( gain = 'linear' ) @ 20 ") == nDCG(gain="linear") @ 20
+    assert parse_measure(" nDCG( gain = 'linear' ) @ 20 ") == nDCG(gain="linear") @ 20
     assert AP(normalize="retrieved") == AP != AP @ 10
-    assert measure("P@10") != measure("R@10")
-    assert PR(ranks=[1, 5]) == measure("PR(ranks=(1, 5))") == measure("PR(ranks=(1,5,))")
+    assert parse_measure("P@10") != parse_measure("R@10")
+    assert PR(ranks=[1, 5]) == parse_measure("PR(ranks=(1, 5))") == parse_measure("PR(ranks=(1,5,))")
     assert list(MEASURES) == [str(each) for each in MEASURES.values()]
 
 
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        ("MAP", "unknown measure 'MAP': there are AP, P, R, nDCG, PR, PRH, with a cut as in AP@50"),
-        ("AP@", "unknown measure 'AP@': there are AP, P"),
+        ("MAP", "unknown measure 'MAP'; available: AP, P, R, nDCG, PR, PRH, with a cut-off as in AP@50"),
+        ("AP@", "unknown measure 'AP@'; available: AP, P"),
         ("AP@ten", "unknown measure 'AP@ten'"),
         ("AP@-1", "unknown measure 'AP@-1'"),
         ("AP@5@5", "unknown measure 'AP@5@5'"),
@@ -60,51 +60,53 @@ def test_names_are_those_of_ir_measures() -> None:
         ("PR(ranks=(1,,2))", "unknown measure"),
         ("nDCG(gain='linear', gain='linear')", "unknown measure"),
         ("AP@0", "k must be a whole number at least 1, got 0"),
-        ("AP(rel=2)", "AP has no option 'rel': it has normalize; a cut is written AP@10"),
-        ("P(rel=2)", "P has no option 'rel': it has match; a cut is written P@10"),
+        ("AP(rel=2)", "AP has no option 'rel' (available: normalize); write a cut-off as AP@10"),
+        ("P(rel=2)", "P has no option 'rel' (available: match); write a cut-off as P@10"),
         ("AP(normalize='all')", "normalize must be one of 'retrieved', 'possible', got 'all'"),
         ("P(match='some')", "match must be one of 'any', 'all', got 'some'"),
-        ("R(rel=2)", "R has no option 'rel': it has none; a cut is written R@10"),
+        ("R(rel=2)", "R has no option 'rel' (it takes no options); write a cut-off as R@10"),
         ("nDCG(gain='log')", "gain must be one of 'exponential', 'linear', got 'log'"),
-        ("PR(ranks=())", "no k is given"),
-        ("PR(ranks=(0, 1))", "k must be a whole number at least 1, got 0"),
-        ("PR(ranks=(1, 2))@5", "PR takes ranks or a cut, not both"),
+        ("PR(ranks=())", "PR needs at least one rank"),
+        ("PR(ranks=(0, 1))", "each of ranks must be a whole number at least 1, got 0"),
+        ("PR(ranks=(1, 2))@5", "PR takes either ranks or a cut-off, not both"),
     ],
 )
-def test_a_wrong_measure_gets_one_clear_sentence(asked: Any, message: str) -> None:
+def test_errors_for_invalid_measures(asked: Any, message: str) -> None:
     with pytest.raises(InputError) as error:
-        measure(asked)
+        parse_measure(asked)
     assert message in str(error.value)
 
 
 @given(st.text())
-def test_any_text_is_a_measure_or_an_input_error(text: str) -> None:
+def test_any_text_parses_or_raises_input_error(text: str) -> None:
     with suppress(InputError):
-        assert isinstance(measure(text), Measure)
+        assert isinstance(parse_measure(text), Measure)
 
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "3"])
-def test_a_cut_is_a_whole_number_of_at_least_one(k: Any) -> None:
+def test_a_cut_off_is_a_positive_integer(k: Any) -> None:
     with pytest.raises(InputError, match="k must be a whole number at least 1"):
         AP @ k
 
 
-def test_no_measure_takes_a_cut_beyond_what_there_is() -> None:
+def test_cut_offs_beyond_the_database_are_refused() -> None:
     scene_of_60 = scene(0)
-    for each in MEASURES.values():
-        what = "16 bits" if each == PRH else "60 items"
-        with pytest.raises(InputError, match=f"{each}@61 .*only {what}"):
+    for each in [*MEASURES.values(), AP(normalize="possible"), nDCG(gain="linear"), P(match="all")]:
+        limit = "16 bits" if each == PRH else "60 items"
+        with pytest.raises(InputError, match=f"@61 .*only {limit}"):
             evaluate(*scene_of_60, measures=[each @ 61])
+    with pytest.raises(InputError, match=r"PR\(ranks=\(1, 61\)\) needs k = 61 ranks but the database has only 60"):
+        evaluate(*scene_of_60, measures=PR(ranks=(1, 61)))
     evaluate(*scene_of_60, measures=[each @ 16 for each in MEASURES.values()])
 
 
-def test_a_hamming_radius_needs_codes() -> None:
+def test_a_hamming_radius_requires_codes() -> None:
     _, items, *labels = scene(0)
-    with pytest.raises(InputError, match="PRH needs queries that are packed codes"):
+    with pytest.raises(InputError, match="PRH needs queries as packed codes"):
         evaluate(np.zeros((5, 10)), items, *labels, measures=["PRH"])
 
 
-def test_precision_without_a_cut_is_that_of_a_random_order() -> None:
+def test_precision_without_a_cut_off_is_that_of_a_random_ranking() -> None:
     queries, items, query_labels, item_labels = scene(0)
     assert evaluate(queries, items, query_labels, item_labels, measures=P)[P] == pytest.approx(
         (query_labels @ item_labels.T > 0).mean()
@@ -112,7 +114,7 @@ def test_precision_without_a_cut_is_that_of_a_random_order() -> None:
 
 
 def plain(asked: Measure, grades: list[int]) -> Any:
-    """Follow the definitions, one rank after another; ``grades`` are in rank order, and one is not zero."""
+    """Follow the definitions rank by rank; ``grades`` are in rank order and not all zero."""
     k = asked.k or len(grades)
     n_relevant = sum(grade > 0 for grade in grades)
     hits = [sum(grade > 0 for grade in grades[:rank]) for rank in range(len(grades) + 1)]
@@ -144,8 +146,8 @@ def _within(asked: Measure, n_items: int) -> Measure:
 
 @settings(max_examples=40, deadline=None)
 @given(seeds, st.lists(measures, min_size=1, max_size=4), st.sampled_from(["order", "expected"]), st.booleans())
-def test_every_measure_is_what_a_plain_loop_gives(seed: int, asked: list[Measure], ties: Any, asymmetric: bool) -> None:
-    """With ties in expectation it is the mean over every order of the database."""
+def test_every_measure_equals_a_plain_loop(seed: int, asked: list[Measure], ties: Any, asymmetric: bool) -> None:
+    """With expected ties, it equals the mean over all orders of the database."""
     rng = np.random.default_rng(seed)
     n_items = 20 if ties == "order" else 5
     asked = [_within(each, n_items) for each in asked if each.name != "PRH"]
@@ -175,30 +177,30 @@ def test_every_measure_is_what_a_plain_loop_gives(seed: int, asked: list[Measure
 
 
 @given(seeds, st.sampled_from(["order", "expected"]))
-def test_items_with_the_same_labels_are_no_more_than_those_that_share_one(seed: int, ties: Any) -> None:
+def test_precision_of_equal_label_sets_is_at_most_that_of_shared_labels(seed: int, ties: Any) -> None:
     found = evaluate(*scene(seed), measures=[P(match="all") @ 5, P @ 5], ties=ties).per_query
     strict, loose = found[P(match="all") @ 5], found["P@5"]
     some = ~np.isnan(strict)
     assert (strict[some] <= loose[some] + 1e-12).all()
 
 
-def test_with_one_label_each_the_same_labels_are_a_shared_one() -> None:
+def test_with_one_label_each_equal_label_sets_are_shared_labels() -> None:
     queries, items, *_ = scene(0)
     classes = np.arange(len(queries)) % 3, np.arange(len(items)) % 3
     result = evaluate(queries, items, *classes, measures=["P@7", 'P(match="all")@7'])
     assert result["P@7"] == result['P(match="all")@7']
 
 
-def test_labels_of_any_kind_are_compared_as_sets() -> None:
+def test_label_lists_are_compared_as_sets() -> None:
     queries, items = pack([[1, 1], [1, 1]]), pack([[1, 1], [1, 1], [1, 1]])
     lists = [["b", "a"], ["c"]], [["a", "b", "a"], ["a"], []]
     assert evaluate(queries, items, *lists, measures='P(match="all")@1').per_query['P(match="all")@1'][0] == 1
-    # One that nothing is equal to counts as a query without a relevant item, and so does one without labels.
+    # A query without labels, or whose label set no item has, counts as a query without a relevant item.
     empty = evaluate(queries, items, [["c"], []], lists[1], measures='P(match="all")@1')
     assert np.isnan(empty.per_query['P(match="all")@1']).all()
 
 
-def test_comparing_labels_needs_labels() -> None:
+def test_comparing_label_sets_requires_labels() -> None:
     queries, items, *_ = scene(0)
-    with pytest.raises(InputError, match="compares labels: pass query_labels and database_labels"):
+    with pytest.raises(InputError, match="compares label sets: pass query_labels and database_labels"):
         evaluate(queries, items, relevance=np.ones((5, 60)), measures=[P(match="all")])

@@ -51,9 +51,9 @@ def measure(
     from dlfh.blocks import Blocks, open_blocks
     from dlfh.blocks.clusters import held_on
     from dlfh.metrics import evaluate
-    from dlfh.metrics.measures import measure as named
+    from dlfh.metrics.measures import parse_measure
 
-    chosen = [named(name) for name in measures or ["AP"]]
+    chosen = [parse_measure(name) for name in measures or ["AP"]]
 
     def opened(value: str) -> Blocks:
         return open_blocks(*place_of(value))

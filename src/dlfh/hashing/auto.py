@@ -224,7 +224,7 @@ class _Trial:
 
     def scores(self, learner: HashLearner) -> Floats:
         """Return, by asking point, how well held-out points find each other, and each other's learned codes."""
-        from dlfh.metrics import average_precisions  # here, since a model that is loaded ranks nothing
+        from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
 
         everyone = np.flatnonzero(np.any(self.held_out, axis=0))
         learned: Codes = self.targets.codes[self.targets.row_of_point[everyone]]
@@ -240,6 +240,6 @@ class _Trial:
         labels = own.rows()[own.set_of_point]
         asking = slice(None, _QUERIES)
         by_database = [
-            average_precisions(hashed[asking], database, labels[asking], labels) for database in (hashed, learned)
+            evaluate(hashed[asking], database, labels[asking], labels).per_query["AP"] for database in (hashed, learned)
         ]
         return np.nan_to_num(np.mean(by_database, axis=0))  # nothing is like a point without labels

@@ -1,4 +1,4 @@
-"""Many measures from one ranking."""
+"""Compute several measures from one ranking."""
 
 from __future__ import annotations
 
@@ -9,33 +9,31 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._validation import check_choice
-from dlfh.blocks import as_blocks
 from dlfh.errors import InputError
-from dlfh.metrics.by_blocks import BlockRanker
-from dlfh.metrics.measures import Measure, PrecisionRecall, measure
+from dlfh.metrics.measures import AveragePrecision, Measure, PrecisionRecall, parse_measure
 from dlfh.metrics.ranking import Ranker
 from dlfh.metrics.sums import Floats, Ties
 
-__all__ = ["ByMeasure", "Empty", "Evaluation", "evaluate"]
+__all__ = ["Empty", "Evaluation", "MeasureValues", "evaluate", "mean_average_precision"]
 
 Empty = Literal["zero", "skip"]
 
 
-class ByMeasure(Mapping[Any, Any]):
-    """Values by measure, or by a measure's name: ``values[AP @ 50]`` and ``values["AP@50"]`` are the same."""
+class MeasureValues(Mapping[Any, Any]):
+    """Values indexed by measure or measure name: ``values[AP @ 50]`` is ``values["AP@50"]``."""
 
     def __init__(self, values: Mapping[Measure, Any]) -> None:
         self._values = dict(values)
 
-    def __getitem__(self, asked: str | Measure) -> Any:
-        found = measure(asked)
-        if found not in self._values:
-            raise InputError(f"{found} was not asked for: there are {', '.join(map(str, self._values))}")
-        return self._values[found]
+    def __getitem__(self, key: str | Measure) -> Any:
+        measure = parse_measure(key)
+        if measure not in self._values:
+            raise InputError(f"{measure} was not computed; available measures: {', '.join(map(str, self._values))}")
+        return self._values[measure]
 
-    def __contains__(self, asked: object) -> bool:
+    def __contains__(self, key: object) -> bool:
         try:
-            return measure(asked) in self._values  # type: ignore[arg-type]
+            return parse_measure(key) in self._values
         except InputError:
             return False
 
@@ -46,21 +44,21 @@ class ByMeasure(Mapping[Any, Any]):
         return len(self._values)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a plain dict, by name."""
-        return {str(name): value for name, value in self._values.items()}
+        """Return a dict from measure names to values."""
+        return {str(measure): value for measure, value in self._values.items()}
 
     def __repr__(self) -> str:
-        return "\n".join(_line(name, value) for name, value in self.to_dict().items())
+        return "\n".join(_format_line(name, value) for name, value in self.to_dict().items())
 
 
-class Evaluation(ByMeasure):
-    """What `evaluate` returns: means over queries by measure, and values per query.
+class Evaluation(MeasureValues):
+    """Result of `evaluate`: means over the queries, indexed by measure.
 
     Attributes
     ----------
-    per_query : ByMeasure
-        The values of each query, NaN for queries without a relevant item: an array (queries,); for curves
-        (queries, 2 x cuts), precisions and then recalls.
+    per_query : MeasureValues
+        Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an array
+        (queries, 2 x cut-offs) for curves, precisions before recalls.
     n_queries, n_items : int
 
     Examples
@@ -76,20 +74,21 @@ class Evaluation(ByMeasure):
     (0.5, array([0.5]), 0.5)
     """
 
-    def __init__(self, means: Mapping[Measure, Any], per_query: ByMeasure, n_queries: int, n_items: int) -> None:
+    def __init__(self, means: Mapping[Measure, Any], per_query: MeasureValues, n_queries: int, n_items: int) -> None:
         super().__init__(means)
         self.per_query = per_query
         self.n_queries = n_queries
         self.n_items = n_items
 
     def __repr__(self) -> str:
-        width = max(len(str(each)) for each in self)
+        width = max(len(str(measure)) for measure in self)
         queries = "1 query" if self.n_queries == 1 else f"{self.n_queries:,} queries"
         items = "1 item" if self.n_items == 1 else f"{self.n_items:,} items"
-        return "\n".join([f"{queries}, {items}", *(_line(f"{name!s:{width}}", self[name]) for name in self)])
+        lines = [_format_line(f"{measure!s:{width}}", self[measure]) for measure in self]
+        return "\n".join([f"{queries}, {items}", *lines])
 
 
-def _line(name: str, value: Any) -> str:
+def _format_line(name: str, value: Any) -> str:
     if isinstance(value, PrecisionRecall):
         return f"{name}  precision {value.precision[0]:.4f} to {value.precision[-1]:.4f} at {len(value.cuts)} cuts"
     return f"{name}  {value:.4f}" if isinstance(value, float) else f"{name}  {value!r}"
@@ -101,24 +100,31 @@ def evaluate(
     query_labels: Any = None,
     database_labels: Any = None,
     *,
-    measures: str | Measure | Iterable[str | Measure],
+    measures: str | Measure | Iterable[str | Measure] = "AP",
     relevance: Any = None,
     ties: Ties = "order",
     empty: Empty = "zero",
     n_jobs: int | None = None,
 ) -> Evaluation:
-    """Rank the database once for each query, and return every measure that is asked for.
+    """Rank the database once for each query and compute the requested measures.
 
     Parameters
     ----------
     queries, database, query_labels, database_labels, relevance, ties, empty
-        See `dlfh.metrics`. A database in blocks, or a Dask array of codes, is measured where it is, with the same
-        values of every measure; its labels may be in blocks, too. Queries are then packed codes, and ``relevance``
-        gives grades of nDCG that are whole numbers.
-    measures : list of str or Measure
-        Such as ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` lists them.
+        See `dlfh.metrics`. The database may also be given as `dlfh.blocks.Blocks` or a Dask array and need not fit in
+        memory; its labels may come in blocks as well. The values are the same. A database of several blocks requires
+        queries that are packed codes and, for nDCG, whole-number grades in ``relevance``.
+    measures : str, measure, or list of them, default "AP"
+        For example ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` describes each.
     n_jobs : int, optional
         Number of threads; all cores by default.
+
+    Returns
+    -------
+    Evaluation
+        Means over the queries, indexed by measure or name (``result["AP"]``); curves are tuples (cuts, precision,
+        recall). ``result.per_query[measure]`` holds the values of each query, NaN for queries without a relevant
+        item. ``to_dict()`` returns the means by name.
 
     Examples
     --------
@@ -127,29 +133,67 @@ def evaluate(
     >>> evaluate(queries, database, ["a"], ["a", "b", "a"], measures=["AP", "R@1"]).to_dict()
     {'AP': 0.8333333333333333, 'R@1': 0.5}
     """
-    asked = [measures] if isinstance(measures, (str, Measure)) else list(measures)
-    chosen = list(dict.fromkeys(map(measure, asked)))
+    requested = [measures] if isinstance(measures, (str, Measure)) else measures
+    chosen = list(dict.fromkeys(map(parse_measure, requested)))
     if not chosen:
-        raise InputError("no measure is asked for")
+        raise InputError('measures is empty; pass at least one, for example measures="AP"')
     check_choice(empty, "empty", ("zero", "skip"))
     check_choice(ties, "ties", ("order", "expected"))
-    shards = as_blocks(database, "database")
-    prepare: Any = Ranker.prepare if shards is None else BlockRanker.prepare
-    ranker: Ranker | BlockRanker = prepare(
-        queries, database if shards is None else shards, query_labels, database_labels, relevance, n_jobs
-    )
-    rankings = ranker.about(ties)
-    found = ranker.values([each.over(rankings) for each in chosen])
-    values = dict(zip(chosen, found, strict=True))
-    means = {each: each.summary(_mean(own, empty), rankings) for each, own in values.items()}
-    return Evaluation(means, ByMeasure(values), rankings.n_queries, rankings.n_items)
+    ranker = Ranker.prepare(queries, database, query_labels, database_labels, relevance, n_jobs)
+    rankings = ranker.info(ties)
+    values = dict(zip(chosen, ranker.values([each.aggregation(rankings) for each in chosen]), strict=True))
+    means = {each: each.summarise(_mean(per_query, empty), rankings) for each, per_query in values.items()}
+    return Evaluation(means, MeasureValues(values), rankings.n_queries, rankings.n_items)
+
+
+def mean_average_precision(
+    queries: npt.ArrayLike,
+    database: npt.ArrayLike,
+    query_labels: Any = None,
+    database_labels: Any = None,
+    *,
+    relevance: Any = None,
+    k: int | None = None,
+    normalize: Literal["retrieved", "possible"] = "retrieved",
+    ties: Ties = "order",
+    empty: Empty = "zero",
+    n_jobs: int | None = None,
+) -> float:
+    """Return the mean average precision (MAP).
+
+    The average precision of a query is the mean, over its relevant items, of the precision at the item's rank.
+
+    Parameters
+    ----------
+    queries, database, query_labels, database_labels, relevance, ties, empty
+        See `dlfh.metrics`.
+    k : int, optional
+        Rank at which to cut off the ranking; by default the whole database is ranked. (Some papers call the average
+        over the first k *relevant* items MAP@k; that is a different quantity.)
+    normalize : {"retrieved", "possible"}
+        With ``k``, divide the sum of precisions by the number of relevant items retrieved (usual for hashing), or by
+        the number that could have been, min(k, relevant items) (usual in information retrieval).
+    n_jobs : int, optional
+        Number of threads; all cores by default.
+
+    Examples
+    --------
+    >>> from dlfh.codes import pack
+    >>> queries, database = pack([[1, 1]]), pack([[1, 1], [1, -1], [-1, -1]])
+    >>> mean_average_precision(queries, database, ["a"], ["a", "b", "a"])
+    0.8333333333333333
+    """
+    measure = AveragePrecision(k, normalize)
+    labels = (query_labels, database_labels)
+    options: dict[str, Any] = {"relevance": relevance, "ties": ties, "empty": empty, "n_jobs": n_jobs}
+    return evaluate(queries, database, *labels, measures=measure, **options)[measure]
 
 
 def _mean(values: Floats, empty: Empty) -> Any:
-    """Average over queries; NaN marks a query without a relevant item."""
-    is_empty = np.isnan(values).reshape(len(values), -1).any(axis=1)
+    """Average over the queries; NaN marks a query without a relevant item."""
     if empty == "zero":
         return np.where(np.isnan(values), 0.0, values).mean(axis=0)
+    is_empty = np.isnan(values).reshape(len(values), -1).any(axis=1)
     if is_empty.all():
-        raise InputError('no query has a relevant item, so with empty="skip" there is nothing to average')
+        raise InputError('no query has a relevant item, so empty="skip" leaves nothing to average')
     return values[~is_empty].mean(axis=0)

@@ -1,10 +1,11 @@
-"""Expectations over all orders of tied items, in closed form."""
+"""Closed-form expectations over all orders of tied items."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from dlfh.metrics.sums import Floats, Integers, TiedRuns
 
@@ -12,18 +13,18 @@ __all__ = ["expected_average_precision", "expected_hits"]
 
 
 def expected_hits(sizes: Integers, relevant: Integers, cuts: tuple[int, ...]) -> Floats:
-    """Return the expected number of relevant items within each cut, from runs of ties and relevant items in each."""
+    """Return the expected number of relevant items within each cut-off, from the sizes and hits of tied runs."""
     runs, share = TiedRuns(sizes), relevant / np.maximum(sizes, 1)
     return np.stack([(share * np.clip(cut - runs.starts, 0, sizes)).sum(axis=1) for cut in cuts], axis=1)
 
 
 def expected_average_precision(sizes: Integers, relevant: Integers, k: int, normalize: str) -> Floats:
-    """Return the mean of average precision over all orders of tied items.
+    """Return the expected average precision over all orders of tied items.
 
-    In a run of t items with r relevant ones, after N items with R relevant ones, the item at the i-th
-    place is relevant with probability r / t, and then (i - 1)(r - 1) / (t - 1) relevant ones of the run
-    are expected before it. Where the cut falls inside a run, the number of relevant items before the cut
-    is hypergeometric: the formula holds given that number, and is averaged over it.
+    Consider a run of t items, r of them relevant, that follows N items, R of them relevant. The i-th item of the run is
+    relevant with probability r / t; given that it is, (i - 1)(r - 1) / (t - 1) relevant items of the run are expected
+    before it. If the cut-off falls inside a run, the number of relevant items before the cut-off is hypergeometric; the
+    formula holds conditionally on that number and is averaged over it.
     """
 
     def expected_sum(before: Any, found: Any, size: Any, relevant: Any) -> Any:
@@ -55,15 +56,12 @@ def expected_average_precision(sizes: Integers, relevant: Integers, k: int, norm
 
 
 def _harmonic(n: Any) -> Any:
-    """Return the sums of 1 / i up to n."""
-    from scipy.special import digamma
-
+    """Return the n-th harmonic number, the sum of 1 / i up to n."""
     return digamma(n + 1.0) + np.euler_gamma
 
 
 def _hypergeometric(population: int, relevant: int, drawn: int) -> tuple[Integers, Floats]:
-    from scipy.special import gammaln
-
+    """Return the possible numbers of relevant items among those drawn, and their probabilities."""
     hits = np.arange(max(0, drawn - (population - relevant)), min(drawn, relevant) + 1)
 
     def log_choose(n: Any, k: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Gains of grades, and what nDCG divides them by at each rank."""
+"""Gains and rank discounts of nDCG."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import expi
 
 from dlfh.errors import InputError
 
@@ -19,13 +20,15 @@ _EXPONENTIAL = np.exp2(np.arange(256.0)) - 1
 
 
 def gains_of(grades: Any, gain: Gain) -> Floats:
-    """Return 2 ** grade - 1, or the grade itself."""
+    """Return the exponential gain, 2 ** grade - 1, or the linear gain, the grade."""
     if gain == "linear":
         return np.asarray(grades, np.float64)
     if grades.dtype == np.uint8:
         return _EXPONENTIAL[grades]
     if grades.max(initial=0) > 1000:
-        raise InputError(f'a grade of {grades.max():g} is too large for gain="exponential": use gain="linear"')
+        raise InputError(
+            f'relevance has a grade of {grades.max():g}, too large for gain="exponential"; use gain="linear"'
+        )
     return np.exp2(grades) - 1
 
 
@@ -34,17 +37,16 @@ def discounts(ranks: Any) -> Floats:
     return 1 / np.log2(ranks + 1.0)
 
 
-#: Ranks whose discounts are added up one by one, where there are as many.
+#: Number of ranks whose discounts are summed one by one.
 _TABULATED = 1 << 20
 
 
 def discount_sums(ranks: npt.NDArray[np.int64]) -> Floats:
-    """Return the sums of the discounts up to each rank, in closed form beyond the first million.
+    """Return the sum of the discounts up to each rank, in closed form beyond the first million ranks.
 
-    By Euler and Maclaurin, with x = rank + 1 and f(x) = 1 / log(x): the integral of f, the mean of its ends, and a
-    twelfth of the difference of its derivatives; what follows is smaller than rounding.
+    Euler-Maclaurin formula with x = rank + 1 and f(x) = 1 / log(x): the integral of f, the mean of its end values, and
+    a twelfth of the difference of its derivatives. Further terms are below rounding error.
     """
-    from scipy.special import expi
 
     def antiderivative(x: Any) -> Any:
         log = np.log(x)
@@ -64,6 +66,6 @@ def _first_sums(n: int) -> Floats:
 
 
 def discounted(means: Floats, starts: Any, stops: Any, k: int) -> Floats:
-    """Return the sums of discounted gains within the first k, for runs of items with mean gains, by query."""
+    """Return the discounted gain of the first k items by query, for runs of items with the given mean gains."""
     weights = discount_sums(np.minimum(stops, k)) - discount_sums(np.minimum(starts, k))
     return (means * weights).sum(axis=1)

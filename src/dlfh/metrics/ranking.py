@@ -1,127 +1,236 @@
-"""Rankings of a database, or of a part of it, for blocks of queries."""
+"""Exact rankings of a database in blocks; a database in memory is one block.
+
+An item's rank is the number of nearer items plus the number of equally near items that precede it. Both follow from
+the number of items that each block has at each distance: one pass over the blocks counts them, a second ranks each
+block's items within the whole database and adds up the sums that measures need. Sums that need no ranks (all of them
+if ties are in expectation) are computed in the first pass, and a single block is ranked in one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh import _kernels
+from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._validation import raise_if_masked
-from dlfh.codes import as_words, by_word, check_codes, n_bytes
+from dlfh.blocks import ArrayBlocks, Blocks, as_blocks
+from dlfh.codes import Codes, as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
-from dlfh.metrics.relevance import Relevance, check_matrix, read_labels
-from dlfh.metrics.sums import About, Array, Before, Floats, RankedBlock, Sum, Taken, TiedRuns, Ties, values_of
+from dlfh.metrics.relevance import Relevance, check_matrix, n_grades_of, read_labels
+from dlfh.metrics.sums import (
+    Aggregation,
+    Array,
+    Floats,
+    RankedBlock,
+    RankingInfo,
+    RankOffsets,
+    Sum,
+    TiedRuns,
+    Ties,
+    finalize_all,
+)
 
-__all__ = ["Ranker", "check_queries", "is_by_labels"]
+__all__ = ["Ranker"]
 
-#: Items times queries that one block of work ranks: a few megabytes.
-_BLOCK_ITEMS = 1 << 20
+Counts = npt.NDArray[np.int32]
 
-#: Gives the places of items for the queries from ``start`` to ``stop``, and what returns the runs of tied ones.
-_Rank = Callable[[int, int], tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]]
+#: Items times queries that a thread ranks at once: a few megabytes.
+_BATCH_ITEMS = 1 << 20
+
+#: Bytes of counts by block, query and distance held at once; further queries take further passes.
+_COUNT_BYTES = 256 << 20
+
+#: Sums that the first of two passes counts by block.
+_COUNTED = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 
 
 @dataclass(frozen=True)
 class Ranker:
-    """Checked queries, database and relevance; ranks the database, or a part of it, for blocks of queries.
+    """Checked queries, the blocks of a database, and the relevance of each block's items.
 
     Attributes
     ----------
     queries : ndarray of uint8 (queries, bytes) or of float32 (queries, bits)
-    database : ndarray of uint8 (items, bytes)
-    relevance : Relevance
+    database : Blocks
+    judgements : Blocks
+        Labels of each block's items, or their grades for all queries.
+    relevance_of : callable
+        Returns the relevance of a block's items from its judgements.
+    n_grades : int or None
+        Grades are whole numbers below this; None if they are real numbers.
+    has_labels : bool
     n_jobs : int or None
-    before : Before or None
-        What comes before a part of the database; None if it is all there.
     """
 
     queries: Array
-    database: npt.NDArray[np.uint8]
-    relevance: Relevance
+    database: Blocks
+    judgements: Blocks
+    relevance_of: Callable[[Any], Relevance]
+    n_grades: int | None
+    has_labels: bool
     n_jobs: int | None
-    before: Before | None = None
 
     @classmethod
     def prepare(
         cls,
         queries: npt.ArrayLike,
-        database: npt.ArrayLike,
+        database: Any,
         query_labels: Any,
         database_labels: Any,
         relevance: Any,
         n_jobs: int | None,
     ) -> Ranker:
-        """Check what users pass in, and return what ranks it."""
-        items = check_codes(database, "database")
-        asked = check_queries(queries, items.shape)
-        if is_by_labels(query_labels, database_labels, relevance):
-            sets = read_labels(query_labels, "query_labels", len(asked), "queries")
-            others = read_labels(database_labels, "database_labels", len(items), "database items")
-            return cls(asked, items, Relevance.by_labels(sets, others), n_jobs)
-        return cls(asked, items, Relevance.by_matrix(*check_matrix(relevance, len(asked), len(items))), n_jobs)
+        """Check the arguments of `evaluate` and return their ranker."""
+        items = _blocks_of_codes(database)
+        checked = _check_queries(queries, items)
+        if relevance is None and (query_labels is None or database_labels is None):
+            raise InputError("pass query_labels and database_labels, or relevance")
+        if relevance is not None and not (query_labels is None and database_labels is None):
+            raise InputError("pass either labels or relevance, not both")
+        if relevance is not None:
+            matrix, n_grades = check_matrix(relevance, len(checked), len(items))
+            judgements = _PerBlock(_column_blocks(matrix, items), items)
+            return cls(checked, items, judgements, partial(_by_matrix, n_grades), n_grades, False, n_jobs)
+        sets = read_labels(query_labels, "query_labels", len(checked), "queries")
+        labels = as_blocks(database_labels, "database_labels")
+        if labels is None:
+            item_sets = read_labels(database_labels, "database_labels", len(items), "database items")
+            sets, item_sets = sets.aligned_with(item_sets, name="query_labels", other_name="database_labels")
+            sets, item_sets = replace(sets, names=None), replace(item_sets, names=None)
+            labels = _PerBlock(_set_blocks(item_sets, items), items)
+        else:
+            labels = labels.cut_like(items)
+            items = items.cut_like(labels)
+        return cls(checked, items, labels, partial(_by_labels, sets), n_grades_of(sets), True, n_jobs)
 
-    def about(self, ties: Ties) -> About:
-        """Return what measures know of the rankings."""
-        has_labels, n_grades = self.relevance.equal is not None, self.relevance.n_grades
-        n_bits, asymmetric = 8 * self.database.shape[1], self.queries.dtype == np.float32
-        return About(len(self.queries), len(self.database), n_bits, ties, asymmetric, has_labels, n_grades)
+    def info(self, ties: Ties) -> RankingInfo:
+        """Return the properties of the rankings that measures depend on."""
+        n_items, width = self.database.shape
+        is_asymmetric = self.queries.dtype == np.float32
+        return RankingInfo(len(self.queries), n_items, 8 * width, ties, is_asymmetric, self.has_labels, self.n_grades)
 
-    def values(self, taken: Sequence[Taken]) -> list[Floats]:
-        """Return the values of measures by query."""
-        return self._map(lambda block: values_of(taken, block.sums))
+    def values(self, aggregations: Sequence[Aggregation]) -> list[Floats]:
+        """Return the values of each aggregation by query."""
+        if _is_whole(self.database):
 
-    def sums(self, wanted: Sequence[Sum]) -> list[Array]:
-        """Return sums by query."""
-        return self._map(lambda block: block.sums(wanted))
+            def finalized(_: int, codes: Codes, judgements: Any) -> list[Floats]:
+                relevance = self.relevance_of(judgements)
+                rank = partial(finalize_all, aggregations)
+                return _map_ranked(self.queries, codes, relevance, self.n_jobs, lambda block: rank(block.compute))
 
-    def _map(self, function: Callable[[RankedBlock], list[Array]]) -> list[Array]:
-        """Return ``function`` of all queries, by blocks of them, which run in parallel."""
-        rank = self._by_score() if self.queries.dtype == np.float32 else self._by_distance()
-        n_items = len(self.database)
-
-        def of_block(start: int, stop: int) -> list[Array]:
-            places, runs = rank(start, stop)
-            before = None if self.before is None else Before(*(each[start:stop] for each in self.before))
-            judged, equal = self.relevance.grades(start, stop), partial(self._equal, start, stop)
-            return function(RankedBlock(places, judged, runs, equal, before))
-
-        with Workers(self.n_jobs) as workers:
-            block = max(1, min(_BLOCK_ITEMS // n_items, -(-len(self.queries) // workers.n_jobs)))
-            found = workers.map_blocks(of_block, len(self.queries), block)
+            return self.database.map_reduce(finalized, _add, self.judgements)
+        n = len(self.queries)
+        if any(each.needs_ranks for aggregation in aggregations for each in aggregation.sums):
+            n = max(1, _COUNT_BYTES // (24 * self.database.n_blocks * (8 * self.database.shape[1] + 1)))
+        batches = [slice(start, start + n) for start in range(0, len(self.queries), n)]
+        found = [finalize_all(aggregations, partial(self._compute, rows)) for rows in batches]
         return [np.concatenate(parts) for parts in zip(*found, strict=True)]
 
-    def _by_distance(self) -> _Rank:
-        query_words, item_words = as_words(self.queries), by_word(self.database)
-        n_bits = 8 * self.database.shape[1]
+    def _compute(self, rows: slice, sums: list[Sum]) -> list[Array]:
+        """Return sums over all blocks for a batch of queries."""
+        if any(each.method is RankedBlock.ideal_gains for each in sums):
+            raise InputError(
+                "nDCG over a database in several blocks takes whole-number grades up to 1000; got other numbers"
+            )
+        first = [each for each in sums if not each.needs_ranks]
+        second = [each for each in sums if each.needs_ranks]
+        n_jobs = self.n_jobs if self.database.is_here else 1
+        task = partial(_BlockTask, self.queries[rows], rows.start, self.relevance_of, n_jobs)
+        if not second:
+            return self.database.map_reduce(task(first).compute, _add, self.judgements)
+        counted = self.database.hold(task(first).count, self.judgements)
+        offsets = _PerBlock(counted.join(_rank_offsets).turn(self.database.n_blocks, _only).values, self.database)
+        ranked = self.database.map_reduce(task(second).compute, _add, self.judgements, offsets)
+        found = dict(zip(second, ranked, strict=True))
+        found |= zip(first, counted.map_reduce(_counted_sums, _add), strict=True)
+        return [found[each] for each in sums]
 
-        def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
-            places = np.empty((stop - start, len(self.database)), np.uint32)
-            sizes = np.empty((stop - start, n_bits + 1), np.int64)
-            _kernels.rank_by_distance(query_words[start:stop], item_words, n_bits, places, sizes)
-            return places, lambda: TiedRuns(sizes)
 
-        return rank
+@dataclass(frozen=True)
+class _BlockTask:
+    """Sums to compute in each block for a batch of queries, the first of which has number ``first``."""
 
-    def _by_score(self) -> _Rank:
-        items = np.ascontiguousarray(self.database)
+    queries: Codes
+    first: int
+    relevance_of: Callable[[Any], Relevance]
+    n_jobs: int | None
+    sums: list[Sum]
 
-        def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
-            shape = (stop - start, len(items))
-            places, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
-            _kernels.rank_by_score(self.queries[start:stop], items, places, tied)
-            return places, partial(_runs_of_equal_scores, tied)
+    def compute(self, _: int, codes: Codes, judgements: Any, offsets: RankOffsets | None = None) -> list[Array]:
+        """Return the sums over a block's items by query."""
+        relevance = self.relevance_of(judgements).from_query(self.first)
+        return _map_ranked(self.queries, codes, relevance, self.n_jobs, lambda block: block.compute(self.sums), offsets)
 
-        return rank
+    def count(self, start: int, codes: Codes, judgements: Any) -> tuple[Counts, list[Any]]:
+        """Return counts of items and relevant items by distance (2, queries, distances), and the sums."""
+        if not len(codes):
+            return np.zeros((2, len(self.queries), 8 * codes.shape[1] + 1), np.int32), [0] * len(self.sums)
+        found = replace(self, sums=[*_COUNTED, *self.sums]).compute(start, codes, judgements)
+        return np.stack(found[:2]).astype(np.int32), found[2:]
 
-    def _equal(self, start: int, stop: int) -> npt.NDArray[np.uint8]:
-        assert self.relevance.equal is not None  # measures that need labels say so before anything is ranked
-        return self.relevance.equal(start, stop)
+
+def _map_ranked(
+    queries: Array,
+    codes: Codes,
+    relevance: Relevance,
+    n_jobs: int | None,
+    function: Callable[[RankedBlock], list[Array]],
+    offsets: RankOffsets | None = None,
+) -> list[Array]:
+    """Return ``function`` of a block ranked for all queries, computed for batches of queries in parallel."""
+    rank = _rank_by_score(queries, codes) if queries.dtype == np.float32 else _rank_by_distance(queries, codes)
+
+    def of_batch(start: int, stop: int) -> list[Array]:
+        ranks, tied_runs = rank(start, stop)
+        own_offsets = None if offsets is None else RankOffsets(*(each[start:stop] for each in offsets))
+
+        def equal() -> npt.NDArray[np.uint8]:
+            assert relevance.equal is not None  # measures that compare labels check this before ranking
+            return relevance.equal(start, stop)
+
+        return function(RankedBlock(ranks, relevance.grades(start, stop), tied_runs, equal, own_offsets))
+
+    with Workers(n_jobs) as workers:
+        batch = max(1, min(_BATCH_ITEMS // len(codes), -(-len(queries) // workers.n_jobs)))
+        found = workers.map_blocks(of_batch, len(queries), batch)
+    return [np.concatenate(parts) for parts in zip(*found, strict=True)]
+
+
+#: Returns the ranks of all items for the queries ``start:stop``, and a function that returns the runs of ties.
+_Rank = Callable[[int, int], tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]]
+
+
+def _rank_by_distance(queries: Codes, codes: Codes) -> _Rank:
+    query_words, item_words = as_words(queries), by_word(codes)
+    n_bits = 8 * codes.shape[1]
+
+    def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
+        ranks = np.empty((stop - start, len(codes)), np.uint32)
+        sizes = np.empty((stop - start, n_bits + 1), np.int64)
+        _kernels.rank_by_distance(query_words[start:stop], item_words, n_bits, ranks, sizes)
+        return ranks, lambda: TiedRuns(sizes)
+
+    return rank
+
+
+def _rank_by_score(projections: Array, codes: Codes) -> _Rank:
+    items = np.ascontiguousarray(codes)
+
+    def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
+        shape = (stop - start, len(items))
+        ranks, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
+        _kernels.rank_by_score(projections[start:stop], items, ranks, tied)
+        return ranks, partial(_runs_of_equal_scores, tied)
+
+    return rank
 
 
 def _runs_of_equal_scores(tied: npt.NDArray[np.bool_]) -> TiedRuns:
@@ -132,38 +241,114 @@ def _runs_of_equal_scores(tied: npt.NDArray[np.bool_]) -> TiedRuns:
     return TiedRuns(sizes)
 
 
-def is_by_labels(query_labels: Any, database_labels: Any, relevance: Any) -> bool:
-    """Tell whether labels say what is relevant, or a matrix: one of them must be there, and not both."""
-    if relevance is None and (query_labels is None or database_labels is None):
-        raise InputError("pass query_labels and database_labels, or relevance")
-    if relevance is not None and not (query_labels is None and database_labels is None):
-        raise InputError("pass either labels or relevance, not both")
-    return relevance is None
+class _PerBlock(ArrayBlocks):
+    """One value of any type for each block of a database; values on a cluster stay there."""
+
+    def __init__(self, values: Sequence[Any], database: Blocks) -> None:
+        super().__init__(database, database.starts, "values")
+        self.rows = values
+
+    def read(self, number: int) -> Any:
+        return self.rows[number]
 
 
-def check_queries(queries: npt.ArrayLike, database: tuple[int, ...]) -> Array:
-    """Return queries as packed codes, or as projections in single precision, for a database of some shape."""
+def _is_whole(database: Blocks) -> bool:
+    """Return whether a database is one block that this process ranks."""
+    return database.n_blocks == 1 and database.is_here
+
+
+def _blocks_of_codes(database: Any) -> Blocks:
+    blocks = as_blocks(database, "database")
+    if blocks is None:
+        codes = check_codes(database, "database")
+        return ArrayBlocks(codes, [0, len(codes)], "database")
+    if blocks.ndim != 2 or blocks.dtype != np.uint8:
+        raise InputError(
+            f"database must be packed codes (uint8, two-dimensional), got type {blocks.dtype} and shape {blocks.shape}"
+        )
+    return blocks
+
+
+def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
+    """Return queries as packed codes, or as projections in single precision."""
     raise_if_masked(queries, "queries")
-    asked, (n_items, width) = np.asarray(queries), database
-    if asked.dtype.kind != "f":
-        asked = check_codes(asked, "queries")
-        if asked.shape[1] != width:
-            raise InputError(f"queries have codes of {asked.shape[1]} bytes but the database has {width}")
-    elif asked.ndim != 2 or n_bytes(asked.shape[1]) != width:
-        raise InputError(f"queries are projections of shape {asked.shape}, but the database has codes of {width} bytes")
-    elif not np.isfinite(asked).all():
-        raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(asked))[0][0]}")
+    checked, (n_items, width) = np.asarray(queries), database.shape
+    if checked.dtype.kind != "f":
+        checked = check_codes(checked, "queries")
+        if checked.shape[1] != width:
+            raise InputError(f"queries have codes of {checked.shape[1]} bytes but the database has {width}")
+    elif checked.ndim != 2 or n_bytes(checked.shape[1]) != width:
+        raise InputError(
+            f"queries are projections of shape {checked.shape}, but the database has codes of {width} bytes"
+        )
+    elif not np.isfinite(checked).all():
+        raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(checked))[0][0]}")
+    elif not _is_whole(database):
+        raise InputError(
+            "queries must be packed codes (uint8) if the database comes in several blocks; got projections"
+        )
     else:
-        asked = _in_single_precision(asked)
-    if 0 in (len(asked), n_items):
-        raise InputError(f"nothing to evaluate: {len(asked)} queries and {n_items} database items")
-    return asked
+        checked = _in_single_precision(checked)
+    if 0 in (len(checked), n_items):
+        raise InputError(f"nothing to evaluate: {len(checked)} queries and {n_items} database items")
+    return checked
 
 
 def _in_single_precision(projections: Array) -> npt.NDArray[np.float32]:
-    """Return projections whose rankings are the same: the scale of a query must not overflow."""
+    """Return float32 projections with the same rankings; rows that would overflow or vanish are rescaled."""
     if projections.dtype.itemsize < 4:
         projections = projections.astype(np.float32)
     largest = np.abs(projections).max(axis=1, keepdims=True, initial=0)
     exponents = np.frexp(largest)[1] * ((largest > 1e18) | (largest < 1e-18))
     return np.ascontiguousarray(np.ldexp(projections, -exponents), np.float32)
+
+
+def _column_blocks(matrix: Any, database: Blocks) -> list[Any]:
+    """Return the columns of a grade matrix that belong to each block."""
+    if database.n_blocks == 1:
+        return [matrix]
+    columns = sp.csc_array(matrix) if sp.issparse(matrix) else matrix
+    bounds = zip(database.starts, database.starts[1:], strict=False)
+    parts = [columns[:, int(start) : int(stop)] for start, stop in bounds]
+    return [sp.csr_array(part) if sp.issparse(part) else part for part in parts]
+
+
+def _set_blocks(sets: LabelSets, database: Blocks) -> list[LabelSets]:
+    """Return the label sets of each block's items."""
+    if database.n_blocks == 1:
+        return [sets]
+    bounds = zip(database.starts, database.starts[1:], strict=False)
+    return [sets.take(np.arange(start, stop)) for start, stop in bounds]
+
+
+def _by_labels(queries: LabelSets, labels: Any) -> Relevance:
+    if not isinstance(labels, LabelSets):
+        labels = LabelSets.from_labels(labels, name="database_labels", allow_empty=True)
+    return Relevance.by_labels(queries, labels)
+
+
+def _by_matrix(n_grades: int | None, grades: Any) -> Relevance:
+    return Relevance.by_matrix(grades, n_grades)
+
+
+def _add(first: list[Array], second: list[Array]) -> list[Array]:
+    return [a + b for a, b in zip(first, second, strict=True)]
+
+
+def _counted_sums(counted: tuple[Counts, list[Any]]) -> list[Any]:
+    return counted[1]
+
+
+def _rank_offsets(counted: list[tuple[Counts, list[Any]]]) -> list[RankOffsets]:
+    """Return each block's rank offsets from the counts of all blocks."""
+    total = sum(counts.astype(np.int64) for counts, _ in counted)
+    before = np.cumsum(total, axis=-1) - total
+    offsets = []
+    for counts, _ in counted:
+        offsets.append(RankOffsets(*before))
+        before = before + counts
+    return offsets
+
+
+def _only(values: list[RankOffsets]) -> RankOffsets:
+    return values[0]

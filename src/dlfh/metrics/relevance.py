@@ -1,4 +1,4 @@
-"""What is relevant to what: grades of items for queries, from labels or from a matrix."""
+"""Relevance grades of items, from labels or from a matrix."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from dlfh.errors import InputError
 
 __all__ = ["Relevance", "check_matrix", "n_grades_of", "read_labels"]
 
-#: Gives something of the queries from ``start`` to ``stop``, by item in database order.
-Judge = Callable[[int, int], npt.NDArray[Any]]
+#: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
+QueryRows = Callable[[int, int], npt.NDArray[Any]]
 
-#: Whole numbers up to this are counted as grades; 2 to the power of this is still a number.
-_HIGHEST_COUNTED = 1000
+#: Largest whole-number grade that is counted by grade; 2 to this power is still finite.
+_MAX_COUNTED_GRADE = 1000
 
 
 @dataclass(frozen=True)
 class Relevance:
-    """Grades of items, or of a part of them, for all queries.
+    """Grades of some items for all queries.
 
     Attributes
     ----------
     grades : callable
-        Gives grades, where 0 is not relevant.
+        Returns grades; 0 is not relevant.
     n_grades : int or None
-        Grades are whole numbers below this; None where they are real numbers.
+        Grades are whole numbers below this; None if they are real numbers.
     equal : callable or None
-        Gives 1 for items with the labels of the query, all of them and no others; None where there are no labels.
+        Returns 1 for items whose label set equals the query's; None without labels.
     """
 
-    grades: Judge
+    grades: QueryRows
     n_grades: int | None
-    equal: Judge | None
+    equal: QueryRows | None
 
     @classmethod
     def by_labels(cls, queries: LabelSets, items: LabelSets) -> Relevance:
@@ -51,8 +51,8 @@ class Relevance:
         queries, items = queries.aligned_with(items, name="query_labels", other_name="database_labels")
         lists = _kernels.invert_lists(items.starts, items.labels, np.arange(items.n_sets), items.n_labels)
         set_of_item = items.set_of_point.astype(np.int32)
-        most = min(n_grades_of(sets) for sets in (queries, items)) - 1
-        dtype = np.uint8 if most <= 255 else np.int32  # as small as can be: it is put in rank order item by item
+        highest = min(n_grades_of(sets) for sets in (queries, items)) - 1
+        dtype = np.uint8 if highest <= 255 else np.int32  # small, because grades are permuted item by item
 
         def grades(start: int, stop: int) -> npt.NDArray[Any]:
             shared = np.empty((stop - start, len(set_of_item)), dtype)
@@ -69,21 +69,21 @@ class Relevance:
             return shared
 
         @cache
-        def wanted_sets() -> npt.NDArray[np.int32]:
+        def equal_set_of_query() -> npt.NDArray[np.int32]:
             number_of = {labels: number for number, labels in enumerate(_each_set(items)) if labels}
-            wanted = [number_of.get(labels, -1) for labels in _each_set(queries)]
-            return np.array(wanted, np.int32)[queries.set_of_point]
+            numbers = [number_of.get(labels, -1) for labels in _each_set(queries)]
+            return np.array(numbers, np.int32)[queries.set_of_point]
 
         def equal(start: int, stop: int) -> npt.NDArray[np.uint8]:
             marks = np.empty((stop - start, len(set_of_item)), np.uint8)
-            _kernels.equal_labels(wanted_sets()[start:stop], set_of_item, marks)
+            _kernels.equal_labels(equal_set_of_query()[start:stop], set_of_item, marks)
             return marks
 
         return cls(grades, n_grades_of(queries), equal)
 
     @classmethod
     def by_matrix(cls, matrix: Any, n_grades: int | None) -> Relevance:
-        """Take grades from a matrix (queries, items) that was checked."""
+        """Take grades from the columns of a matrix (queries, items) that was checked."""
 
         def grades(start: int, stop: int) -> npt.NDArray[Any]:
             rows = matrix[start:stop]
@@ -92,29 +92,29 @@ class Relevance:
         return cls(grades, n_grades, None)
 
     def from_query(self, first: int) -> Relevance:
-        """Return the same for the queries from one on."""
+        """Return the relevance for the queries from number ``first`` on."""
 
-        def later(judge: Judge) -> Judge:
-            return lambda start, stop: judge(first + start, first + stop)
+        def shifted(rows: QueryRows) -> QueryRows:
+            return lambda start, stop: rows(first + start, first + stop)
 
-        return replace(self, grades=later(self.grades), equal=None if self.equal is None else later(self.equal))
+        return replace(self, grades=shifted(self.grades), equal=None if self.equal is None else shifted(self.equal))
 
 
-def read_labels(labels: Any, name: str, n_points: int, what: str) -> LabelSets:
-    """Return the label sets of as many points as there are."""
+def read_labels(labels: Any, name: str, n_rows: int, counted: str) -> LabelSets:
+    """Return the label sets of ``n_rows`` points, which error messages call ``counted``."""
     sets = LabelSets.from_labels(labels, name=name, allow_empty=True)
-    if sets.n_points != n_points:
-        raise InputError(f"{name} has {sets.n_points} rows but there are {n_points} {what}")
+    if sets.n_points != n_rows:
+        raise InputError(f"{name} has {sets.n_points} rows but there are {n_rows} {counted}")
     return sets
 
 
 def n_grades_of(sets: LabelSets) -> int:
-    """Return how many different numbers of labels may be shared with one of these sets, none among them."""
+    """Return the number of possible grades: 0 to the size of the largest label set."""
     return int(np.diff(sets.starts).max(initial=0)) + 1
 
 
 def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int | None]:
-    """Return a matrix of grades, as small integers if it can be, and how many different ones there may be then."""
+    """Return a grade matrix, of small integers where possible, and the number of possible grades in that case."""
     raise_if_masked(relevance, "relevance")
     if sp.issparse(relevance):
         matrix: Any = compressed_rows(relevance, "relevance")
@@ -127,9 +127,9 @@ def check_matrix(relevance: Any, n_queries: int, n_items: int) -> tuple[Any, int
         raise InputError(f"relevance must have shape {(n_queries, n_items)} (queries x items), got {matrix.shape}")
     values = matrix.data if sp.issparse(matrix) else matrix
     if values.dtype.kind not in "fiub" or not np.isfinite(values).all() or (values < 0).any():
-        raise InputError("relevance must hold finite numbers of at least 0")
+        raise InputError("relevance must contain finite, non-negative numbers")
     highest = values.max(initial=0)
-    if highest <= _HIGHEST_COUNTED:
+    if highest <= _MAX_COUNTED_GRADE:
         whole = values.astype(np.uint8 if highest <= 255 else np.int32, copy=False)
         if np.array_equal(whole, values):
             return _with_values(matrix, whole), int(highest) + 1

@@ -1,4 +1,8 @@
-"""Sums over ranked items, which add up over parts of a database: the ground that measures stand on."""
+"""Additive statistics of ranked items, from which every measure is computed.
+
+Sums over blocks of the database add up to the sums over the whole, so a measure need not know whether its database is
+in memory.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,17 @@ import numpy.typing as npt
 from dlfh import _kernels
 from dlfh.metrics.gains import Gain, discounts, gains_of
 
-__all__ = ["About", "Before", "Match", "RankedBlock", "Sum", "Taken", "TiedRuns", "Ties", "values_of"]
+__all__ = [
+    "Aggregation",
+    "Match",
+    "RankOffsets",
+    "RankedBlock",
+    "RankingInfo",
+    "Sum",
+    "TiedRuns",
+    "Ties",
+    "finalize_all",
+]
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -22,15 +36,15 @@ Ties = Literal["order", "expected"]
 Match = Literal["any", "all"]
 
 
-class About(NamedTuple):
-    """What measures know of rankings before anything is ranked.
+class RankingInfo(NamedTuple):
+    """Properties of a set of rankings that are known before anything is ranked.
 
     Attributes
     ----------
     ties : {"order", "expected"}
-        Whether measures follow database order among tied items, or are expectations over all orders.
+        Whether tied items keep database order, or measures are expectations over all their orders.
     n_grades : int or None
-        Grades are whole numbers below this; None where they are real numbers.
+        Grades are whole numbers below this; None if they are real numbers.
     """
 
     n_queries: int
@@ -43,61 +57,61 @@ class About(NamedTuple):
 
 
 class Sum(NamedTuple):
-    """Something of ranked items that adds up over parts of the database: a method of `RankedBlock`, its arguments."""
+    """An additive statistic: a method of `RankedBlock` and its arguments."""
 
     method: Callable[..., Array]
     arguments: tuple[Any, ...] = ()
 
     @property
-    def is_by_rank(self) -> bool:
-        """Whether it asks for the items' ranks among all; other sums follow from distances and grades alone."""
-        return self.method in _BY_RANK
+    def needs_ranks(self) -> bool:
+        """Whether it depends on ranks within the whole database, not only on distances and grades."""
+        return self.method in _NEED_RANKS
 
 
-class Taken(NamedTuple):
-    """A measure, taken of rankings: the sums that it needs, and its values for queries with these sums."""
+class Aggregation(NamedTuple):
+    """How to compute a measure: the sums it needs, and the function from these sums to values by query."""
 
     sums: tuple[Sum, ...]
-    values: Callable[..., Array]
+    finalize: Callable[..., Array]
 
-    def then(self, function: Callable[[Array], Floats]) -> Taken:
-        """Return a function of the values."""
-        return Taken(self.sums, lambda *sums: function(self.values(*sums)))
+    def then(self, function: Callable[[Array], Floats]) -> Aggregation:
+        """Return the aggregation whose values are ``function`` of these values."""
+        return Aggregation(self.sums, lambda *sums: function(self.finalize(*sums)))
 
 
-def values_of(taken: Sequence[Taken], add_up: Callable[[list[Sum]], Sequence[Array]]) -> list[Floats]:
-    """Return the values of measures by query; ``add_up`` is asked once for all sums that they need."""
-    wanted = list(dict.fromkeys(each for own in taken for each in own.sums))
-    found = dict(zip(wanted, add_up(wanted), strict=True))
-    return [own.values(*(found[each] for each in own.sums)) for own in taken]
+def finalize_all(aggregations: Sequence[Aggregation], compute: Callable[[list[Sum]], Sequence[Array]]) -> list[Floats]:
+    """Return the values of each aggregation; ``compute`` is called once with all the sums they need."""
+    needed = list(dict.fromkeys(each for aggregation in aggregations for each in aggregation.sums))
+    values = dict(zip(needed, compute(needed), strict=True))
+    return [each.finalize(*(values[own] for own in each.sums)) for each in aggregations]
 
 
 @dataclass(frozen=True)
 class TiedRuns:
-    """Runs of tied items in rank order: how many items each has, by query; runs may be empty."""
+    """Runs of tied items in rank order, given by their sizes (queries, runs); runs may be empty."""
 
     sizes: Integers
 
     @cached_property
     def stops(self) -> Integers:
-        """How many items are ranked up to the end of each run."""
+        """Number of items ranked up to the end of each run."""
         return np.cumsum(self.sizes, axis=1)
 
     @cached_property
     def starts(self) -> Integers:
-        """How many items are ranked before each run."""
+        """Number of items ranked before each run."""
         return self.stops - self.sizes
 
     def add_up(self, ranked: Array) -> Floats:
-        """Return the sum over each run of values in rank order."""
+        """Return the sum of ``ranked``, values in rank order, over each run."""
         running = np.cumsum(ranked, axis=1, dtype=np.float64)
         running = np.hstack([np.zeros((len(ranked), 1)), running])
         bounds = np.hstack([np.zeros((len(self.sizes), 1), np.int64), self.stops])
         return np.diff(np.take_along_axis(running, bounds, axis=1), axis=1)
 
 
-class Before(NamedTuple):
-    """How many items of all, and relevant ones, are ranked before a part's first of each run: by query and run."""
+class RankOffsets(NamedTuple):
+    """Number of items, and of relevant items, that precede a block's first item of each run: (queries, runs)."""
 
     items: Integers
     relevant: Integers
@@ -105,132 +119,129 @@ class Before(NamedTuple):
 
 @dataclass(frozen=True)
 class RankedBlock:
-    """The database, or a part of it, as ranked for a few queries. What sums share is computed once.
-
-    Every sum has a row for each query, and adds up over parts of the database.
+    """A block of the database, or all of it, ranked for some queries; every sum has one row per query.
 
     Attributes
     ----------
-    places : ndarray of uint32 (queries, items)
-        Each item's place among these items in the ranking of each query, ties in database order.
-    judged : ndarray (queries, items)
-        Grades of the items in database order; 0 is not relevant.
-    runs_of_ties : callable
+    ranks : ndarray of uint32 (queries, items)
+        Rank of each item within the block, from 0, ties in database order.
+    grades : ndarray (queries, items)
+        Grades in database order; 0 is not relevant.
+    tied_runs : callable
         Returns the runs of tied items.
-    equal : callable
-        Returns, in database order, 1 for the items that have the query's labels, all of them and no others.
-    before : Before or None
-        What comes before runs of a part; None if these are all items.
+    has_equal_labels : callable
+        Returns, in database order, 1 for items whose label set equals the query's, 0 for others.
+    offsets : RankOffsets or None
+        Position of the block's runs in the ranking of the whole database; None if the block is the whole database.
     """
 
-    places: npt.NDArray[np.uint32]
-    judged: Array
-    runs_of_ties: Callable[[], TiedRuns]
-    equal: Callable[[], npt.NDArray[np.uint8]]
-    before: Before | None
+    ranks: npt.NDArray[np.uint32]
+    grades: Array
+    tied_runs: Callable[[], TiedRuns]
+    has_equal_labels: Callable[[], npt.NDArray[np.uint8]]
+    offsets: RankOffsets | None
 
-    def sums(self, wanted: Sequence[Sum]) -> list[Array]:
-        """Return the sums that are asked for."""
-        return [each.method(self, *each.arguments) for each in wanted]
+    def compute(self, sums: Sequence[Sum]) -> list[Array]:
+        """Return the requested sums."""
+        return [each.method(self, *each.arguments) for each in sums]
 
-    def sizes(self) -> Integers:
-        """Return how many items each run of ties has."""
+    def run_sizes(self) -> Integers:
+        """Return the number of items in each run of ties."""
         return self._runs.sizes
 
-    def relevant(self, match: Match) -> Integers:
-        """Return how many relevant items each run has."""
+    def run_hits(self, match: Match) -> Integers:
+        """Return the number of relevant items in each run of ties."""
         return np.diff(self._count(match, self._runs.stops), axis=1, prepend=0)
 
-    def gains(self, gain: Gain) -> Floats:
-        """Return the sum of the gains of each run."""
-        return self._runs.add_up(gains_of(self._grades, gain))
+    def run_gains(self, gain: Gain) -> Floats:
+        """Return the total gain of each run of ties."""
+        return self._runs.add_up(gains_of(self._ranked_grades, gain))
 
-    def n_of_grade(self, n_grades: int) -> Integers:
-        """Return how many items have each grade, from 0 on."""
-        return np.stack([np.bincount(row, minlength=n_grades) for row in self.judged])
+    def grade_counts(self, n_grades: int) -> Integers:
+        """Return the number of items with each grade, from 0 on."""
+        return np.stack([np.bincount(row, minlength=n_grades) for row in self.grades])
 
-    def best_gains(self, k: int, gain: Gain) -> Floats:
-        """Return the discounted gains of the best ranking, of all items: it does not add up."""
-        assert self.before is None
-        highest = np.sort(self.judged, axis=1)[:, ::-1][:, :k]
+    def ideal_gains(self, k: int, gain: Gain) -> Floats:
+        """Return the discounted gain of the best possible ranking; not additive, so the block must be the database."""
+        assert self.offsets is None
+        highest = np.sort(self.grades, axis=1)[:, ::-1][:, :k]
         return (gains_of(highest, gain) * discounts(np.arange(1, k + 1))).sum(axis=1)
 
     def hits(self, cuts: tuple[int, ...], match: Match) -> Integers:
-        """Return how many of these items are relevant and among the first of all, for each cut."""
+        """Return the number of the block's relevant items within each cut-off of the whole ranking."""
         stops, which = np.unique(cuts, return_inverse=True)
-        return self._count(match, np.stack([self._within(int(stop)) for stop in stops], axis=1))[:, which]
+        return self._count(match, np.stack([self._n_within(int(stop)) for stop in stops], axis=1))[:, which]
 
     def precisions(self, k: int) -> Floats:
-        """Return the sum of precisions at those, how many these are, and how many are relevant in all."""
-        found = np.empty((len(self.judged), 3))
-        _kernels.sum_precisions(self._marks("any"), *self._counted_from, k, found)
+        """Return three columns: sum of precisions at relevant ranks up to k, their number, all relevant items."""
+        found = np.empty((len(self.grades), 3))
+        _kernels.sum_precisions(self._marks("any"), *self._consecutive_ranks, k, found)
         return found
 
     def discounted_gains(self, k: int, gain: Gain) -> Floats:
-        """Return the sum of the gains of those among the first k of all, each divided as its rank asks."""
-        stops = self._within(k)
-        grades = self._grades[:, : stops.max()]
+        """Return the discounted gain of the block's items within the first k of the whole ranking."""
+        stops = self._n_within(k)
+        grades = self._ranked_grades[:, : stops.max()]
         row, place = np.nonzero(grades)
         row, place = (each[place < stops[row]] for each in (row, place))
-        ranks = 1 + place + self._later[row, place]
+        ranks = 1 + place + self._rank_shift[row, place]
         gains = gains_of(grades[row, place], gain) * discounts(ranks)
         return np.bincount(row, gains, len(grades)).astype(np.float64, copy=False)
 
     @cached_property
     def _runs(self) -> TiedRuns:
-        return self.runs_of_ties()
+        return self.tied_runs()
 
     @cached_property
-    def _counted_from(self) -> tuple[Integers, Integers, Integers]:
-        """Sizes of runs whose ranks follow one another, and items and relevant ones before each."""
-        if self.before is not None:
-            return self._runs.sizes, *self.before
-        n_queries, n_items = self.judged.shape
-        nothing = np.zeros((n_queries, 1), np.int64)
-        return nothing + n_items, nothing, nothing
+    def _consecutive_ranks(self) -> tuple[Integers, Integers, Integers]:
+        """Sizes of the runs of consecutive ranks, and items and relevant items ranked before each."""
+        if self.offsets is not None:
+            return self._runs.sizes, *self.offsets
+        n_queries, n_items = self.grades.shape
+        zeros = np.zeros((n_queries, 1), np.int64)
+        return zeros + n_items, zeros, zeros
 
     @cached_property
-    def _later(self) -> Integers:
-        """By how much an item's place among all is later than its place among these."""
-        if self.before is None:
-            return np.broadcast_to(np.int64(0), self.judged.shape)
-        later = self.before.items - self._runs.starts
-        return np.repeat(later.ravel(), self._runs.sizes.ravel()).reshape(self.judged.shape)
+    def _rank_shift(self) -> Integers:
+        """Difference between an item's rank in the whole database and its rank in the block."""
+        if self.offsets is None:
+            return np.broadcast_to(np.int64(0), self.grades.shape)
+        shift = self.offsets.items - self._runs.starts
+        return np.repeat(shift.ravel(), self._runs.sizes.ravel()).reshape(self.grades.shape)
 
-    def _within(self, k: int) -> Integers:
-        """Return how many of these items are among the first k of all."""
-        sizes, before, _ = self._counted_from
-        return np.clip(k - before, 0, sizes).sum(axis=1)
+    def _n_within(self, k: int) -> Integers:
+        """Return how many of the block's items are within the first k of the whole ranking."""
+        sizes, items_before, _ = self._consecutive_ranks
+        return np.clip(k - items_before, 0, sizes).sum(axis=1)
 
     def _count(self, match: Match, stops: Integers) -> Integers:
-        """Return how many of the first of these items are relevant, for each stop."""
+        """Return the number of relevant items before each stop, a rank within the block."""
         found = np.empty(stops.shape, np.int64)
         _kernels.count_marks(self._marks(match), stops, found)
         return found
 
     def _marks(self, match: Match) -> npt.NDArray[np.uint8]:
+        """Return one byte per rank, positive where the item is relevant."""
         return self._relevant if match == "any" else self._equal
 
     @cached_property
     def _relevant(self) -> npt.NDArray[np.uint8]:
-        """A byte for each rank, positive where the item is relevant: the grades themselves, if they are bytes."""
-        if self.judged.dtype == np.uint8:
-            return self._grades
-        return self._in_rank_order((self.judged > 0).view(np.uint8))
+        if self.grades.dtype == np.uint8:
+            return self._ranked_grades
+        return self._in_rank_order((self.grades > 0).view(np.uint8))
 
     @cached_property
     def _equal(self) -> npt.NDArray[np.uint8]:
-        """The same, where the item has the query's labels, all of them and no others."""
-        return self._in_rank_order(self.equal())
+        return self._in_rank_order(self.has_equal_labels())
 
     @cached_property
-    def _grades(self) -> Array:
-        return self._in_rank_order(self.judged)
+    def _ranked_grades(self) -> Array:
+        return self._in_rank_order(self.grades)
 
     def _in_rank_order(self, values: Array) -> Array:
         ranked = np.empty_like(values)
-        _kernels.reorder(values, self.places, ranked)
+        _kernels.reorder(values, self.ranks, ranked)
         return ranked
 
 
-_BY_RANK = (RankedBlock.hits, RankedBlock.precisions, RankedBlock.discounted_gains)
+_NEED_RANKS = (RankedBlock.hits, RankedBlock.precisions, RankedBlock.discounted_gains)

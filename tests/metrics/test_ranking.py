@@ -1,4 +1,4 @@
-"""Measures over a database in blocks are those of the whole."""
+"""Measures over a database in blocks equal those over the whole database."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from dlfh.blocks import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.metrics import AP, PR, PRH, Evaluation, P, R, by_blocks, evaluate, nDCG
+from dlfh.metrics import AP, PR, PRH, P, R, evaluate, nDCG, ranking
+from dlfh.metrics.evaluation import Evaluation
 from tests.strategies import seeds
 
 N_ITEMS = 50
@@ -43,7 +44,7 @@ def assert_same(ours: Evaluation, whole: Evaluation) -> None:
 
 
 def in_form(labels: Any, form: str) -> Any:
-    """Return rows of 0 and 1 in another form; classes are the number of labels."""
+    """Return rows of 0 and 1 in another form; class ids are the number of labels."""
     if form == "classes":
         return labels.sum(axis=1)
     lists = [[f"label {i}" for i in np.flatnonzero(row)] for row in labels]
@@ -59,24 +60,26 @@ def in_form(labels: Any, form: str) -> Any:
     st.sampled_from(["indicator", "classes", "sparse", "lists"]),
     ties,
 )
-def test_however_the_database_is_cut(
+def test_any_division_into_blocks_gives_the_values_of_the_whole(
     seed: int, n_queries: int, starts: list[int], n_bits: int, form: str, ties: Any
 ) -> None:
     queries, database, labels = codes_and_labels(seed, n_queries, n_bits)
-    asking, beside = (in_form(own, form) for own in labels)
+    query_labels, item_labels = (in_form(each, form) for each in labels)
     measures = [*MEASURES, *BY_LABELS]
-    whole = evaluate(queries, database, asking, beside, measures=measures, ties=ties)
+    whole = evaluate(queries, database, query_labels, item_labels, measures=measures, ties=ties)
     blocks: Any = ArrayBlocks(database, starts, "database")
-    assert_same(evaluate(queries, blocks, asking, beside, measures=measures, ties=ties), whole)
+    assert_same(evaluate(queries, blocks, query_labels, item_labels, measures=measures, ties=ties), whole)
     if form != "lists":
-        in_blocks = ArrayBlocks(beside, [0, N_ITEMS], "labels")
-        assert_same(evaluate(queries, blocks, asking, in_blocks, measures=measures, ties=ties), whole)
+        in_blocks = ArrayBlocks(item_labels, [0, N_ITEMS], "labels")
+        assert_same(evaluate(queries, blocks, query_labels, in_blocks, measures=measures, ties=ties), whole)
 
 
 @given(seeds, cuts, st.sampled_from([bool, np.uint8, np.int64, np.float32]), st.booleans(), ties)
-def test_relevance_is_cut_with_the_database(seed: int, starts: list[int], dtype: Any, sparse: bool, ties: Any) -> None:
-    queries, database, (asking, beside) = codes_and_labels(seed, 9, 12)
-    grades = (asking.astype(int) @ beside.T * (100 if dtype is np.int64 else 1)).astype(dtype)
+def test_a_relevance_matrix_is_divided_like_the_database(
+    seed: int, starts: list[int], dtype: Any, sparse: bool, ties: Any
+) -> None:
+    queries, database, (query_labels, item_labels) = codes_and_labels(seed, 9, 12)
+    grades = (query_labels.astype(int) @ item_labels.T * (100 if dtype is np.int64 else 1)).astype(dtype)
     relevance: Any = sp.csc_array(grades) if sparse else grades
     blocks: Any = ArrayBlocks(database, starts, "database")
     options: Any = {"relevance": relevance, "measures": MEASURES, "ties": ties}
@@ -84,51 +87,52 @@ def test_relevance_is_cut_with_the_database(seed: int, starts: list[int], dtype:
 
 
 @given(seeds, st.lists(st.sampled_from([*MEASURES, *BY_LABELS]), min_size=1, max_size=3), ties)
-def test_whatever_is_asked_for(seed: int, measures: Any, ties: Any) -> None:
+def test_any_selection_of_measures_gives_the_values_of_the_whole(seed: int, measures: Any, ties: Any) -> None:
     queries, database, labels = codes_and_labels(seed, 5, 8)
     blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
     whole = evaluate(queries, database, *labels, measures=measures, ties=ties)
     assert_same(evaluate(queries, blocks, *labels, measures=measures, ties=ties), whole)
 
 
-def test_queries_that_are_counted_for_in_passes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queries_whose_counts_exceed_the_memory_limit_take_further_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     queries, database, labels = codes_and_labels(2, 11, 16)
     blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
-    monkeypatch.setattr(by_blocks, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries at once
+    monkeypatch.setattr(ranking, "_COUNT_BYTES", 3 * 24 * blocks.n_blocks * 17)  # three queries a pass
     passes = mock.Mock(side_effect=ArrayBlocks.read_ahead)
     monkeypatch.setattr(ArrayBlocks, "read_ahead", lambda *blocks, **options: passes(*blocks, **options))
     for ties, n_passes in (("order", 8), ("expected", 1)):
         options: Any = {"measures": [*MEASURES, *BY_LABELS], "ties": ties}
+        whole = evaluate(queries, database, *labels, **options)
         passes.reset_mock()
-        assert_same(evaluate(queries, blocks, *labels, **options), evaluate(queries, database, *labels, **options))
+        assert_same(evaluate(queries, blocks, *labels, **options), whole)
         assert passes.call_count == n_passes
 
 
 @pytest.mark.parametrize("ties", ["order", "expected"])
-def test_dask_arrays(ties: Any) -> None:
+def test_dask_arrays_give_the_values_of_the_whole(ties: Any) -> None:
     da = pytest.importorskip("dask.array")
-    queries, database, (asking, beside) = codes_and_labels(3, 20, 16)
+    queries, database, (query_labels, item_labels) = codes_and_labels(3, 20, 16)
     measures = [*MEASURES, *BY_LABELS]
-    whole = evaluate(queries, database, asking, beside, measures=measures, ties=ties)
-    chunked, chunks = da.from_array(database, chunks=(8, -1)), da.from_array(beside, chunks=(8, -1))
-    for labels in (beside, chunks):
-        assert_same(evaluate(queries, chunked, asking, labels, measures=measures, ties=ties), whole)
-    by_grades: Any = {"relevance": asking.astype(int) @ beside.T, "measures": MEASURES, "ties": ties}
+    whole = evaluate(queries, database, query_labels, item_labels, measures=measures, ties=ties)
+    chunked, chunks = da.from_array(database, chunks=(8, -1)), da.from_array(item_labels, chunks=(8, -1))
+    for labels in (item_labels, chunks):
+        assert_same(evaluate(queries, chunked, query_labels, labels, measures=measures, ties=ties), whole)
+    by_grades: Any = {"relevance": query_labels.astype(int) @ item_labels.T, "measures": MEASURES, "ties": ties}
     assert_same(evaluate(queries, chunked, **by_grades), evaluate(queries, database, **by_grades))
 
 
-def test_grades_that_cannot_be_counted_are_for_other_measures_than_ndcg() -> None:
-    queries, database, (asking, beside) = codes_and_labels(5, 6, 16)
+def test_only_ndcg_needs_whole_number_grades() -> None:
+    queries, database, (query_labels, item_labels) = codes_and_labels(5, 6, 16)
     blocks: Any = ArrayBlocks(database, [0, 20, N_ITEMS], "database")
-    relevance = 0.3 * (asking.astype(int) @ beside.T)
+    relevance = 0.3 * (query_labels.astype(int) @ item_labels.T)
     measures = [each for each in MEASURES if each.name != "nDCG"]
     whole = evaluate(queries, database, relevance=relevance, measures=measures)
     assert_same(evaluate(queries, blocks, relevance=relevance, measures=measures), whole)
-    with pytest.raises(InputError, match="nDCG takes grades that are whole numbers up to 1000"):
+    with pytest.raises(InputError, match="takes whole-number grades up to 1000"):
         evaluate(queries, blocks, relevance=relevance, measures="nDCG@5")
 
 
-def test_what_cannot_be_measured_in_blocks_is_one_sentence() -> None:
+def test_invalid_arguments_are_named() -> None:
     rng = np.random.default_rng(0)
     codes, classes = random_codes(rng, 20, 16), rng.integers(0, 3, 20)
     blocks: Any = ArrayBlocks(codes, [0, 12, 20], "database")
@@ -139,7 +143,7 @@ def test_what_cannot_be_measured_in_blocks_is_one_sentence() -> None:
         "database_labels": classes,
         "measures": "AP",
     }
-    for changes, sentence in (
+    for changes, message in (
         ({"measures": "AP@50"}, "the database has only 20 items"),
         ({"measures": "PRH@17"}, "codes have only 16 bits"),
         ({"ties": "random"}, "ties must be one of 'order', 'expected', got 'random'"),
@@ -148,12 +152,12 @@ def test_what_cannot_be_measured_in_blocks_is_one_sentence() -> None:
         ({"query_labels": None, "database_labels": None, "relevance": np.ones((20, 3))}, "relevance must have shape"),
         ({"database_labels": classes.tolist()[1:]}, "database_labels has 19 rows but there are 20 database items"),
         (
-            {"database_labels": ArrayBlocks(classes[1:], [0, 19], "own labels")},
-            "own labels has 19 rows but database has 20",
+            {"database_labels": ArrayBlocks(classes[1:], [0, 19], "item labels")},
+            "item labels has 19 rows but database has 20",
         ),
         ({"queries": codes[:, :1]}, "queries have codes of 1 bytes but the database has 2"),
-        ({"queries": np.ones((20, 16))}, "queries must be packed codes .* not projections"),
+        ({"queries": np.ones((20, 16))}, "queries must be packed codes .* got projections"),
         ({"database": ArrayBlocks(np.ones((20, 2)), [0, 20], "database")}, "database must be packed codes"),
     ):
-        with pytest.raises(InputError, match=sentence):
+        with pytest.raises(InputError, match=message):
             evaluate(**(good | changes))
