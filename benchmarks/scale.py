@@ -404,7 +404,7 @@ def measure_sets(n_points: int) -> dict[str, Any]:
     """Fit where nearly every point has a label set of its own, of 291 labels: in memory, and in parts on a cluster."""
     distributed: Any = importlib.import_module("distributed")
     from dlfh._labels import LabelSets
-    from dlfh.methods import by_blocks as by_blocks_module
+    from dlfh.methods.code_learning import CodeLearning
 
     rng = np.random.default_rng(0)
     labels = np.zeros((n_points, 291), np.int8)
@@ -414,13 +414,13 @@ def measure_sets(n_points: int) -> dict[str, Any]:
         own |= rng.random(own.shape, np.float32) < 0.015
     vectors = rng.standard_normal((n_points, 32), np.float32)
     parts: list[Any] = []
-    learn_in_parts = by_blocks_module.learn_in_parts
+    learn_in_parts = CodeLearning.learn_in_parts
 
     def kept(*arguments: Any) -> Any:
         parts.append(learn_in_parts(*arguments))
         return parts[-1]
 
-    by_blocks_module.learn_in_parts = kept  # type: ignore[assignment]
+    CodeLearning.learn_in_parts = kept  # type: ignore[assignment, method-assign]
 
     def fit(features: Any, indicators: Any) -> tuple[DLFH, float]:
         began = time.perf_counter()

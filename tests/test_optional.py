@@ -40,7 +40,13 @@ def test_extras_that_are_asked_for_exist() -> None:
 #: Modules whose packages have other names.
 DISTRIBUTIONS = {"PIL": "pillow", "faiss": "faiss-cpu", "resvg_py": "resvg-py", "sklearn": "scikit-learn"}
 #: What other packages bring and could not do without, so that naming it would say nothing.
-BROUGHT = {"grpc": "pymilvus", "psycopg-pool": "psycopg[pool]", "pydantic": "fastapi", "starlette": "fastapi"}
+BROUGHT = {
+    "grpc": "pymilvus",
+    "psycopg-pool": "psycopg[pool]",
+    "pydantic": "fastapi",
+    "starlette": "fastapi",
+    "scikit-learn": "the caller: only scikit-learn calls __sklearn_tags__, which imports it",
+}
 #: What extras bring though no line names it, and who imports it.
 IMPORTED_OTHERWISE = {
     "distributed": "Dask's clusters, which a user connects to",

@@ -16,8 +16,9 @@ _SHOWN = 200
 class Parameterized:
     """An object whose parameters are the arguments of its ``__init__``, kept under the same names.
 
-    It is what scikit-learn's ``BaseEstimator`` is to scikit-learn's own tools: ``clone``, ``check_is_fitted``,
-    pipelines and grid searches take it. Loading scikit-learn takes a second, which is why it is not that class.
+    It stands in for scikit-learn's ``BaseEstimator``, because importing scikit-learn takes a second: ``clone`` and
+    ``check_is_fitted`` accept every subclass, and pipelines and ``GridSearchCV`` accept featurisers. ``GridSearchCV``
+    does not accept methods, whose ``fit`` takes several matrices: use ``dlfh tune``.
 
     Examples
     --------

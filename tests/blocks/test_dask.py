@@ -133,7 +133,7 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
 
 def test_methods_of_sums_need_no_label_sets_and_take_arrays_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = scene(300, True, 3)
-    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 3)
+    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 3)
     whole = CVH(8, similarity="labels").fit(modalities, labels)
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
@@ -156,7 +156,7 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
     monkeypatch: pytest.MonkeyPatch, hash_function: str
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 100)
+    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 100)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": hash_function, "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
     with dask.config.set(scheduler="threads"):
@@ -173,7 +173,7 @@ def test_files_whose_blocks_differ_are_cut_alike_where_label_sets_are_learned_in
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 100)
+    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 100)
     monkeypatch.setattr(base, "_BLOCK_BYTES", 20_000)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": "linear", "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
@@ -244,7 +244,7 @@ def test_a_cluster_learns_many_label_sets_in_parts(
     """As many label sets as points, 291 labels; a worker is killed in the middle of it."""
     modalities, labels = many_sets(6000)
     modalities = dict(list(modalities.items())[:n_modalities])
-    monkeypatch.setattr(by_blocks, "_MOST_SETS_HERE", 2000)
+    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 2000)
     whole = DLFH(64, hash_function="linear", random_state=0).fit(modalities, labels)
     arrays, chunked = to_dask(modalities, labels, 1300)
     assert_equal(DLFH(64, hash_function="linear", random_state=0).fit(arrays, chunked), whole, modalities)
@@ -501,7 +501,7 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
         DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_blocks, "_MOST_SETS_HERE", 3000)
+        patch.setattr(by_blocks, "MAX_SETS_HERE", 3000)
         work(20_000, 10_000)  # what is imported and compiled is there
         before: dict[int | str, float] = {}
         for process in ("self", scheduler):

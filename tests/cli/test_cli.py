@@ -111,7 +111,7 @@ def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys:
     assert code == 0
     assert HEAVY & {*modules} == set()
     assert {module for module in modules if module.startswith("dlfh.methods.")} == {
-        f"dlfh.methods.{name}" for name in ("base", "dlfh", "growing", "info", "latent_factor")
+        f"dlfh.methods.{name}" for name in ("base", "code_learning", "dlfh", "growing", "info")
     }
     # What NumPy found there is what the kernels, which are loaded here, find.
     assert json.loads(printed) == run(capsys, *arguments)

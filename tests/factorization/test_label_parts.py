@@ -18,7 +18,7 @@ from dlfh._progress import progress
 from dlfh.blocks import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.methods.by_blocks import learn_in_parts
+from dlfh.methods.code_learning import CodeLearning
 from tests.strategies import seeds
 
 cuts = st.lists(st.integers(0, 120), max_size=5).map(lambda inner: [0, *sorted(inner), 120])
@@ -32,8 +32,8 @@ def labels_of(seed: int, n_labels: int, share: float) -> Any:
 
 def learned(model: DLFH, labels: Any, starts: list[int], names: tuple[str, ...]) -> tuple[list[Any], Any]:
     with progress(False) as bar:
-        found, blocks = learn_in_parts(
-            model, ArrayBlocks(labels, starts, "labels"), names, np.random.default_rng(model.random_state), bar
+        found, blocks = CodeLearning(model, names).learn_in_parts(
+            ArrayBlocks(labels, starts, "labels"), np.random.default_rng(model.random_state), bar
         )
     return [np.concatenate(own.results()) for own in found.codes_of_points(blocks)], found
 
@@ -121,5 +121,5 @@ def test_a_half_iteration_sends_the_sampled_columns_and_nothing_else() -> None:
 
 def test_what_compares_each_set_with_every_other_is_refused() -> None:
     for options in ({"solver": "full"}, {"track_objective": True}):
-        with pytest.raises(InputError, match="too many to compare each with every other"):
+        with pytest.raises(InputError, match="too many to compare every pair"):
             learned(DLFH(8, **options), labels_of(0, 4, 0.5), [0, 120], ("a", "b"))

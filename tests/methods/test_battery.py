@@ -405,7 +405,7 @@ class OnlineOfArrays(OfArrays):
 METHODS_OF_ARRAYS: dict[str, Any] = {
     f"{name}OfArrays": type(
         f"{name}OfArrays",
-        (OnlineOfArrays if hasattr(METHODS[name], "partial_fit") else OfArrays, METHODS[name]),
+        (OnlineOfArrays if hasattr(METHODS[name](), "partial_fit") else OfArrays, METHODS[name]),
         {"__module__": __name__},
     )
     for name in ALL

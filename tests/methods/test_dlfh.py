@@ -409,10 +409,15 @@ def test_parameters_are_checked_before_any_work(model: Any, message: str) -> Non
         model.check_parameters()
 
 
-def test_kdlfh_has_no_parameter_that_it_does_not_use() -> None:
+def test_kdlfh_has_dlfhs_parameters_but_for_its_fixed_choices_and_uses_what_is_set() -> None:
     model = KDLFH()
-    assert vars(model).keys() == model.get_params().keys()
-    assert not {"ridge", "hash_function", "fit_intercept"} & model.get_params().keys()
+    fixed = {"ridge", "hash_function", "fit_intercept", "keep_sums"}
+    assert DLFH().get_params().keys() - fixed == model.get_params().keys() - {"n_bases", "bases", "penalty"}
+    assert vars(model).keys() == model.get_params().keys() | fixed
+    with pytest.raises(InputError, match="KDLFH has no parameter 'ridge'"):
+        model.set_params(ridge=1.0)
+    assert model.set_params(n_bases=7)._learners(("image",))["image"].get_params()["n_bases"] == 7
+    assert not hasattr(model, "partial_fit")
 
 
 X, Y = np.ones((4, 3)), np.ones((4, 2))

@@ -182,7 +182,7 @@ def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
         DLFH(8).partial_fit(data.modalities, indicator)
     with pytest.raises(InputError, match='keep_sums needs init="labels"'):
         DLFH(8, keep_sums=True, init="random").fit(data.modalities, indicator)
-    with pytest.raises(InputError, match="keep_sums is for linear and kernel ridge functions"):
+    with pytest.raises(InputError, match="keep_sums needs linear or kernel ridge hash functions"):
         DLFH(8, keep_sums=True, hash_function="kernel").fit(data.modalities, indicator)
     with pytest.raises(InputError, match="keep_sums needs points that have every modality"):
         DLFH(8, keep_sums=True).fit(data.modalities, indicator, labelled=np.arange(200) < 150)

@@ -13,7 +13,7 @@ from dlfh._version import __version__
 
 __all__ = ["describe_machine"]
 
-_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
+_LIBRARIES = ("numpy", "scipy", "numba", "faiss-cpu")
 
 
 def describe_machine() -> dict[str, Any]:

@@ -39,6 +39,9 @@ Floats = npt.NDArray[np.float64]
 #: Rows whose kernel values are computed at once.
 CHUNK_ROWS = 4096
 
+#: Maximum size of the dense rows that k-means clusters.
+_CLUSTER_BYTES = 256 << 20
+
 #: The kernel value of a point and a base at its place, less rounding.
 _AT_A_BASE = 1 - 1e-6
 
@@ -87,14 +90,15 @@ class RBFMap:
             for start in range(0, n, CHUNK_ROWS):
                 total += _squared_norms(features[start : start + CHUNK_ROWS], centre).sum()
         bandwidth = 2 * total / n * bandwidth_factor
+        relative: npt.NDArray[np.float32] | None
         if kind == "random":
             points = features[random_bases(n, n_bases, context.seed)]
             bases = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
+            with np.errstate(over="ignore", invalid="ignore"):
+                relative = (bases - centre).astype(np.float32)
         else:
-            bases = _cluster_centres(features, min(n_bases, n), context.seed)
-        with np.errstate(over="ignore", invalid="ignore"):
-            relative = (bases - centre).astype(np.float32)
-        if not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
+            relative = _cluster_centres(features, centre, min(n_bases, n), context.seed)
+        if relative is None or not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
             raise_for_overflow(features, modality)
         return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0, scaling)
 
@@ -151,14 +155,30 @@ def _squared_norms(rows: Features, centre: Floats) -> Floats:
     return np.einsum("nd,nd->n", centred, centred)
 
 
-def _cluster_centres(features: Features, n_bases: int, seed: int) -> Floats:
-    from sklearn.cluster import MiniBatchKMeans
+def _cluster_centres(features: Features, centre: Floats, n_bases: int, seed: int) -> npt.NDArray[np.float32] | None:
+    """Return k-means centres relative to ``centre``, or None if values overflow single precision.
 
-    if sp.issparse(features):  # scikit-learn takes 32-bit indices alone
-        parts = (features.data, features.indices.astype(np.int32), features.indptr.astype(np.int32))
-        features = sp.csr_array(parts, shape=features.shape)
-    means = MiniBatchKMeans(n_bases, init="random", n_init=1, batch_size=4096, random_state=seed % 2**32)
-    return np.asarray(means.fit(features).cluster_centers_, np.float64)
+    Large data is sampled: 64 points per cluster, less where dense rows would take more than 256 MB.
+    """
+    import faiss  # here, because encoding clusters nothing
+
+    n, n_features = features.shape
+    n_sampled = min(n, max(n_bases, min(64 * n_bases, _CLUSTER_BYTES // (4 * n_features))))
+    rows = features[random_bases(n, n_sampled, seed)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = ((rows.toarray() if sp.issparse(rows) else rows) - centre).astype(np.float32)
+    if not np.isfinite(points).all():
+        return None
+    means = faiss.Kmeans(
+        n_features,
+        n_bases,
+        niter=20,
+        seed=seed % 2**31,
+        min_points_per_centroid=1,
+        max_points_per_centroid=n_sampled,
+    )
+    means.train(points)
+    return np.asarray(means.centroids)
 
 
 def random_bases(n_points: int, n_bases: int, seed: int) -> npt.NDArray[np.int64]:

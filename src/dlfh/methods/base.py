@@ -35,7 +35,7 @@ from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.methods.info import MethodInfo
 
-__all__ = ["CrossModalHasher", "hasher_from_parts"]
+__all__ = ["CrossModalHasher", "hasher_from_parts", "with_prefix"]
 
 #: The longest code; nothing but tests beyond it stands in the way of longer ones.
 MAX_BITS = 512
@@ -348,7 +348,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
         kinds = zip(self.modalities_, config["hash_functions"], strict=True)
         self.hash_functions_ = {
-            name: HashFunction.registry.find(kind).from_arrays(_with_prefix(arrays, f"hash/{name}/"))
+            name: HashFunction.registry.find(kind).from_arrays(with_prefix(arrays, f"hash/{name}/"))
             for name, kind in kinds
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
@@ -384,7 +384,8 @@ def _check_in_memory(modalities: Any, what: str) -> None:
             )
 
 
-def _with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+def with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names start with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 

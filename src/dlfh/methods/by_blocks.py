@@ -13,22 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._factorization.label_parts import LabelParts, LearnedParts, factorize_parts
-from dlfh._factorization.label_rows import LabelRows
-from dlfh._factorization.supervision import Sample
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import check_features, check_random_state
 from dlfh.blocks import ArrayBlocks, Blocks, as_blocks
-from dlfh.blocks.held import Held
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction, HashLearner
 from dlfh.hashing.by_blocks import BlockTargets, codes_of_rows, encode_block, fit_by_blocks
+from dlfh.methods.code_learning import MAX_SETS_HERE, CodeLearning
 
 if TYPE_CHECKING:
-    from dlfh.methods.latent_factor import LatentFactorHasher
+    from dlfh.methods.dlfh import DLFH
 
 __all__ = [
     "blocks_of",
@@ -37,13 +34,9 @@ __all__ = [
     "encode_by_blocks",
     "hashed_by_blocks",
     "learn_by_blocks",
-    "learn_in_parts",
 ]
 
 Integers = npt.NDArray[np.int64]
-
-#: Label sets of a cluster's points that come to this process, at most: some ten megabytes.
-_MOST_SETS_HERE = 1 << 17
 
 
 def blocks_of(modalities: Mapping[str, Any]) -> dict[str, Blocks] | None:
@@ -113,7 +106,7 @@ class LabelsInBlocks:
             self.sets = self.points.without_points()
         else:
             limited = not self.labels.is_here and self.labels.ndim == 2
-            merged = functools.partial(_merged, _MOST_SETS_HERE if limited else None)
+            merged = functools.partial(_merged, MAX_SETS_HERE if limited else None)
             self.sets = self.labels.map_reduce(_count, merged)
             if self.sets is not None and not len(self.sets.labels):
                 raise InputError("labels are all empty: no point has any label, so nothing is similar")
@@ -175,7 +168,7 @@ def _numbers(sets: LabelSets, labels: Any) -> Integers:
 
 
 def learn_by_blocks(
-    model: LatentFactorHasher, features: dict[str, Blocks], labels: Any
+    model: DLFH, features: dict[str, Blocks], labels: Any
 ) -> tuple[dict[str, HashFunction], dict[str, Any], dict[str, HashLearner]]:
     """Return hash functions, the points' codes, and what "auto" chose, for features and labels by blocks."""
     names = tuple(features)
@@ -186,12 +179,13 @@ def learn_by_blocks(
     rng = check_random_state(model.random_state)
     n_points = features[names[0]].shape[0]
     known = LabelsInBlocks(labels, n_points)
-    model._check_sample_size(n_points)
+    learning = CodeLearning(model, names)
+    learning.check_sample_size(n_points)
     if known.sets is None:  # blocks of points have their codes, so that modalities must have the same
         features = cut_alike(features)
     with Workers(model.n_jobs) as workers, progress(model.verbose) as bar:
         learn = _targets_from_sets if known.sets is not None else _targets_from_parts
-        targets, codes = learn(model, known, features, rng, workers, bar)
+        targets, codes = learn(model, learning, known, features, rng, workers, bar)
         context = FitContext(workers, int(rng.integers(2**63)), bar, known.sets)
         functions = {
             name: fit_by_blocks(learners[name], features[name], targets[name], name, context)
@@ -204,7 +198,8 @@ Learned = tuple[dict[str, BlockTargets], dict[str, Any]]
 
 
 def _targets_from_sets(
-    model: LatentFactorHasher,
+    model: DLFH,
+    learning: CodeLearning,
     known: LabelsInBlocks,
     features: dict[str, Blocks],
     rng: np.random.Generator,
@@ -214,8 +209,7 @@ def _targets_from_sets(
     """Learn codes of label sets in this process; return targets, and the points' codes."""
     assert known.sets is not None
     rows_of = {name: known.rows_beside(blocks) for name, blocks in features.items()}
-    rows = LabelRows.of_label_sets(known.sets, pair_weights=model._weights_of_pairs(tuple(features)))
-    learned = model._learn_codes(rows, len(features), rng, workers, bar)
+    learned = model._learn_codes(learning, learning.rows(known.sets), rng, workers, bar)
     targets, codes = {}, {}
     for index, (name, points) in enumerate(rows_of.items()):
         own = learned.codes_of_rows(index)
@@ -226,7 +220,8 @@ def _targets_from_sets(
 
 
 def _targets_from_parts(
-    model: LatentFactorHasher,
+    model: DLFH,
+    learning: CodeLearning,
     known: LabelsInBlocks,
     features: dict[str, Blocks],
     rng: np.random.Generator,
@@ -235,7 +230,7 @@ def _targets_from_parts(
 ) -> Learned:
     """Learn codes of label sets where these are, in parts; return targets, and the points' codes."""
     labels, *_ = (known.beside(blocks) for blocks in features.values())
-    learned, by_block = learn_in_parts(model, labels, tuple(features), rng, bar)
+    learned, by_block = learning.learn_in_parts(labels, rng, bar)
     model.objective_, model.flips_ = np.empty(0), np.array(learned.flips, np.int64)
     model.label_codes_ = None
     held, width = learned.codes_of_points(by_block), n_bytes(model.n_bits)
@@ -243,38 +238,6 @@ def _targets_from_parts(
     by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
     targets = {name: BlockTargets(own, None, labels, int(model.n_bits)) for name, own in by_name.items()}
     return targets, {name: own.deferred() for name, own in by_name.items()}
-
-
-def learn_in_parts(
-    model: LatentFactorHasher, labels: Blocks, names: tuple[str, ...], rng: np.random.Generator, bar: Bar
-) -> tuple[LearnedParts, Held]:
-    """Learn codes of the label sets of an indicator matrix in blocks, in parts; return them, and each block's sets."""
-    if model.solver == "full" or model.track_objective:
-        raise InputError(
-            f"there are more than {_MOST_SETS_HERE} label sets, too many to compare each with every other: "
-            'leave solver="full" and track_objective=True out'
-        )
-    by_block = labels.hold(functools.partial(_grouped, labels.shape[1]))
-    parts = LabelParts.of(by_block, model._weights_of_pairs(names))
-    size = model._n_samples(parts.n_points, parts.n_sets)
-    max_iter = model._most_iterations(size)
-    learned = factorize_parts(
-        model._likelihood(parts.similar_share, len(names)),
-        parts,
-        1 if model.shared_code else len(names),
-        max_iter=max_iter,
-        sample=Sample(size, rng),
-        early_stopping=model.early_stopping,
-        on_iteration=bar.counter("codes", max_iter),
-    )
-    return learned, by_block
-
-
-def _grouped(n_labels: int, _: int, labels: Any) -> LabelSets:
-    if labels.shape[0]:
-        return LabelSets.from_labels(labels, allow_empty=True)
-    nothing = np.empty(0, np.int64)
-    return LabelSets(None, n_labels, np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing)
 
 
 def check_blocks(model: Any, modality: str, features: Blocks) -> None:

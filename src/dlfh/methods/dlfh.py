@@ -9,14 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._factorization.label_codes import LabelCodes
+from dlfh._factorization.solver import Factorization
+from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import check_ridge
 from dlfh._mathematics.targets import Targets
-from dlfh._parallel import Workers
-from dlfh._progress import progress
-from dlfh._validation import Features, check_flag, check_random_state
+from dlfh._parallel import Workers, blas_threads
+from dlfh._persistence.plain import parameters_from_plain, plain_values
+from dlfh._progress import Bar, progress
+from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
 from dlfh.blocks import Blocks
+from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.hashing import (
     Auto,
@@ -30,9 +34,10 @@ from dlfh.hashing import (
 )
 from dlfh.hashing.auto import rescaled
 from dlfh.hashing.base import SummedLearner
+from dlfh.methods.base import CrossModalHasher, with_prefix
+from dlfh.methods.code_learning import CodeLearning, check_pair_weights
 from dlfh.methods.growing import add_points, check_widths, summed, sums_from_parts, sums_to_parts
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.latent_factor import LatentFactorHasher
 
 if TYPE_CHECKING:
     from dlfh.methods.incomplete import Missing
@@ -40,12 +45,12 @@ if TYPE_CHECKING:
 __all__ = ["DLFH"]
 
 
-class DLFH(LatentFactorHasher):
+class DLFH(CrossModalHasher):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
 
-    Codes are learned from labels alone, directly in the discrete domain: pairs of points that share a
-    label get codes at a small Hamming distance across modalities. Hash functions then predict the codes
-    from each modality's features, for points that training never saw.
+    Codes are learned from labels alone, directly in the discrete domain: points that share a label get codes at a small
+    Hamming distance across modalities. Hash functions then predict the codes from each modality's features, for points
+    that were not in the training set.
 
     Parameters
     ----------
@@ -54,52 +59,52 @@ class DLFH(LatentFactorHasher):
     scale : float, default 8
         The paper's lambda: how sharply the probability of similarity depends on Hamming distance.
     max_iter : int, optional
-        Number of iterations T, at most. (The paper: 30.) By default 10 for exact steps with sampled columns, which
-        gain nothing by more, and 100 otherwise.
+        Maximum number of iterations T. (The paper: 30.) By default 10 for exact steps with sampled columns, which
+        gain nothing from more, and 100 otherwise.
     sample_size : int, optional
-        Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By
-        default ``16 * n_bits``; with ``step="bound"`` as many as there are distinct label sets, but at least
-        ``n_bits / 2`` and at most ``4 * n_bits``: `docs/defaults-before.md` has the evidence.
+        Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By default
+        ``16 * n_bits``; with ``step="bound"`` the number of distinct label sets, but at least ``n_bits / 2`` and at
+        most ``4 * n_bits``: `docs/defaults-before.md` has the evidence.
     solver : {"auto", "full", "stochastic"}, default "auto"
-        "full" uses every point in each update: its objective never decreases, and it stops when nothing
-        changes. With few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto"
-        is full for up to 2,048 label sets (or points), and stochastic for more. (The paper: "stochastic".)
+        "full" uses every point in each update: its objective never decreases, and it stops when nothing changes. With
+        few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto" is full for up to
+        2,048 label sets (or points), and stochastic for more. (The paper: "stochastic".)
     step : {"exact", "bound"}, default "exact"
-        Flip a bit when the objective rises, or when a lower bound of it does, as in the paper.
+        Flip a bit when the objective increases, or when a lower bound of it does, as in the paper.
     balance : bool, default True
-        Weigh similar pairs by (1 - p) / p, p their share among all pairs, and let Theta have the bias log(p / (1 - p)),
-        so that dissimilar pairs, which are most of all, do not outweigh them. (The paper does not.)
+        Weight similar pairs by (1 - p) / p, p their share among all pairs, and give Theta the bias log(p / (1 - p)), so
+        that dissimilar pairs, the majority, do not outweigh them. (The paper does not.)
     init : {"labels", "random"}, default "labels"
-        Start from one random code per distinct label set, so that training costs as much as there are
-        label sets; or, as in the paper, from one per point.
+        Start from one random code per distinct label set, so that the cost of training depends on the number of label
+        sets; or, as in the paper, from one per point.
     ridge : float or "auto", default "auto"
-        Ridge of linear hash functions, the paper's gamma; "auto" follows the features' variances, so that
+        Regularisation of linear hash functions, the paper's gamma; "auto" follows the features' variances, so that
         their scale does not matter: see `LinearRidge`. (The paper: 1e-6.)
     fit_intercept : bool, default True
         Whether linear hash functions have an intercept. (The paper's have none.)
     hash_function : {"auto", "linear", "kernel", "kernel-ridge", "deep"}, HashLearner, or dict of these by modality
-        What predicts codes from features: what serves best on held-out training points, a linear function or a
-        kernel one (`dlfh.hashing.Auto`); linear functions (``ridge`` and ``fit_intercept`` are for them), as in
-        the paper; kernel logistic or kernel ridge regression; a network; or a learner of `dlfh.hashing` with
-        parameters of its own.
+        How codes are predicted from features: "auto" selects a linear or kernel function on held-out training points
+        (`dlfh.hashing.Auto`); "linear", as in the paper (``ridge`` and ``fit_intercept`` apply); "kernel" is kernel
+        logistic regression, "kernel-ridge" kernel ridge regression, "deep" a network. A learner of `dlfh.hashing`
+        brings its own parameters.
     shared_code : bool, default False
         Learn one code for all modalities of a point instead of one for each.
     pair_weights : dict of (str, str) to int, optional
-        How much the similarities across two modalities count, whole numbers of at least 0; 1 for pairs that
-        are not named. For three modalities or more.
+        Weights of the similarities across two modalities, whole numbers of at least 0; 1 for pairs that are not named.
+        For three modalities or more.
     self_training : int, default 0
-        Rounds in which hash functions learn from the points without labels too, from the codes that their
-        modalities agree on.
+        Rounds in which hash functions also learn from the points without labels, using the codes that their modalities
+        agree on.
     keep_sums : bool, default False
-        Keep the sums over points that hash functions follow from, so that `partial_fit` can take more points. They
-        take 8 d (d + n_bits) bytes for each modality of d features (of d bases, for kernel functions), in memory and
-        in files.
+        Keep the sufficient statistics of the hash functions, so that `partial_fit` can add points. They take
+        8 d (d + n_bits) bytes for each modality of d features (of d bases, for kernel functions), in memory and in
+        files.
     early_stopping : bool, default False
         Stop the stochastic solver after an iteration that changes no bit.
     track_objective : bool, default False
         Compute the log-likelihood, eq. (1), at the start and after each iteration, in ``objective_``.
     random_state : int, numpy Generator or None
-        Seed. The same seed and data give the same codes on any machine and number of threads.
+        Random seed. The same seed and data give the same codes on any machine and number of threads.
     n_jobs : int, optional
         Number of threads, for BLAS too; all cores by default.
     verbose : bool, default False
@@ -113,12 +118,12 @@ class DLFH(LatentFactorHasher):
     objective_ : ndarray of float64 (n_iter_ + 1,)
         The log-likelihood by iteration; empty unless ``track_objective``.
     flips_ : ndarray of int64 (n_iter_,)
-        How many bits each iteration changed.
+        The number of bits that each iteration changed.
     n_iter_ : int
     sums_ : dict of str to Moments
-        What hash functions follow from, by modality, with ``keep_sums``; otherwise empty.
+        Sufficient statistics of the hash functions by modality, with ``keep_sums``; otherwise empty.
     chosen_ : dict of str to HashLearner
-        What ``hash_function="auto"`` chose, by modality; empty otherwise.
+        The learner that ``hash_function="auto"`` selected, by modality; empty otherwise.
     modalities_, n_features_, fit_seconds_
         See `CrossModalHasher`.
 
@@ -143,7 +148,14 @@ class DLFH(LatentFactorHasher):
         takes_incomplete=True,
         takes_blocks=True,
     )
+    _saved_arrays = ("objective_", "flips_")
+    _reads_together = False
 
+    objective_: npt.NDArray[np.float64]
+    flips_: npt.NDArray[np.int64]
+    #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
+    label_codes_: LabelCodes | None
+    chosen_: dict[str, HashLearner]
     sums_: dict[str, Moments]
 
     def __init__(
@@ -193,7 +205,7 @@ class DLFH(LatentFactorHasher):
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model in the paper's own setting, section 4, less what ``changes`` says.
+        """Return the model in the paper's setting, section 4, with ``changes`` applied.
 
         One random code per point, 30 iterations, m = c sampled columns, lambda = 8; linear hash functions without an
         intercept, gamma = 1e-6.
@@ -209,7 +221,13 @@ class DLFH(LatentFactorHasher):
         >>> DLFH.paper(32).sample_size
         32
         """
-        setting: dict[str, Any] = {
+        functions = {"ridge": 1e-6, "fit_intercept": False, "hash_function": "linear"}
+        return cls(n_bits, **{**cls._paper_codes(n_bits), **functions, **changes})
+
+    @staticmethod
+    def _paper_codes(n_bits: int) -> dict[str, Any]:
+        """Return the paper's setting for learning codes."""
+        return {
             "scale": 8.0,
             "max_iter": 30,
             "sample_size": n_bits,
@@ -217,25 +235,206 @@ class DLFH(LatentFactorHasher):
             "step": "bound",
             "balance": False,
             "init": "random",
-            "ridge": 1e-6,
-            "fit_intercept": False,
-            "hash_function": "linear",
         }
-        return cls(n_bits, **{**setting, **changes})
+
+    @property
+    def n_iter_(self) -> int:
+        return len(self.flips_)
 
     def check_parameters(self) -> None:
         super().check_parameters()
+        check_positive(self.scale, "scale")
+        if self.max_iter is not None:
+            check_integer(self.max_iter, "max_iter", 0)
+        if self.sample_size is not None:
+            check_integer(self.sample_size, "sample_size", 1)
+        check_choice(self.solver, "solver", ("stochastic", "full", "auto"))
+        check_choice(self.step, "step", ("exact", "bound"))
+        check_choice(self.init, "init", ("labels", "random"))
+        check_integer(self.self_training, "self_training", 0)
+        for name in ("balance", "shared_code", "early_stopping", "track_objective", "fit_intercept", "keep_sums"):
+            check_flag(getattr(self, name), name)
+        check_pair_weights(self.pair_weights)
         check_ridge(self.ridge)
-        check_flag(self.fit_intercept, "fit_intercept")
-        check_flag(self.keep_sums, "keep_sums")
         if self.keep_sums and (self.init != "labels" or self.self_training):
             raise InputError('keep_sums needs init="labels" and self_training=0')
         for choice in self.hash_function.values() if isinstance(self.hash_function, dict) else [self.hash_function]:
             learner = self._learner(choice)
             if self.keep_sums and not isinstance(learner, (SummedLearner, Auto)):
                 raise InputError(
-                    f"keep_sums is for linear and kernel ridge functions, not for {type(learner).__name__}"
+                    f"keep_sums needs linear or kernel ridge hash functions, but hash_function is "
+                    f"{type(learner).__name__}"
                 )
+
+    def fit(
+        self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
+    ) -> Self:
+        """Learn codes and hash functions from paired modalities, complete or not, in memory or by blocks.
+
+        Parameters
+        ----------
+        modalities, labels
+            As for `CrossModalHasher.fit`. Modalities may also be large memory-mapped arrays, what
+            `dlfh.blocks.open_blocks` opens, and Dask arrays, dense or of blocks of scipy.sparse; labels may be the
+            same, as an indicator matrix or class ids, and then codes are where labels are. Codes are those that arrays
+            in memory would get, and hash functions the same to rounding (logistic ones: to their tolerance).
+        present : dict of str to array of bool (n,), optional
+            By modality, which points have it; all for modalities that are not named. What stands in the rows of
+            points that have not is not looked at.
+        labelled : array of bool (n,), optional
+            Which points' labels are known. The others are not unlike everything, as points without labels are:
+            nothing is known of their similarities.
+        similarity : matrix (n, n), optional
+            Similarities of single pairs in place of labels: 1 where point i in a modality is similar to point j in
+            a later one, 0 where it is not. Dense, with NaN for what is unobserved, or sparse, with the stored
+            entries observed, zeros among them. Not necessarily symmetric.
+
+        Returns
+        -------
+        self
+        """
+        with self._fitting(modalities) as features:
+            complete = present is None and labelled is None and similarity is None
+            if any(isinstance(own, Blocks) for own in features.values()):
+                if not complete:
+                    raise InputError(
+                        f"by blocks, {type(self).__name__} learns from complete points alone: no present, labelled or "
+                        "similarity"
+                    )
+                self._fit_by_blocks(features, labels)
+            elif complete:
+                self._fit(features, labels)
+            else:
+                from dlfh.methods.incomplete import Missing
+
+                self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
+        return self
+
+    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+        names, learners = tuple(features), self._learners(tuple(features))
+        rng = check_random_state(self.random_state)
+        learning = CodeLearning(self, names)
+        rows = learning.rows(self._read_labels(labels, features))
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = self._learn_codes(learning, rows, rng, workers, bar)  # section 3.2
+            context = FitContext(workers, int(rng.integers(2**63)), bar, rows.labels)
+            targets = {name: learned.targets(index) for index, name in enumerate(names)}
+            self.hash_functions_ = self._learn_functions(features, targets, learners, context)  # section 3.3
+        self.chosen_ = context.chosen
+        self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
+
+    def _learn_codes(
+        self, learning: CodeLearning, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
+    ) -> Factorization:
+        learned, self.label_codes_ = learning.learn(supervision, rng, workers, bar)
+        self.objective_ = np.array(learned.objective)
+        self.flips_ = np.array(learned.flips, dtype=np.int64)
+        return learned
+
+    def _learn_functions(
+        self,
+        features: dict[str, Features],
+        targets: dict[str, Targets],
+        learners: dict[str, HashLearner],
+        context: FitContext,
+    ) -> dict[str, HashFunction]:
+        """Return a hash function for each modality."""
+        self.sums_ = {}
+        if self.keep_sums:
+            check_widths(features)
+        functions = {
+            name: learners[name].fit(matrix, targets[name], name, context)
+            for name, matrix in context.bar.track(features.items(), "hash functions")
+        }
+        if not self.keep_sums:
+            return functions
+        used = summed({name: context.chosen.get(name) or learner for name, learner in learners.items()})
+        functions, self.sums_ = add_points(functions, used, {}, features, targets, context)
+        return functions
+
+    def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
+        from dlfh.methods.incomplete import IncompleteData
+
+        if self.keep_sums:
+            raise InputError("keep_sums needs points that have every modality, and labels")
+        self.sums_ = {}
+        names, learners = tuple(features), self._learners(tuple(features))
+        rng = check_random_state(self.random_state)
+        label_sets = None if missing.similarity is not None else self._read_labels(labels, features)
+        if label_sets is None and labels is not None:
+            raise InputError("pass either labels or similarity, not both")
+        if self.shared_code and missing.similarity is not None:
+            raise InputError("shared_code learns from labels, not from similarity")
+        data = IncompleteData.of(features, missing, label_sets)
+        if self.shared_code and data.masks is not None:
+            raise InputError("shared_code needs points that have every modality")
+        learning = CodeLearning(self, names)
+        supervision: Supervision
+        if data.label_sets is None:
+            learning.check_sample_size(data.n_points)
+            supervision = data.observed_pairs(learning.pair_weights)
+        else:
+            supervision = learning.rows(data.label_sets, present=data.masks_of_labelled)
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = self._learn_codes(learning, supervision, rng, workers, bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            self.hash_functions_, self.codes_ = data.learn_functions(
+                learned, learners, context, int(self.self_training)
+            )
+        self.chosen_ = context.chosen
+
+    def _fit_by_blocks(self, features: dict[str, Blocks], labels: Any) -> None:
+        from dlfh.methods.by_blocks import learn_by_blocks  # searching fits nothing
+
+        if self.keep_sums:
+            raise InputError("keep_sums is for arrays in memory")
+        self.sums_ = {}
+        self.hash_functions_, self.codes_, self.chosen_ = learn_by_blocks(self, features, labels)
+
+    def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], npt.NDArray[np.bool_]]:
+        """Return the codes that points with some labels have, also points and label sets that training never saw.
+
+        A label set that was trained with has its learned code. A new one gets a code of its own, learned against those
+        of the others, which stay as they are: nothing is trained again. Labels that training never saw are left out.
+
+        Parameters
+        ----------
+        labels : list of lists of labels, or indicator matrix
+            As they were given to `fit`.
+
+        Returns
+        -------
+        codes : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
+        known : ndarray of bool (n,)
+            False for points of whose labels none is known; their codes are zeros and say nothing.
+
+        Examples
+        --------
+        >>> from dlfh import DLFH
+        >>> X = np.random.default_rng(0).normal(size=(6, 4))
+        >>> model = DLFH(n_bits=8, random_state=0).fit({"a": X, "b": X}, [["red"], ["red", "big"], ["small"]] * 2)
+        >>> codes, known = model.codes_of_labels([["red"], ["big", "small"], ["unheard-of"]])
+        >>> bool((codes["a"][0] == model.codes_["a"][0]).all()), known
+        (True, array([ True,  True, False]))
+        """
+        self._check_fitted()
+        if self.label_codes_ is None:
+            raise InputError(
+                "this model has no codes of labels: it learned from similarities of single pairs, or from more label "
+                "sets than it keeps"
+            )
+        with Workers(self.n_jobs) as workers:
+            codes, known = self.label_codes_.codes_of(labels, workers)
+        return dict(zip(self.modalities_, codes, strict=True)), known
+
+    def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+        function, matrix = self._for_modality(modality, features)
+        if self.self_training:
+            return None  # fitted to guesses, too
+        learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
+        targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
+        with blas_threads(self.n_jobs):
+            return learner.left_out(function, matrix, targets)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from more points, without those that were learned from before.
@@ -287,8 +486,14 @@ class DLFH(LatentFactorHasher):
         if not isinstance(self.random_state, np.random.Generator) and self.random_state is not None:
             rng = np.random.default_rng([int(self.random_state), n_before])
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learning = CodeLearning(self, names)
             grown, row_of_point = label_codes.grown(
-                labels, self._weights_of_pairs(names), rng, workers, self._model, self._resolve_sample_size
+                labels,
+                learning.pair_weights,
+                rng,
+                workers,
+                lambda rows, _: learning.likelihood(rows.similar_share),
+                learning.sample_size,
             )
             codes = [grown.codes[index if len(grown.codes) > 1 else 0] for index in range(len(names))]
             targets = {
@@ -305,42 +510,31 @@ class DLFH(LatentFactorHasher):
             name: np.concatenate([self.codes_[name], own[row_of_point]]) for name, own in zip(names, codes, strict=True)
         }
 
-    def _learn_functions(
-        self,
-        features: dict[str, Features],
-        targets: dict[str, Targets],
-        learners: dict[str, HashLearner],
-        context: FitContext,
-    ) -> dict[str, HashFunction]:
-        self.sums_ = {}
-        if not self.keep_sums:
-            return super()._learn_functions(features, targets, learners, context)
-        check_widths(features)
-        functions = super()._learn_functions(features, targets, learners, context)
-        own = summed({name: context.chosen.get(name) or learner for name, learner in learners.items()})
-        functions, self.sums_ = add_points(functions, own, {}, features, targets, context)
-        return functions
-
-    def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
-        if self.keep_sums:
-            raise InputError("keep_sums needs points that have every modality, and labels")
-        self.sums_ = {}
-        super()._fit_incomplete(features, labels, missing)
-
-    def _fit_by_blocks(self, features: dict[str, Blocks], labels: Any) -> None:
-        if self.keep_sums:
-            raise InputError("keep_sums is for arrays in memory")
-        super()._fit_by_blocks(features, labels)
-        self.sums_ = {}
-
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super().to_parts()
-        config["sums"], own = sums_to_parts(self.sums_ if self.keep_sums else {})
-        return config, arrays | own
+        config["chosen"] = plain_values(self.chosen_, HashLearner.registry)
+        config["label_codes"] = None
+        if self.label_codes_ is not None:
+            config["label_codes"], label_arrays = self.label_codes_.to_parts()
+            arrays |= {f"labels/{key}": array for key, array in label_arrays.items()}
+        config["sums"], sum_arrays = sums_to_parts(self.sums_ if self.keep_sums else {})
+        return config, arrays | sum_arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         super()._restore(config, arrays)
-        # Only what has sums needs who learns: a network that is loaded needs no PyTorch.
+        self.chosen_ = parameters_from_plain(config["chosen"], HashLearner.registry)
+        if not set(self.chosen_) <= set(self.modalities_):
+            raise ValueError("its chosen learners name other modalities")
+        for learner in self.chosen_.values():
+            if not isinstance(learner, HashLearner):
+                raise ValueError("its chosen learners are not all learners")
+            learner.check_parameters()
+        label_arrays = with_prefix(arrays, "labels/")
+        about, n_modalities = config["label_codes"], len(self.modalities_)
+        self.label_codes_ = (
+            None if about is None else LabelCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
+        )
+        # Learners are made only where there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners)
 

@@ -4,35 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 
 from dlfh.hashing import HashLearner, KernelLogistic
 from dlfh.methods.dlfh import DLFH
-from dlfh.methods.latent_factor import LatentFactorHasher
 
 __all__ = ["KDLFH"]
 
 
-class KDLFH(LatentFactorHasher):
-    """DLFH with kernel logistic hash functions: the codes of `DLFH`, and `KernelLogistic` for each modality.
+class KDLFH(DLFH):
+    """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.
 
-    Slower to train and to encode with than `DLFH`, and more accurate where features are dense and
-    their relation to the labels is not linear. It learns from data by blocks and on a cluster, as `DLFH` does.
+    Slower to train and to encode with than linear functions, and more accurate where features are dense and their
+    relation to the labels is not linear.
 
     Parameters
     ----------
     n_bits, scale, max_iter, sample_size, solver, step, balance, init, shared_code
-        How codes are learned: as for `DLFH`.
+        How codes are learned: see `DLFH`.
     n_bases : int, default 500
         Number of kernel bases.
     bases : {"random", "kmeans"}, default "random"
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
-        Weight of the penalty, the paper's eta.
+        Regularisation strength, the paper's eta.
     pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose
-        As for `DLFH`.
+        See `DLFH`.
 
     Examples
     --------
@@ -73,29 +72,32 @@ class KDLFH(LatentFactorHasher):
         n_jobs: int | None = None,
         verbose: bool = False,
     ) -> None:
-        self.n_bits = n_bits
-        self.scale = scale
-        self.max_iter = max_iter
-        self.sample_size = sample_size
-        self.solver = solver
-        self.step = step
-        self.balance = balance
-        self.init = init
-        self.shared_code = shared_code
-        self.pair_weights = pair_weights
-        self.self_training = self_training
-        self.early_stopping = early_stopping
-        self.track_objective = track_objective
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+        super().__init__(
+            n_bits,
+            scale=scale,
+            max_iter=max_iter,
+            sample_size=sample_size,
+            solver=solver,
+            step=step,
+            balance=balance,
+            init=init,
+            hash_function="kernel",
+            shared_code=shared_code,
+            pair_weights=pair_weights,
+            self_training=self_training,
+            early_stopping=early_stopping,
+            track_objective=track_objective,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
         self.n_bases = n_bases
         self.bases = bases
         self.penalty = penalty
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model in the authors' setting, less what ``changes`` says.
+        """Return the model in the authors' setting, with ``changes`` applied.
 
         As `DLFH.paper`, with 50 iterations, and 500 random training points as kernel bases.
 
@@ -104,23 +106,14 @@ class KDLFH(LatentFactorHasher):
         >>> KDLFH.paper(32, random_state=0).max_iter
         50
         """
-        setting: dict[str, Any] = {
-            "scale": 8.0,
-            "max_iter": 50,
-            "sample_size": n_bits,
-            "solver": "stochastic",
-            "step": "bound",
-            "balance": False,
-            "init": "random",
-        }
-        return cls(n_bits, **{**setting, **changes})
+        return cls(n_bits, **{**cls._paper_codes(n_bits), "max_iter": 50, **changes})
 
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        self._learner().check_parameters()
+    @property
+    def partial_fit(self) -> NoReturn:
+        """Not available: logistic regressions need all points at once."""
+        raise AttributeError("KDLFH has no partial_fit: use DLFH with a linear or kernel ridge hash function")
 
-    def _learner(self) -> KernelLogistic:
-        return KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
-
-    def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
-        return dict.fromkeys(modalities, self._learner())
+    def _learner(self, choice: Any) -> HashLearner:
+        learner = KernelLogistic(self.n_bases, bases=self.bases, penalty=self.penalty)
+        learner.check_parameters()
+        return learner

@@ -1,0 +1,197 @@
+"""Learning DLFH's codes: parameters resolved for the data, then Algorithm 1 (sections 3.1 and 3.2 of the paper)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._factorization.label_codes import LabelCodes
+from dlfh._factorization.label_parts import LabelParts, LearnedParts, factorize_parts
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.solver import Factorization, factorize, random_start
+from dlfh._factorization.supervision import Sample, Supervision
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh._progress import Bar
+from dlfh._validation import check_integer
+from dlfh.blocks.base import Blocks
+from dlfh.blocks.held import Held
+from dlfh.errors import InputError
+
+if TYPE_CHECKING:
+    from dlfh.methods.dlfh import DLFH
+
+__all__ = ["MAX_SETS_HERE", "CodeLearning", "check_pair_weights"]
+
+Integers = npt.NDArray[np.int64]
+
+#: ``solver="auto"`` is the full solver up to this number of rows.
+FULL_SOLVER_ROWS = 2048
+
+#: Pair weights are exact factors in sums of 64-bit integers.
+MAX_PAIR_WEIGHT = 1000
+
+#: Label sets of a cluster's points that are gathered in this process, at most: some ten megabytes.
+MAX_SETS_HERE = 1 << 17
+
+
+class CodeLearning:
+    """Learns the codes of one model's training points.
+
+    Parameters
+    ----------
+    model : DLFH
+        The model whose parameters apply.
+    modalities : tuple of str
+    """
+
+    def __init__(self, model: DLFH, modalities: tuple[str, ...]) -> None:
+        self.model = model
+        self.n_modalities = len(modalities)
+        self.n_codes = 1 if model.shared_code else len(modalities)
+        self.pair_weights = _pair_weight_matrix(model.pair_weights, modalities)
+
+    def rows(self, label_sets: LabelSets, **options: Any) -> LabelRows:
+        """Return the rows of U and V: label sets, or points as in the paper."""
+        self.check_sample_size(label_sets.n_points)
+        make = LabelRows.of_label_sets if self.model.init == "labels" else LabelRows.of_points
+        return make(label_sets, pair_weights=self.pair_weights, **options)
+
+    def learn(
+        self, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
+    ) -> tuple[Factorization, LabelCodes | None]:
+        """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
+        sample_size = self.sample_size(supervision)
+        max_iter = self._max_iter(sample_size)
+        likelihood = self.likelihood(supervision.similar_share)
+        learned = factorize(
+            likelihood,
+            supervision,
+            random_start(len(supervision), self.n_codes, int(self.model.n_bits), rng),
+            max_iter=max_iter,
+            sample_size=sample_size,
+            rng=rng,
+            workers=workers,
+            early_stopping=self.model.early_stopping,
+            track_objective=self.model.track_objective,
+            on_iteration=bar.counter("codes", max_iter),
+        )
+        if not isinstance(supervision, LabelRows):
+            return learned, None
+        return learned, LabelCodes.of(supervision, learned.codes, likelihood, self.n_modalities)
+
+    def learn_in_parts(self, labels: Blocks, rng: np.random.Generator, bar: Bar) -> tuple[LearnedParts, Held]:
+        """Learn the codes of more label sets than one process should hold; return them, and each block's label sets.
+
+        Parameters
+        ----------
+        labels : Blocks (n, n_labels)
+            Indicator matrix.
+        """
+        if self.model.solver == "full" or self.model.track_objective:
+            raise InputError(
+                f"labels has more than {MAX_SETS_HERE} distinct label sets, too many to compare every pair: "
+                'drop solver="full" and track_objective=True'
+            )
+        by_block = labels.hold(functools.partial(_label_sets_of_block, labels.shape[1]))
+        parts = LabelParts.of(by_block, self.pair_weights)
+        size = self._n_samples(parts.n_points, parts.n_sets)
+        max_iter = self._max_iter(size)
+        learned = factorize_parts(
+            self.likelihood(parts.similar_share),
+            parts,
+            self.n_codes,
+            max_iter=max_iter,
+            sample=Sample(size, rng),
+            early_stopping=self.model.early_stopping,
+            on_iteration=bar.counter("codes", max_iter),
+        )
+        return learned, by_block
+
+    def likelihood(self, similar_share: Callable[[int], float]) -> LatentFactorModel:
+        """Return the likelihood of section 3.1, balanced or as in the paper.
+
+        Parameters
+        ----------
+        similar_share : callable
+            Returns the share of similar pairs, given the number of modalities.
+        """
+        n_bits, scale, step = int(self.model.n_bits), float(self.model.scale), self.model.step
+        if not self.model.balance:
+            return LatentFactorModel(n_bits, scale, step)
+        return LatentFactorModel.balanced(n_bits, scale, step, similar_share(self.n_modalities))
+
+    def sample_size(self, supervision: Supervision) -> int | None:
+        """Return the number of points sampled for each update; None for the full solver."""
+        # Observed pairs cost in proportion to their number, so the full solver is fast.
+        small = not isinstance(supervision, LabelRows) or len(supervision) <= FULL_SOLVER_ROWS
+        if self.model.solver == "full" or (self.model.solver == "auto" and small):
+            return None
+        if not isinstance(supervision, LabelRows):
+            return self._n_samples(len(supervision.row_of_point), len(supervision.row_of_point))
+        return self._n_samples(supervision.labels.n_points, supervision.labels.n_sets)
+
+    def check_sample_size(self, n_points: int) -> None:
+        """Raise InputError if the model samples more points than exist."""
+        size = self.model.sample_size
+        if size is not None and size > n_points and self.model.solver != "full":
+            raise InputError(f"sample_size is {size} but there are only {n_points} points")
+
+    def _max_iter(self, sample_size: int | None) -> int:
+        if self.model.max_iter is not None:
+            return int(self.model.max_iter)
+        # Exact steps with sampled columns converge in a few iterations; the full solver stops by itself.
+        return 10 if self.model.step == "exact" and sample_size is not None else 100
+
+    def _n_samples(self, n_points: int, n_sets: int) -> int:
+        if self.model.sample_size is not None:
+            return int(self.model.sample_size)
+        n_bits = int(self.model.n_bits)
+        if self.model.step == "exact":
+            return min(n_points, 16 * n_bits)  # an exact step trusts its sample, which must be large enough
+        # More samples help where label sets are many. Where they are few, sampling every one of them makes the solver
+        # nearly full, and it stalls as the full solver does.
+        return min(n_points, max(1, n_bits // 2, min(n_sets, 4 * n_bits)))
+
+
+def _label_sets_of_block(n_labels: int, _: int, labels: Any) -> LabelSets:
+    if labels.shape[0]:
+        return LabelSets.from_labels(labels, allow_empty=True)
+    nothing = np.empty(0, np.int64)
+    return LabelSets(None, n_labels, np.zeros(1, np.int64), np.empty(0, np.int32), nothing, nothing)
+
+
+def check_pair_weights(pair_weights: Any) -> None:
+    """Raise InputError for pair weights that are invalid for any modalities."""
+    if pair_weights is None:
+        return
+    if not isinstance(pair_weights, Mapping):
+        raise InputError(f'pair_weights must be a dict such as {{("image", "text"): 2}}, got {pair_weights!r}')
+    for pair, weight in pair_weights.items():
+        if not isinstance(pair, tuple) or len(pair) != 2 or not all(isinstance(name, str) for name in pair):
+            raise InputError(f'pair_weights must have keys such as ("image", "text"), got {pair!r}')
+        check_integer(weight, f"pair_weights[{pair!r}]", 0, MAX_PAIR_WEIGHT)
+
+
+def _pair_weight_matrix(
+    pair_weights: Mapping[tuple[str, str], int] | None, modalities: tuple[str, ...]
+) -> Integers | None:
+    """Return the pair weights as a symmetric matrix (modalities, modalities)."""
+    if pair_weights is None:
+        return None
+    weights = np.ones((len(modalities), len(modalities)), np.int64)
+    np.fill_diagonal(weights, 0)
+    for pair, weight in pair_weights.items():
+        if not set(pair) <= set(modalities) or pair[0] == pair[1]:
+            raise InputError(f"pair_weights names {pair!r}, not a pair of the modalities {sorted(modalities)}")
+        a, b = (modalities.index(name) for name in pair)
+        weights[a, b] = weights[b, a] = weight
+    if not weights.any(axis=1).all():
+        isolated = modalities[int(np.flatnonzero(~weights.any(axis=1))[0])]
+        raise InputError(f"pair_weights gives every pair of modality {isolated!r} the weight 0")
+    return weights
