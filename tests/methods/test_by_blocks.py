@@ -140,7 +140,7 @@ def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     labels: Any = np.asarray(data_.labels.toarray().argmax(axis=1) if classes else data_.labels.toarray())
     cut, cut_labels = in_blocks(modalities, labels, [0, *sorted(inner), 150])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cca_itq, "_MOST_KEPT", 0 if read_again else 1 << 20)
+        patch.setattr(cca_itq, "_MAX_KEPT", 0 if read_again else 1 << 20)
         patch.setattr(random_rows, "_GROUP", 60)
         whole = clone(method).fit(modalities, labels)
         ours = clone(method).fit(cut, cut_labels)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def doch_written_out(model: DOCH, data: Paired, scale: float) -> tuple[np.ndarra
     L, c, theta = data.labels.toarray().astype(float), model.n_bits, model.theta
     old = np.empty((0, c))
     for number, (start, stop) in enumerate(THREE):
-        rng = np.random.default_rng([model.random_state, number])
+        rng = np.random.default_rng([cast(int, model.random_state), number])
         B = rng.choice(np.array([-1, 1], np.int8), (stop - start, c)).astype(float)
         P = rng.standard_normal((c, L.shape[1]))
         for _ in range(model.max_iter):

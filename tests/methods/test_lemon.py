@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ class WrittenOut:
 
     def begin(self, stop: int) -> np.random.Generator:
         """Append random rows for the next chunk."""
-        rng = np.random.default_rng([self.model.random_state, self.n_chunks])
+        rng = np.random.default_rng([cast(int, self.model.random_state), self.n_chunks])
         self.n_chunks += 1
         self.first, n = len(self.B), stop - len(self.B)
         self.B = np.concatenate([self.B, rng.choice([-1.0, 1.0], (n, self.c))])

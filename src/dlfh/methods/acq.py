@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,40 +10,40 @@ import numpy.typing as npt
 
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, signs
-from dlfh._parallel import Workers
 from dlfh._validation import Features, check_integer, check_positive, check_random_state
 from dlfh.errors import InputError
-from dlfh.hashing.linear import LinearHash
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.cca_itq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.linear import LinearMethod
 
 __all__ = ["ACQ"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class ACQ(CrossModalHasher):
+@dataclass(eq=False, repr=False)
+class ACQ(LinearMethod):
     """Alternating co-quantization (Irie, Arai and Taniguchi, ICCV 2015).
 
-    As CCA-ITQ, but with a rotation for each modality. Px and Py are the points in canonical directions;
+    Like CCA-ITQ, but with one rotation per modality. Given the points Px and Py in canonical directions, the method
+    minimises
 
         ``J = |Bx - Px Rx|^2 + |By - Py Ry|^2 + coupling (|By - Px Rx|^2 + |Bx - Py Ry|^2)``
 
-    is minimised over codes Bx, By and rotations Rx, Ry in turn. Each step is exact, so J never rises.
+    alternately over the codes Bx, By and the rotations Rx, Ry. Each step is exact, so J never increases.
 
     Parameters
     ----------
     n_bits : int, default 64
     coupling : float, default 1
-        How much a modality's rotation follows the other's codes, 0 to 1. With 1, Bx and By are one (hashed codes,
-        which see one modality, still differ); with 0 the rotations are independent, and the modalities lose each
-        other.
+        Weight of the other modality's codes, from 0 to 1. With 1 the training codes Bx and By are equal (hashed codes,
+        computed from one modality, still differ). With 0 the rotations are independent and the modalities are no
+        longer aligned.
     ridge : float, default 1e-4
         Added to the variances in CCA.
     max_iter : int, default 50
     random_state : int, numpy Generator or None
-        Seed of the rotations' start, the same for both: other starts would undo the alignment by CCA.
+        Seed of the initial rotation, which both modalities share: different ones would undo the alignment by CCA.
     n_jobs, verbose
         As for `DLFH`.
 
@@ -53,8 +54,8 @@ class ACQ(CrossModalHasher):
 
     Notes
     -----
-    No code of the authors was found. The objective is a reconstruction from the paper's idea, and the
-    coupling weight is ours. It learns from pairs alone.
+    The authors' code was not found. The objective is reconstructed from the paper, and the coupling weight is our
+    addition. The method learns from pairs and ignores labels.
 
     Examples
     --------
@@ -77,26 +78,16 @@ class ACQ(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    coupling: float = 1.0
+    ridge: float = 1e-4
+    max_iter: int = 50
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        coupling: float = 1.0,
-        ridge: float = 1e-4,
-        max_iter: int = 50,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.coupling = coupling
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -106,43 +97,38 @@ class ACQ(CrossModalHasher):
         check_integer(self.max_iter, "max_iter", 0)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        centred = [Centred(matrix, name) for name, matrix in features.items()]
-        weights = correlated_embeddings(centred[0], centred[1], int(self.n_bits), float(self.ridge))
-        embedded = [each.times(A) for each, A in zip(centred, weights, strict=True)]
+        ridge = float(self.ridge)
+        views = [Centred(matrix, name) for name, matrix in features.items()]
+        directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
+        P = [view.times(A) for view, A in zip(views, directions, strict=True)]
         start = random_rotation(int(self.n_bits), check_random_state(self.random_state))
-        rotations, self.objective_ = co_quantize(embedded, start, float(self.coupling), int(self.max_iter))
-        self.hash_functions_ = {
-            each.modality: LinearHash.of_centred(each, A @ R, ridge=float(self.ridge))
-            for each, A, R in zip(centred, weights, rotations, strict=True)
-        }
-        with Workers(self.n_jobs) as workers:
-            self._hash_training_points(features, workers)
+        rotations, self.objective_ = co_quantize(P, start, float(self.coupling), int(self.max_iter))
+        weights = [A @ R for A, R in zip(directions, rotations, strict=True)]
+        self._hash_linearly(features, views, weights, ridges=[ridge, ridge])
 
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
         first, second = (self.project(name, features[name]) for name in self.modalities_)
         return first + second
 
 
-def co_quantize(
-    points: list[Floats], start: Floats, coupling: float, max_iter: int
-) -> tuple[tuple[Floats, Floats], Floats]:
+def co_quantize(P: list[Floats], start: Floats, coupling: float, max_iter: int) -> tuple[list[Floats], Floats]:
     """Return a rotation for each of two sets of points, and J at the start and after each iteration."""
-    rotations = [start, start]
-    rotated = [each @ start for each in points]
+    R = [start, start]
+    rotated = [points @ start for points in P]
 
-    def codes(own: int) -> Floats:
-        return signs(rotated[own] + coupling * rotated[1 - own])
+    def codes(m: int) -> Floats:
+        return signs(rotated[m] + coupling * rotated[1 - m])
 
     def objective() -> float:
         B = codes(0), codes(1)
-        own = sum(float(np.sum((b - r) ** 2)) for b, r in zip(B, rotated, strict=True))
-        other = sum(float(np.sum((b - r) ** 2)) for b, r in zip(reversed(B), rotated, strict=True))
-        return own + coupling * other
+        within = sum(float(np.sum((b - r) ** 2)) for b, r in zip(B, rotated, strict=True))
+        across = sum(float(np.sum((b - r) ** 2)) for b, r in zip(reversed(B), rotated, strict=True))
+        return within + coupling * across
 
     history = [objective()]
     for _ in range(max_iter):
-        for own in (0, 1):
-            rotations[own] = closest_rotation(points[own].T @ (codes(own) + coupling * codes(1 - own)))
-            rotated[own] = points[own] @ rotations[own]
+        for m in (0, 1):
+            R[m] = closest_rotation(P[m].T @ (codes(m) + coupling * codes(1 - m)))
+            rotated[m] = P[m] @ R[m]
         history.append(objective())
-    return (rotations[0], rotations[1]), np.array(history)
+    return R, np.array(history)

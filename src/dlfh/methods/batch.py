@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ __all__ = ["BATCH"]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class BATCH(CrossModalHasher):
     """Scalable asymmetric discrete cross-modal hashing (Wang, Luo, Nie, Song, Zhang and Xu, TKDE 2020).
 
@@ -99,40 +101,23 @@ class BATCH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    feature_weight: float = 0.05
+    label_weight: float = 0.9
+    omega: float = 0.01
+    delta: float = 1e-3
+    max_iter: int = 6
+    init: Literal["random", "labels"] = "random"
+    n_anchors: int = 500
+    n_other_anchors: int = 1000
+    ridge: float = 0.01
+    fit_intercept: bool = False
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        feature_weight: float = 0.05,
-        label_weight: float = 0.9,
-        omega: float = 0.01,
-        delta: float = 1e-3,
-        max_iter: int = 6,
-        init: Literal["random", "labels"] = "random",
-        n_anchors: int = 500,
-        n_other_anchors: int = 1000,
-        ridge: float = 0.01,
-        fit_intercept: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.feature_weight = feature_weight
-        self.label_weight = label_weight
-        self.omega = omega
-        self.delta = delta
-        self.max_iter = max_iter
-        self.init = init
-        self.n_anchors = n_anchors
-        self.n_other_anchors = n_other_anchors
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

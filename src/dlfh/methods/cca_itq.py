@@ -1,8 +1,9 @@
-"""CCA-ITQ: canonical correlation analysis and iterative quantization."""
+"""CCA-ITQ: canonical correlation analysis, then iterative quantization."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -11,38 +12,37 @@ import numpy.typing as npt
 from dlfh._mathematics.centred_blocks import CentredView, centred_views
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
-from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_integer, check_positive, check_random_state
-from dlfh.hashing.linear import LinearHash
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.linear import LinearMethod
 
 __all__ = ["CCAITQ", "correlated_embeddings"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Bytes of a modality's embedded points that are kept in this process; more are projected again in each step.
-_MOST_KEPT = 256 << 20
+#: Embedded points of one modality that this process keeps, in bytes; larger ones are projected again in each step.
+_MAX_KEPT = 256 << 20
 
 
-class CCAITQ(CrossModalHasher):
+@dataclass(eq=False, repr=False)
+class CCAITQ(LinearMethod):
     """Canonical correlation analysis, then iterative quantization (Gong et al., PAMI 2013).
 
-    CCA finds directions Ax and Ay in which the two modalities correlate, each scaled by its correlation.
-    Then a rotation R, one for both modalities, brings the points close to their own signs: minimise
-    ``|B - E R|^2`` over codes B and rotations R in turn, which never raises it.
+    CCA finds directions in which the two modalities correlate and scales each by its correlation. A rotation R, shared
+    by both modalities, then brings the embedded points E close to their signs by minimising ``|B - E R|^2`` alternately
+    over the codes B and R; no step increases it.
 
     Parameters
     ----------
     n_bits : int, default 64
     rotation : {"both", "first"}, default "both"
-        Learn R from the points of both modalities, or of the first alone as Gong's own code does.
+        Learn R from the points of both modalities, or only of the first, as Gong's code does.
     ridge : float, default 1e-4
-        Added to the variances. It is absolute, so the scale of the features matters.
+        Added to the variances, in absolute terms: the scale of the features matters.
     max_iter : int, default 51
-        Steps of the rotation.
+        Number of rotation steps.
     random_state : int, numpy Generator or None
-        Seed of the rotation's start.
+        Seed of the initial rotation.
     n_jobs, verbose
         As for `DLFH`.
 
@@ -53,12 +53,13 @@ class CCAITQ(CrossModalHasher):
 
     Notes
     -----
-    It learns from pairs alone. The original takes labels for the second view and hashes the first; that the
-    paper's baseline takes the other modality instead, and one rotation for both, is the usual reading.
-    There are at most min(dx, dy) directions; with more bits than these the rotation spreads them over all.
-    By blocks, features are read twice: for the sums, and for the points that are rotated, 8 bytes a bit, which stay in
-    the memory of a cluster's workers. In this process they stay up to 256 MB of a modality; beyond that, features are
-    read again in each step.
+    The method learns from pairs and ignores labels. The original uses labels as the second view and hashes the first;
+    that the DLFH paper's baseline uses the other modality instead, with one rotation for both, is the usual reading.
+    CCA has at most min(dx, dy) directions; with more bits, the rotation spreads them over all bits.
+
+    Data in blocks is read twice: for the sums, and for the embedded points (8 bytes per bit), which stay in the memory
+    of a cluster's workers. A single process keeps up to 256 MB per modality; beyond that it reads the features again in
+    each step.
 
     Examples
     --------
@@ -81,26 +82,16 @@ class CCAITQ(CrossModalHasher):
     )
     _saved_arrays = ("quantization_error_",)
 
-    quantization_error_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    rotation: Literal["both", "first"] = "both"
+    ridge: float = 1e-4
+    max_iter: int = 51
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        rotation: Literal["both", "first"] = "both",
-        ridge: float = 1e-4,
-        max_iter: int = 51,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.rotation = rotation
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    quantization_error_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -109,29 +100,25 @@ class CCAITQ(CrossModalHasher):
         check_integer(self.max_iter, "max_iter", 0)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        centred = centred_views(features, crosses=True)
-        weights = correlated_embeddings(centred[0], centred[1], int(self.n_bits), float(self.ridge))
+        ridge = float(self.ridge)
+        views = centred_views(features, crosses=True)
+        directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
         n_used = 1 if self.rotation == "first" else 2
-        embedded = [each.times(A) for each, A in zip(centred[:n_used], weights, strict=False)]
+        embedded = [view.times(A) for view, A in zip(views[:n_used], directions, strict=False)]
         start = random_rotation(int(self.n_bits), check_random_state(self.random_state))
-        R, self.quantization_error_ = iterative_quantization(_together(embedded), start, int(self.max_iter))
-        self.hash_functions_ = {
-            each.modality: LinearHash.of_centred(each, A @ R, ridge=float(self.ridge))
-            for each, A in zip(centred, weights, strict=True)
-        }
-        with Workers(self.n_jobs) as workers:
-            self._hash_training_points(features, workers)
+        R, self.quantization_error_ = iterative_quantization(_gather(embedded), start, int(self.max_iter))
+        self._hash_linearly(features, views, [A @ R for A in directions], ridges=[ridge, ridge])
 
 
-def _together(embedded: list[Any]) -> Any:
-    """Return the points to rotate: all in one array; or in blocks, projected once where there is room for them."""
+def _gather(embedded: list[Any]) -> Any:
+    """Return the points to rotate as one array, or as blocks that are kept if they fit."""
     if isinstance(embedded[0], np.ndarray):
         return np.concatenate(embedded)
-    return [own if own.is_here and 8 * math.prod(own.shape) > _MOST_KEPT else own.kept() for own in embedded]
+    return [E if E.is_here and 8 * math.prod(E.shape) > _MAX_KEPT else E.kept() for E in embedded]
 
 
 def correlated_embeddings(x: CentredView, y: CentredView, n_bits: int, ridge: float) -> tuple[Floats, Floats]:
-    """Return canonical directions scaled by their correlations, zeros beyond the last that correlates."""
+    """Return canonical directions scaled by their correlations, padded with zeros to ``n_bits``."""
     degrees = max(x.n_points - 1, 1)
     whitening = Whitening(x.gram / degrees, ridge), Whitening(y.gram / degrees, ridge)
     chosen = canonical_directions(*whitening, x.cross(y) / degrees).first(n_bits)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = ["CMFH"]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class CMFH(CrossModalHasher):
     """Collective matrix factorization hashing (Ding, Guo and Zhou, CVPR 2014).
 
@@ -90,35 +92,21 @@ class CMFH(CrossModalHasher):
     )
     _saved_arrays = ("objective_", "fold_in_")
 
-    objective_: Floats
-    fold_in_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    modality_weight: float = 0.5
+    mu: float = 100.0
+    gamma: float = 0.01
+    updates: Literal["exact", "code", "code-as-is"] = "exact"
+    init: Literal["gaussian", "uniform"] = "gaussian"
+    max_iter: int = 200
+    tol: float = 1e-6
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        modality_weight: float = 0.5,
-        mu: float = 100.0,
-        gamma: float = 0.01,
-        updates: Literal["exact", "code", "code-as-is"] = "exact",
-        init: Literal["gaussian", "uniform"] = "gaussian",
-        max_iter: int = 200,
-        tol: float = 1e-6,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.modality_weight = modality_weight
-        self.mu = mu
-        self.gamma = gamma
-        self.updates = updates
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
+    fold_in_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,22 +13,21 @@ import scipy.optimize
 from dlfh._mathematics.boosting import WeightedPairs, adaptive_factor, boost
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.correlation import Whitening, top_pair
-from dlfh._parallel import Workers, blas_threads
+from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_integer, check_positive, check_random_state
 from dlfh.errors import InputError
-from dlfh.hashing.linear import LinearHash
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.linear import LinearMethod
 
 __all__ = ["CRH", "BitProblem", "Tau"]
 
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Integers = npt.NDArray[np.int64]
 
 
-class CRH(CrossModalHasher):
+@dataclass(eq=False, repr=False)
+class CRH(LinearMethod):
     """Co-regularized hashing (Zhen and Yeung, NIPS 2012).
 
     A bit is ``f(x) = sgn(wx'x)`` in one modality and ``g(y) = sgn(wy'y)`` in the other, and minimises
@@ -36,17 +35,17 @@ class CRH(CrossModalHasher):
         ``mean_i [1 - |wx'x_i|]+ + mean_j [1 - |wy'y_j|]+ + gamma sum_n w_n l_n
         + ridge/2 (|wx|^2 + |wy|^2)``
 
-    over points x_i and y_j, and pairs n of points with the weights w_n. The first two terms keep points away
-    from the bit's border. With ``d_n = wx'x_n - wy'y_n`` a similar pair costs d_n^2, and a dissimilar one
-    tau(d_n), which falls from its peak at 0 to 0 at the margin m:
+    over points x_i and y_j, and pairs n of points with weights w_n. The first two terms keep points away from the bit's
+    threshold. With ``d_n = wx'x_n - wy'y_n``, the loss l_n of a similar pair is d_n^2; that of a dissimilar pair is
+    tau(d_n), which decreases from its maximum at 0 to zero at the margin m:
 
         ``tau(d) = a t^2/2 - d^2/2`` for ``|d| <= t = m/a``,   ``(m - |d|)^2 / (2 (a - 1))`` up to m,   0 beyond.
 
-    Every term is a difference of convex functions, ``[1 - |z|]+ = max(1, |z|) - |z|`` and
-    ``tau = tau1 - tau2`` with ``tau2 = d^2/2 - a t^2/2``. A round of the concave-convex procedure replaces the
-    functions that are subtracted by their tangents and minimises what is left, for wx and for wy in turn: the
-    objective never rises. Between bits the pairs are boosted: those that the bit gets right lose weight,
-    by e / (1 - e) for the error e.
+    Every term is a difference of convex functions: ``[1 - |z|]+ = max(1, |z|) - |z|`` and ``tau = tau1 - tau2`` with
+    ``tau2 = d^2/2 - a t^2/2``. A round of the concave-convex procedure replaces the subtracted functions by their
+    tangents and minimises the convex remainder, alternately for wx and wy, so the objective never increases. Between
+    bits the pairs are boosted: the weights of correctly classified pairs are multiplied by e / (1 - e), where e is the
+    bit's error.
 
     Parameters
     ----------
@@ -54,39 +53,38 @@ class CRH(CrossModalHasher):
     gamma : float, default 1000
         Weight of the pairs.
     ridge : float, default 0.01
-        The paper's lambda_x and lambda_y. Features are scaled so that the mean of |x|^2 is 1.
+        The paper's lambda_x and lambda_y. Features are scaled to a mean |x|^2 of 1.
     margin : float, default 1
-        m, beyond which dissimilar pairs cost nothing.
+        m, the distance beyond which dissimilar pairs have no loss.
     shape : float, default 3.7
         a > 1: tau changes from concave to convex at margin / shape.
     n_pairs : int, default 20000
-        Pairs to draw, half of them similar.
+        Number of sampled pairs, half of them similar.
     n_restarts : int, default 2
-        Starts per bit, of which the one with the lowest objective is kept. The first is the pair of directions
-        in which similar pairs agree and dissimilar ones do not (a singular pair), the others are random.
+        Starting points per bit; the one that reaches the lowest objective is used. The first is the singular pair of
+        directions in which similar pairs agree and dissimilar pairs differ, the others are random.
     max_iter : int, default 10
-        Rounds at most for each start.
+        Maximum number of rounds per starting point.
     tol : float, default 1e-3
-        A start ends when a round changes wx and wy by less than this share.
+        Stop when a round changes wx and wy by less than this share.
     random_state : int, numpy Generator or None
-        Seed of the pairs and of the random starts.
+        Seed of the pairs and of the random starting points.
     n_jobs, verbose
         As for `DLFH`.
 
     Attributes
     ----------
     objective_ : ndarray of float64 (n_bits, max_iter + 1)
-        For each bit the objective at its start and after each round. The last value is repeated where fewer
-        rounds were enough.
+        Objective of each bit at the start and after each round; the last value is repeated if fewer rounds were enough.
 
     Notes
     -----
-    No code of the authors was found; the formulas are from knowledge of the paper, and the default constants
-    unverified. Ours are: the points in the first two terms are those of the pairs; L-BFGS instead of random
-    subgradient steps, in coordinates that have the curvature of the pairs, so that nothing but pairs and
-    starts is random; rounds end by the change of weights, because where similar pairs agree little, weights
-    and with them all changes of the objective are small beside its value. A bit that is no better than chance
-    is learned again from other pairs, a few times at most.
+    The authors' code was not found; the formulas follow the paper, and the default constants are unverified. Three
+    choices are ours. The first two terms use the points of the sampled pairs. L-BFGS, in coordinates with the curvature
+    of the pairs, replaces random subgradient steps, so that only the pairs and the starting points are random. Rounds
+    end by the change of the weights: if similar pairs agree little, the weights, and with them all changes of the
+    objective, are small relative to its value. A bit that is no better than chance is learned again from newly sampled
+    pairs, a few times at most.
 
     Examples
     --------
@@ -107,36 +105,21 @@ class CRH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    gamma: float = 1000.0
+    ridge: float = 0.01
+    margin: float = 1.0
+    shape: float = 3.7
+    n_pairs: int = 20_000
+    n_restarts: int = 2
+    max_iter: int = 10
+    tol: float = 1e-3
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        gamma: float = 1000.0,
-        ridge: float = 0.01,
-        margin: float = 1.0,
-        shape: float = 3.7,
-        n_pairs: int = 20_000,
-        n_restarts: int = 2,
-        max_iter: int = 10,
-        tol: float = 1e-3,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.gamma = gamma
-        self.ridge = ridge
-        self.margin = margin
-        self.shape = shape
-        self.n_pairs = n_pairs
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -155,48 +138,45 @@ class CRH(CrossModalHasher):
         gamma, ridge = float(self.gamma), float(self.ridge)
         tau = Tau(float(self.margin), float(self.shape))
         x, y = (Centred(matrix, name) for name, matrix in features.items())
-        scales = [np.sqrt(each.total_variance) or 1.0 for each in (x, y)]
-        # With this ridge the coordinates L'w have the curvature of similar pairs, 2 gamma C + ridge I, but for
-        # a factor: a few steps of L-BFGS are enough.
+        scales = [np.sqrt(view.total_variance) or 1.0 for view in (x, y)]
+        # With this ridge the coordinates L'w have, up to a factor, the curvature of similar pairs, 2 gamma C + ridge I:
+        # a few steps of L-BFGS are enough.
         whitening = [
-            Whitening(each.gram / (each.n_points * scale**2), ridge / (2 * gamma))
-            for each, scale in zip((x, y), scales, strict=True)
+            Whitening(view.gram / (view.n_points * scale**2), ridge / (2 * gamma))
+            for view, scale in zip((x, y), scales, strict=True)
         ]
         penalties = [ridge * white.whiten(white.directions(np.eye(len(white.factor)))) for white in whitening]
 
         def draw() -> _Learner:
             pairs = WeightedPairs.sample(label_sets, int(self.n_pairs), rng)
             points = [
-                white.whiten(each.take(rows).T / scale).T
-                for each, rows, scale, white in zip((x, y), pairs.rows, scales, whitening, strict=True)
+                white.whiten(view.take(rows).T / scale).T
+                for view, rows, scale, white in zip((x, y), pairs.rows, scales, whitening, strict=True)
             ]
             problem = BitProblem(pairs, points, penalties, gamma, tau)
-            return _Learner(problem, int(self.n_restarts), int(self.max_iter), float(self.tol), rng)
+            return _Learner(pairs, problem, int(self.n_restarts), int(self.max_iter), float(self.tol), rng)
 
-        # Tens of thousands of small steps: more threads would wait for each other most of the time.
+        # Tens of thousands of small steps: more threads would mostly wait for each other.
         with blas_threads(1), progress(self.verbose) as bar:
             bits = boost(draw, int(self.n_bits), adaptive_factor, bar.counter("bits", int(self.n_bits)))
-        self.objective_ = np.array([bit.objective for bit in bits])
-        self.hash_functions_ = {
-            each.modality: LinearHash.of_centred(
-                each, white.directions(np.column_stack([bit.weights[side] for bit in bits])) / scale, ridge=ridge
-            )
-            for side, (each, white, scale) in enumerate(zip((x, y), whitening, scales, strict=True))
-        }
-        with Workers(self.n_jobs) as workers:
-            self._hash_training_points(features, workers)
+        self.objective_ = np.array([objective for _, objective in bits])
+        weights = [
+            white.directions(np.column_stack([u[m] for u, _ in bits])) / scale
+            for m, (white, scale) in enumerate(zip(whitening, scales, strict=True))
+        ]
+        self._hash_linearly(features, [x, y], weights, ridges=[ridge, ridge])
 
 
 @dataclass(frozen=True)
 class Tau:
-    """What a dissimilar pair costs at the distance d: tau = tau1 - tau2, both convex."""
+    """Loss of a dissimilar pair at the distance d: tau = tau1 - tau2, both convex."""
 
     margin: float
     shape: float
 
     @property
     def bend(self) -> float:
-        """Where tau changes from concave to convex."""
+        """Distance t at which tau changes from concave to convex."""
         return self.margin / self.shape
 
     def __call__(self, d: Floats) -> Floats:
@@ -221,10 +201,11 @@ class Tau:
 Surrogate = Callable[[Floats], tuple[float, Floats]]
 
 
+@dataclass(frozen=True)
 class BitProblem:
     """The objective of one bit, in the coordinates u = L'w of each modality's whitening.
 
-    Parameters
+    Attributes
     ----------
     pairs : WeightedPairs
     points : sequence of two ndarrays of float64 (m, d)
@@ -235,22 +216,14 @@ class BitProblem:
     tau : Tau
     """
 
-    def __init__(
-        self,
-        pairs: WeightedPairs,
-        points: Sequence[Floats],
-        penalties: Sequence[Floats],
-        gamma: float,
-        tau: Tau,
-    ) -> None:
-        self.pairs = pairs
-        self.points = points
-        self.penalties = penalties
-        self.gamma = gamma
-        self.tau = tau
+    pairs: WeightedPairs
+    points: Sequence[Floats]
+    penalties: Sequence[Floats]
+    gamma: float
+    tau: Tau
 
     def objective(self, weights: Sequence[Floats]) -> float:
-        """Return what the bit minimises."""
+        """Return the objective of the bit."""
         zx, zy = (points @ u for points, u in zip(self.points, weights, strict=True))
         d = zx[self.pairs.index[0]] - zy[self.pairs.index[1]]
         border = sum(float(np.maximum(1 - np.abs(z), 0).mean()) for z in (zx, zy))
@@ -258,21 +231,21 @@ class BitProblem:
         penalty = sum(float(u @ P @ u) / 2 for u, P in zip(weights, self.penalties, strict=True))
         return border + self.gamma * float(cost) + penalty
 
-    def surrogate(self, weights: Sequence[Floats], own: int) -> Surrogate:
-        """Return a convex function of one modality's u, with its gradient.
+    def surrogate(self, weights: Sequence[Floats], m: int) -> Surrogate:
+        """Return a convex function of modality m's u, with its gradient.
 
-        It lies above the objective and equals it at ``weights``, but for what depends on the other modality alone.
+        Up to terms that do not depend on u, it is an upper bound of the objective that is tight at ``weights``.
         """
-        points, index = self.points[own], self.pairs.index[own]
-        other = (self.points[1 - own] @ weights[1 - own])[self.pairs.index[1 - own]]
-        z_old = points @ weights[own]
+        points, index = self.points[m], self.pairs.index[m]
+        other = (self.points[1 - m] @ weights[1 - m])[self.pairs.index[1 - m]]
+        z_old = points @ weights[m]
         d_old = z_old[index] - other
         near, w = self.pairs.similar, self.gamma * self.pairs.weights
         far = ~near
-        # What is a parabola in z is summed over the pairs of a point once; only tau1 is left to do for every u.
-        # Similar pairs: w d^2. Tangents: -w (tau2 + d_old (d - d_old)) of dissimilar ones, -|z| of points.
-        square = self.pairs.by_point(own, np.where(near, w, 0.0))
-        linear = self.pairs.by_point(own, np.where(near, -2 * w * other, -w * d_old))
+        # Quadratic terms in z are summed over each point's pairs once; only tau1 has to be computed for every u.
+        # Similar pairs: w d^2. Tangents: -w (tau2 + d_old (d - d_old)) of dissimilar pairs, -|z| of points.
+        square = self.pairs.by_point(m, np.where(near, w, 0.0))
+        linear = self.pairs.by_point(m, np.where(near, -2 * w * other, -w * d_old))
         linear -= np.where(z_old >= 0, 1.0, -1.0) / len(z_old)
         constant = w @ np.where(near, other**2, d_old * (other + d_old) - self.tau.subtracted(d_old))
         far_index, far_other, far_weights = index[far], other[far], w[far]
@@ -281,7 +254,7 @@ class BitProblem:
             z = points @ u
             tau1, slope1 = self.tau.convex(z[far_index] - far_other)
             border = np.maximum(1, np.abs(z)).mean()
-            pull = self.penalties[own] @ u
+            pull = self.penalties[m] @ u
             value = (square * z + linear) @ z + constant + far_weights @ tau1 + border + pull @ u / 2
             slope = 2 * square * z + linear + np.bincount(far_index, far_weights * slope1, len(z))
             slope += np.where(np.abs(z) > 1, np.sign(z), 0) / len(z)
@@ -296,14 +269,14 @@ class BitProblem:
         -------
         weights : tuple of two ndarrays of float64 (d,)
         objective : ndarray of float64 (max_iter + 1,)
-            At the start and after each round, the last value repeated after the last round; it never rises.
+            Objective at the start and after each round, never increasing; the last value is repeated.
         """
         weights = list(start)
         history = [self.objective(weights)]
         for _ in range(max_iter):
             before = list(weights)
-            for own in (0, 1):
-                weights[own] = _minimise(self.surrogate(weights, own), weights[own])
+            for m in (0, 1):
+                weights[m] = _minimise(self.surrogate(weights, m), weights[m])
             history.append(self.objective(weights))
             pairs = zip(weights, before, strict=True)
             if all(np.linalg.norm(new - old) <= tol * np.linalg.norm(old) for new, old in pairs):
@@ -312,44 +285,38 @@ class BitProblem:
 
 
 def _minimise(surrogate: Surrogate, start: Floats) -> Floats:
-    """Return where a convex function is low; never where it is higher than at the start."""
-    # Coordinates are such that half a dozen steps are the rule. The objective's changes may be small beside it.
+    """Return the minimiser of a convex function, or ``start`` if L-BFGS found no lower value."""
+    # In these coordinates half a dozen steps are typical. Changes may be small relative to the objective.
     options = {"maxiter": 30, "ftol": 1e-11, "gtol": 1e-5}
     found = scipy.optimize.minimize(surrogate, start, jac=True, method="L-BFGS-B", options=options)
     return found.x if found.fun <= surrogate(start)[0] else start
 
 
-@dataclass(frozen=True)
-class _Bit:
-    weights: tuple[Floats, Floats]
-    objective: Floats
-
-
-#: Lengths of a start; 1 is a variance of about 1.
+#: Candidate lengths of a starting point; 1 is a variance of about 1.
 _LENGTHS = tuple(2.0**-exponent for exponent in range(12))
 
+#: Weights of both modalities, and the objective at the start and after each round.
+_Bit = tuple[tuple[Floats, Floats], Floats]
 
+
+@dataclass
 class _Learner:
     """Learns bits from one sample of pairs."""
 
-    def __init__(
-        self, problem: BitProblem, n_restarts: int, max_iter: int, tol: float, rng: np.random.Generator
-    ) -> None:
-        self.problem = problem
-        self.pairs = problem.pairs
-        self.n_restarts = n_restarts
-        self.max_iter = max_iter
-        self.tol = tol
-        self.rng = rng
+    pairs: WeightedPairs
+    problem: BitProblem
+    n_restarts: int
+    max_iter: int
+    tol: float
+    rng: np.random.Generator
 
     def learn(self) -> tuple[_Bit, Bools]:
-        runs = [self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()]
-        weights, objective = min(runs, key=lambda run: run[1][-1])
-        bits = [points @ u > 0 for points, u in zip(self.problem.points, weights, strict=True)]
-        return _Bit(weights, objective), self.pairs.correct(*bits)
+        bit = min((self.problem.descend(start, self.max_iter, self.tol) for start in self._starts()), key=_last_value)
+        bits = [points @ u > 0 for points, u in zip(self.problem.points, bit[0], strict=True)]
+        return bit, self.pairs.correct(*bits)
 
     def _starts(self) -> Iterator[tuple[Floats, Floats]]:
-        """Yield starts, each of the length at which the objective is lowest: rounds then turn it from the first."""
+        """Yield starting points, each scaled to the length with the lowest objective."""
         x, y = self.problem.points
         for number in range(self.n_restarts):
             if number == 0:
@@ -357,6 +324,10 @@ class _Learner:
             else:
                 u, v = (_random_direction(points.shape[1], self.rng) for points in (x, y))
             yield min(((length * u, length * v) for length in _LENGTHS), key=self.problem.objective)
+
+
+def _last_value(bit: _Bit) -> float:
+    return float(bit[1][-1])
 
 
 def _random_direction(d: int, rng: np.random.Generator) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -29,6 +30,7 @@ _SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
 _ROWS = 1024
 
 
+@dataclass(eq=False, repr=False)
 class DOCH(OnlineHasher):
     """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
 
@@ -109,38 +111,21 @@ class DOCH(OnlineHasher):
     _sum_names = ("BB", "LB")
     _keeps_labels = True
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        scale: float | Literal["auto"] = "auto",
-        theta: float = 0.1,
-        max_iter: int = 7,
-        n_sweeps: int = 3,
-        n_anchors: int = 50,
-        per_chunk: bool = True,
-        chunk_size: int | None = None,
-        init: Literal["random", "labels"] = "random",
-        ridge: float | Literal["auto"] = 0.0,
-        fit_intercept: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.scale = scale
-        self.theta = theta
-        self.max_iter = max_iter
-        self.n_sweeps = n_sweeps
-        self.n_anchors = n_anchors
-        self.per_chunk = per_chunk
-        self.chunk_size = chunk_size
-        self.init = init
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bits: int = 64
+    _: KW_ONLY
+    scale: float | Literal["auto"] = "auto"
+    theta: float = 0.1
+    max_iter: int = 7
+    n_sweeps: int = 3
+    n_anchors: int = 50
+    per_chunk: bool = True
+    chunk_size: int | None = None
+    init: Literal["random", "labels"] = "random"
+    ridge: float | Literal["auto"] = 0.0
+    fit_intercept: bool = False
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = ["LEMON"]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class LEMON(OnlineHasher):
     """Label embedding online hashing (Wang, Luo and Xu, ACM MM 2020).
 
@@ -88,34 +90,19 @@ class LEMON(OnlineHasher):
     )
     _sum_names = ("VV", "LV", "GB", "BV", "GV")
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        alpha: float = 1e4,
-        beta: float = 1e4,
-        gamma: float = 0.1,
-        max_iter: int = 5,
-        chunk_size: int | None = None,
-        init: Literal["random", "labels"] = "random",
-        ridge: float | Literal["auto"] = 1.0,
-        fit_intercept: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.alpha = alpha
-        self.beta = beta
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.chunk_size = chunk_size
-        self.init = init
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bits: int = 64
+    _: KW_ONLY
+    alpha: float = 1e4
+    beta: float = 1e4
+    gamma: float = 0.1
+    max_iter: int = 5
+    chunk_size: int | None = None
+    init: Literal["random", "labels"] = "random"
+    ridge: float | Literal["auto"] = 1.0
+    fit_intercept: bool = False
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
     def check_parameters(self) -> None:
         super().check_parameters()

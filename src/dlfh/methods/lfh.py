@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,6 +26,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
+@dataclass(eq=False, repr=False)
 class LFH(CrossModalHasher):
     """Latent factor hashing (Zhang, Zhang, Li and Guo, SIGIR 2014), for one modality or more.
 
@@ -109,39 +111,23 @@ class LFH(CrossModalHasher):
     )
     _saved_arrays = ("objective_", "changes_")
 
-    objective_: Floats
-    changes_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    beta: float = 30.0
+    ridge: float | Literal["auto"] = 1.0
+    max_iter: int = 50
+    tol: float = 1e-3
+    solver: Literal["stochastic", "full"] = "stochastic"
+    sample_size: int | None = None
+    regress_on: Literal["factors", "codes"] = "factors"
+    fit_intercept: bool = False
+    track_objective: bool = False
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        beta: float = 30.0,
-        ridge: float | Literal["auto"] = 1.0,
-        max_iter: int = 50,
-        tol: float = 1e-3,
-        solver: Literal["stochastic", "full"] = "stochastic",
-        sample_size: int | None = None,
-        regress_on: Literal["factors", "codes"] = "factors",
-        fit_intercept: bool = False,
-        track_objective: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.beta = beta
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.solver = solver
-        self.sample_size = sample_size
-        self.regress_on = regress_on
-        self.fit_intercept = fit_intercept
-        self.track_objective = track_objective
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
+    changes_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +32,7 @@ Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.int8]
 
 
+@dataclass(eq=False, repr=False)
 class MLBE(CrossModalHasher):
     """Multimodal latent binary embedding (Zhen and Yeung, KDD 2012).
 
@@ -100,38 +101,22 @@ class MLBE(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    bit_prior: float = 0.5
+    shape: float = 1.0
+    rate: float = 1.0
+    init: Literal["spectral", "random"] = "spectral"
+    max_iter: int = 30
+    tol: float = 1e-2
+    encoding: Literal["mean", "sweep"] = "mean"
+    n_train: int | None = None
+    memory: int = 4 << 30
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        bit_prior: float = 0.5,
-        shape: float = 1.0,
-        rate: float = 1.0,
-        init: Literal["spectral", "random"] = "spectral",
-        max_iter: int = 30,
-        tol: float = 1e-2,
-        encoding: Literal["mean", "sweep"] = "mean",
-        n_train: int | None = None,
-        memory: int = 4 << 30,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.bit_prior = bit_prior
-        self.shape = shape
-        self.rate = rate
-        self.init = init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.encoding = encoding
-        self.n_train = n_train
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,7 @@ _SAME_DIRECTION = 1e-5
 _TOLERANCE = 1e-4
 
 
+@dataclass(eq=False, repr=False)
 class PDH(CrossModalHasher):
     """Predictable dual-view hashing (Rastegari, Choi, Fakhraei, Daumé and Davis, ICML 2013).
 
@@ -105,32 +106,19 @@ class PDH(CrossModalHasher):
     )
     _saved_arrays = ("changes_",)
 
-    changes_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    C: float = 1.0
+    fit_intercept: bool = False
+    decorrelate: bool = True
+    ridge: float = 1e-4
+    max_iter: int = 10
+    tol: float = 1e-3
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        C: float = 1.0,
-        fit_intercept: bool = False,
-        decorrelate: bool = True,
-        ridge: float = 1e-4,
-        max_iter: int = 10,
-        tol: float = 1e-3,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.C = C
-        self.fit_intercept = fit_intercept
-        self.decorrelate = decorrelate
-        self.ridge = ridge
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    changes_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -9,32 +10,31 @@ import numpy.typing as npt
 
 from dlfh._mathematics.centred_blocks import CentredView, centred_views
 from dlfh._mathematics.correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
-from dlfh._parallel import Workers, blas_threads
+from dlfh._parallel import blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_choice, check_positive
-from dlfh.hashing.linear import LinearHash
-from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.linear import LinearMethod
 
 __all__ = ["SCM"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class SCM(CrossModalHasher):
+@dataclass(eq=False, repr=False)
+class SCM(LinearMethod):
     """Semantic correlation maximization (Zhang and Li, AAAI 2014).
 
-    Minimises ``|sgn(X Wx) sgn(Y Wy)' - c S|^2`` for the semantic similarity S = 2 L L' - 1, L the label
-    matrix with rows of length 1. Relaxed to real numbers under Wx'X'X Wx = Wy'Y'Y Wy = n I, it is to
-    maximise tr(Wx' X'SY Wy), a canonical correlation problem. S (n x n) is never formed:
-    X'SY = 2 (X'L)(Y'L)' for centred X and Y.
+    Minimises ``|sgn(X Wx) sgn(Y Wy)' - c S|^2`` for the semantic similarity S = 2 L L' - 1, where L is the label matrix
+    with rows of length 1. Relaxed to real numbers under Wx'X'X Wx = Wy'Y'Y Wy = n I, this maximises tr(Wx' X'SY Wy), a
+    canonical correlation problem. S (n x n) is never formed: X'SY = 2 (X'L)(Y'L)' for centred X and Y.
 
     Parameters
     ----------
     n_bits : int, default 64
     variant : {"sequential", "orthogonal"}, default "sequential"
-        Learn a bit at a time, each for what the bits before it left of S, directions free to repeat; or all
-        at once, each direction once.
+        Learn one bit at a time, each from the residual of S, so that directions may repeat; or all bits at once, each
+        direction once.
     ridge : float, default 1e-6
         Added to the diagonals of X'X and Y'Y.
     n_jobs, verbose
@@ -42,11 +42,11 @@ class SCM(CrossModalHasher):
 
     Notes
     -----
-    Sequential bits follow the authors' code in ending when a bit explains more than the one before it: the
-    bits that are left are canonical directions of the pairs, without labels, the strongest last. With the
-    orthogonal variant only min(dx, dy, labels) bits carry anything. Bits without a direction are constant;
-    the authors' code fills them with noise. Nothing is random. By blocks, features are read once for the sums, and once
-    more for each sequential bit: the orthogonal variant is the one for data that does not fit.
+    Like the authors' code, the sequential variant ends when a bit explains more than its predecessor; the remaining
+    bits are canonical directions of the pairs, learned without labels, the strongest last. The orthogonal variant has
+    at most min(dx, dy, labels) informative bits. Bits without a direction are constant; the authors' code fills them
+    with noise. The method is deterministic. Data in blocks is read once for the sums and once per sequential bit, so
+    prefer the orthogonal variant there.
 
     Examples
     --------
@@ -69,20 +69,12 @@ class SCM(CrossModalHasher):
         takes_blocks=True,
     )
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        variant: Literal["sequential", "orthogonal"] = "sequential",
-        ridge: float = 1e-6,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.variant = variant
-        self.ridge = ridge
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    n_bits: int = 64
+    _: KW_ONLY
+    variant: Literal["sequential", "orthogonal"] = "sequential"
+    ridge: float = 1e-6
+    n_jobs: int | None = None
+    verbose: bool = False
 
     def check_parameters(self) -> None:
         super().check_parameters()
@@ -100,34 +92,29 @@ class SCM(CrossModalHasher):
         else:
             with blas_threads(1), progress(self.verbose) as bar:
                 chosen = _sequential(x, y, whitening, semantic, n_bits, bar)
-        # Directions of unit length under X'X; with this scale, of unit variance.
+        # Directions have unit length under X'X; this scale gives them unit variance.
         scale = np.sqrt(x.n_points)
-        weights = zip((x, y), (chosen.x, chosen.y), whitening, strict=True)
-        self.hash_functions_ = {
-            each.modality: LinearHash.of_centred(each, scale * direction, ridge=white.ridge)
-            for each, direction, white in weights
-        }
-        with Workers(self.n_jobs) as workers:
-            self._hash_training_points(features, workers)
+        weights = [scale * chosen.x, scale * chosen.y]
+        self._hash_linearly(features, [x, y], weights, ridges=[white.ridge for white in whitening])
 
 
 def _sequential(
     x: CentredView, y: CentredView, whitening: tuple[Whitening, Whitening], cross: Floats, n_bits: int, bar: Any
 ) -> CanonicalDirections:
-    """Learn bit after bit, each for what is left of ``cross``."""
-    done_to_bit = bar.counter("bits", n_bits)
+    """Learn one bit at a time, each from the residual of ``cross``."""
+    advance = bar.counter("bits", n_bits)
     residual = whitening[1].whiten(whitening[0].whiten(cross).T).T
     Wx, Wy, strength = np.zeros((x.n_features, n_bits)), np.zeros((y.n_features, n_bits)), np.zeros(n_bits)
     for bit in range(n_bits):
         u, v, rho = top_pair(residual)
-        # (A correlation of this matrix is n c times one of the points.)
+        # Singular values of this matrix are n c times the correlations of the points.
         if rho <= NO_CORRELATION * x.n_points * n_bits or (bit > 0 and rho > strength[bit - 1]):
             plain = canonical_directions(*whitening, x.cross(y)).first(n_bits)
             Wx[:, bit:], Wy[:, bit:] = plain.x[:, ::-1][:, bit:], plain.y[:, ::-1][:, bit:]
             break
         Wx[:, bit], Wy[:, bit] = whitening[0].directions(u), whitening[1].directions(v)
         strength[bit] = rho
-        a, b = (each.products_with_signs(W[:, bit : bit + 1]) for each, W in ((x, Wx), (y, Wy)))
+        a, b = (view.products_with_signs(W[:, bit : bit + 1]) for view, W in ((x, Wx), (y, Wy)))
         residual -= np.outer(whitening[0].whiten(a), whitening[1].whiten(b))
-        done_to_bit(1)
+        advance(1)
     return CanonicalDirections(Wx, Wy, strength)

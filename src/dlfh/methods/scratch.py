@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,7 @@ __all__ = ["SCRATCH"]
 Floats = npt.NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class SCRATCH(CrossModalHasher):
     """Scalable discrete matrix factorization hashing (Li, Chen, Zhang, Luo, Nie, Zhang and Xu, ACM MM 2018).
 
@@ -95,34 +97,20 @@ class SCRATCH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    modality_weight: float = 0.5
+    alpha: float = 500.0
+    mu: float = 1000.0
+    gamma: float = 5.0
+    max_iter: int = 20
+    n_anchors: int = 500
+    refresh: bool = False
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        modality_weight: float = 0.5,
-        alpha: float = 500.0,
-        mu: float = 1000.0,
-        gamma: float = 5.0,
-        max_iter: int = 20,
-        n_anchors: int = 500,
-        refresh: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.modality_weight = modality_weight
-        self.alpha = alpha
-        self.mu = mu
-        self.gamma = gamma
-        self.max_iter = max_iter
-        self.n_anchors = n_anchors
-        self.refresh = refresh
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

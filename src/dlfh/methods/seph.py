@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ _BLOCK_BYTES = 256 << 20
 _ROWS = 64
 
 
+@dataclass(eq=False, repr=False)
 class SePH(CrossModalHasher):
     """Semantics-preserving hashing (Lin, Ding, Hu and Wang, CVPR 2015).
 
@@ -99,34 +101,20 @@ class SePH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: Floats
+    n_bits: int = 64
+    _: KW_ONLY
+    alpha: float = 0.01
+    max_iter: int = 100
+    learning_rate: float | Literal["auto"] = "auto"
+    init: Literal["labels", "random"] = "labels"
+    n_bases: int = 500
+    bases: Literal["random", "kmeans"] = "random"
+    penalty: float = 0.01
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        alpha: float = 0.01,
-        max_iter: int = 100,
-        learning_rate: float | Literal["auto"] = "auto",
-        init: Literal["labels", "random"] = "labels",
-        n_bases: int = 500,
-        bases: Literal["random", "kmeans"] = "random",
-        penalty: float = 0.01,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.alpha = alpha
-        self.max_iter = max_iter
-        self.learning_rate = learning_rate
-        self.init = init
-        self.n_bases = n_bases
-        self.bases = bases
-        self.penalty = penalty
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: Floats = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()

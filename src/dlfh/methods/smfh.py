@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = ["SMFH"]
 Array = npt.NDArray[Any]
 
 
+@dataclass(eq=False, repr=False)
 class SMFH(CrossModalHasher):
     """Supervised matrix factorization hashing (Liu, Ji, Wu and Hua, IJCAI 2016).
 
@@ -106,40 +108,23 @@ class SMFH(CrossModalHasher):
     )
     _saved_arrays = ("objective_",)
 
-    objective_: npt.NDArray[np.float64]
+    n_bits: int = 64
+    _: KW_ONLY
+    modality_weight: float = 0.5
+    mu: float = 40.0
+    alpha: float = 2.0
+    gamma: float = 1e-4
+    orthogonality: float = 1e-4
+    eta: float = 1e-3
+    sample_size: int = 1000
+    stop: Literal["tolerance", "code"] = "tolerance"
+    max_iter: int = 15
+    tol: float = 1e-3
+    random_state: int | np.random.Generator | None = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        modality_weight: float = 0.5,
-        mu: float = 40.0,
-        alpha: float = 2.0,
-        gamma: float = 1e-4,
-        orthogonality: float = 1e-4,
-        eta: float = 1e-3,
-        sample_size: int = 1000,
-        stop: Literal["tolerance", "code"] = "tolerance",
-        max_iter: int = 15,
-        tol: float = 1e-3,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.modality_weight = modality_weight
-        self.mu = mu
-        self.alpha = alpha
-        self.gamma = gamma
-        self.orthogonality = orthogonality
-        self.eta = eta
-        self.sample_size = sample_size
-        self.stop = stop
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: npt.NDArray[np.float64] = field(init=False)
 
     def check_parameters(self) -> None:
         super().check_parameters()
