@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from dlfh import Encoder
-from dlfh.collection import featurizers_for, recommended_model
 from dlfh.datasets import Items, load_icons, read_arrays, read_items
 
 __all__ = ["Setting", "draws_of_settings", "settings", "without_labels"]
@@ -51,7 +50,7 @@ class Setting:
 
     def encoder(self) -> Encoder:
         """Return what `dlfh build` makes with no option but the columns."""
-        return Encoder(dict(featurizers_for(self.first)), recommended_model(random_state=0))
+        return Encoder.for_items(self.first)
 
 
 def without_labels(items: Items) -> Items:

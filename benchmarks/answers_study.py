@@ -25,8 +25,9 @@ import numpy as np
 from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
-from dlfh.collection import CalibrationReport
-from dlfh.collection.ranking import Query, probability
+from dlfh.collection.calibration.model import probability
+from dlfh.collection.calibration.report import CalibrationReport
+from dlfh.collection.ranking import Query
 from dlfh.collection.searcher import How
 from dlfh.datasets import Items
 from dlfh.features import cached
@@ -196,7 +197,9 @@ def trust_in_later(asked: Asked) -> Iterator[CalibrationReport]:
         assert answered is not None
         asking, found = setting.queries.labels or [], setting.later.labels or []
         right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
-        yield CalibrationReport.of(name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel())
+        yield CalibrationReport.from_pairs(
+            name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel()
+        )
 
 
 def calibration_table(labelled: Draws, bare: Draws) -> str:
@@ -205,7 +208,7 @@ def calibration_table(labelled: Draws, bare: Draws) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for name, (asked, *_) in labelled.items():
-        learned = asked.collection.evaluate(asked.setting.queries).calibration_reports
+        learned = asked.collection.evaluate(asked.setting.queries).calibration
         for own in (*learned, *trust_in_later(bare[name][0])):
             constant = own.share * (1 - own.share)
             numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"

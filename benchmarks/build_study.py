@@ -29,7 +29,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh._labels import LabelSets
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh.codes import n_bytes, pack, unpack
-from dlfh.collection import featurizers_for, recommended_model
+from dlfh.collection.candidates import N_BITS, candidate_featurizers
 from dlfh.collection.choosing import choose
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors, cached
@@ -339,10 +339,10 @@ def features_table(all_settings: list[Setting]) -> str:
     """Compare features of images by the trials that `dlfh build` makes, on items that are there to learn from."""
     lines = ["| data | images by | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
     for setting in all_settings:
-        several = featurizers_for(setting.first, text="tfidf")
+        several = candidate_featurizers(setting.first, text="tfidf")
         several["image"].insert(2, Hog())
         items = setting.first
-        _, trials = choose(several, recommended_model(random_state=0), items.modalities, items.labels)
+        _, trials = choose(several, DLFH(N_BITS, random_state=0), items.modalities, items.labels)
         for trial in trials:
             if trial.what == "image":
                 values = " | ".join(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact))

@@ -26,7 +26,7 @@ from benchmarks.index import N_BITS, clustered_codes
 from benchmarks.report import fill, machine
 from benchmarks.run import seconds
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import featurizers_for, shortlist
+from dlfh.collection import shortlist
 from dlfh.datasets import load_icons, read_items
 from dlfh.index import ApproximateSearch, create_index
 from dlfh.index.approximate import KINDS
@@ -252,7 +252,8 @@ def shortlists(n_items: int) -> str:
             table_of = Path(folder) / name / "items.csv"
             items.append(read_items(table_of, id="name", image="file", text="words", labels="categories"))
         train, test = items
-        encoder = Encoder(featurizers_for(train, image="gist", text="tfidf"), DLFH(n_bits=64, random_state=0))
+        model = DLFH(n_bits=64, random_state=0)
+        encoder = Encoder.for_items(train, model, image_features="gist", text_features="tfidf")
         local = Collection.build(Path(folder) / "local", train, encoder).collection
         there = local.copy(Path(folder) / "there", address=f"duckdb:{folder}/items.duckdb")
         rows = []

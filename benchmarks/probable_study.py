@@ -21,8 +21,8 @@ from benchmarks.answers_data import Setting, settings
 from benchmarks.answers_study import with_later
 from benchmarks.report import fill, machine
 from dlfh import Collection
-from dlfh.collection import CalibrationReport
-from dlfh.collection.ranking import probability
+from dlfh.collection.calibration.model import probability
+from dlfh.collection.calibration.report import CalibrationReport
 
 K = 10
 LEAST = (None, 0.25, 0.5, 0.75)
@@ -138,11 +138,11 @@ def main() -> None:
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
                 own = pairs_of(setting, collection, truth, modality)
-                trust = CalibrationReport.of(modality, "hashed", own.probabilities, own.right)
-                constant = trust.share * (1 - trust.share)
+                report = CalibrationReport.from_pairs(modality, "hashed", own.probabilities, own.right)
+                constant = report.share * (1 - report.share)
                 scores.append(
-                    f"| {own.name} | {trust.share:.3f} | {trust.brier:.3f} | {constant:.3f} | "
-                    f"{trust.calibration_error:.3f} |"
+                    f"| {own.name} | {report.share:.3f} | {report.brier:.3f} | {constant:.3f} | "
+                    f"{report.calibration_error:.3f} |"
                 )
                 all_pairs.append(own)
             print("\n".join([*rows, *scores]), flush=True)

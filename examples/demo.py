@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import contact_sheet, fit_and_evaluate
+from dlfh.collection import contact_sheet
 from dlfh.datasets import load_icons, read_items
 from dlfh.features import BagOfWords, CombinedImage, Gist
 from dlfh.hashing import KernelRidge, LinearRidge
@@ -63,14 +63,15 @@ def main() -> None:
 
     # The classic that needs no labels, on the same split.
     classic = Encoder({"image": Gist(), "text": BagOfWords(min_df=2)}, CCAITQ(n_bits=128, random_state=0))
-    baseline = fit_and_evaluate(classic, items, n_held_out)
+    baseline = Collection.build(output / "classic", items, classic, hold_out=n_held_out)
+    baseline.collection.close()
     measured = Table(
-        title=f"MAP over {n_held_out} unseen icons asking for {built.qualities[0].n_items:,}\n"
+        title=f"MAP over {n_held_out} unseen icons asking for {built.evaluation.quality[0].n_items:,}\n"
         "that have the codes of functions which did not see them"
     )
     for column in ("query → database", "chance", "TF-IDF + CCA-ITQ", "dlfh", "dlfh, asymmetric"):
         measured.add_column(column)
-    for ours, theirs in zip(built.qualities, baseline.qualities, strict=True):
+    for ours, theirs in zip(built.evaluation.quality, baseline.evaluation.quality, strict=True):
         numbers = (ours.chance, theirs.hamming, ours.hamming, ours.asymmetric)
         measured.add_row(f"{ours.query} → {ours.database}", *(f"{number:.3f}" for number in numbers))
     console.print(measured)

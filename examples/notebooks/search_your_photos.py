@@ -32,7 +32,7 @@ print(len(items), "items; labels of the first:", known.labels[0])
 # %%
 encoder = Encoder({"image": Hog(), "text": BagOfWords(analyzer="word+char")}, DLFH(n_bits=64, random_state=0))
 built = Collection.build("shop", items, encoder, hold_out=200)
-for quality in built.qualities:
+for quality in built.evaluation.quality:
     print(f"{quality.query} asks for {quality.database}: MAP {quality.hamming:.2f}, chance {quality.chance:.2f}")
 
 # %% [markdown]

@@ -11,7 +11,7 @@ import pytest
 from dlfh import DLFH, Encoder
 from dlfh.cli import main
 from dlfh.cli.expecting import expectations
-from dlfh.collection import fit_and_evaluate
+from dlfh.collection.evaluation import fit_and_evaluate
 from dlfh.datasets import Items, make_paired
 from dlfh.features import Vectors
 from tests.cli.conftest import COLUMNS
@@ -25,7 +25,7 @@ def fitted(features: Any, n_items: int, **options: Any) -> list[str]:
     items = Items.of({"image": image, "text": text}, labels)
     encoder = Encoder({"image": features, "text": Vectors()}, DLFH(n_bits=16, random_state=0, **options))
     found = fit_and_evaluate(encoder, items)
-    return [*expectations(encoder, found.qualities, found.calibration_reports)]
+    return [*expectations(encoder, found.report)]
 
 
 def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:

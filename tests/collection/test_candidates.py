@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlfh.collection import featurizers_for
+from dlfh.collection.candidates import candidate_featurizers
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Gist, Thumbnail, Vectors
@@ -24,7 +24,7 @@ def without_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("without_network")
 def test_images_texts_and_vectors_have_candidates_of_their_own() -> None:
-    found = featurizers_for(ITEMS)
+    found = candidate_featurizers(ITEMS)
     assert [type(each) for each in found["picture"]] == [CombinedImage, Gist, Thumbnail]
     assert [repr(each) for each in found["words"]] == ["BagOfWords()", "BagOfWords(analyzer='word+char', min_df=2)"]
     assert [type(each) for each in found["numbers"]] == [Vectors]
@@ -32,23 +32,23 @@ def test_images_texts_and_vectors_have_candidates_of_their_own() -> None:
 
 def test_a_network_is_a_candidate_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dlfh.collection.candidates.is_installed", lambda module: True)
-    assert isinstance(featurizers_for(ITEMS)["picture"][-1], EfficientNet)
+    assert isinstance(candidate_featurizers(ITEMS)["picture"][-1], EfficientNet)
 
 
 def test_what_is_named_is_the_only_candidate() -> None:
-    found = featurizers_for(ITEMS, image="gist", text="count")
+    found = candidate_featurizers(ITEMS, image="gist", text="count")
     assert [type(each) for each in found["picture"]] == [Gist]
     assert [repr(each) for each in found["words"]] == [repr(BagOfWords("count"))]
-    assert isinstance(featurizers_for(ITEMS, text="clip:folder")["words"][0], Clip)
+    assert isinstance(candidate_featurizers(ITEMS, text="clip:folder")["words"][0], Clip)
 
 
 def test_labels_that_stand_for_a_modality_are_words() -> None:
     items = Items.of({"text": ["a", "b"]}, labels=[["x"], ["y"]]).with_label_words()
-    assert [repr(each) for each in featurizers_for(items)["label"]] == ["BagOfWords()"]
+    assert [repr(each) for each in candidate_featurizers(items)["label"]] == ["BagOfWords()"]
 
 
 def test_unknown_features_are_named_with_those_that_there_are() -> None:
     with pytest.raises(InputError, match=r"the features of 'picture' must be auto, combined, gist, .*, got 'tfidf'"):
-        featurizers_for(ITEMS, image="tfidf")
+        candidate_featurizers(ITEMS, image="tfidf")
     with pytest.raises(InputError, match=r"the features of 'words' must be auto, tfidf, pieces, .*, got 'gist'"):
-        featurizers_for(ITEMS, text="gist")
+        candidate_featurizers(ITEMS, text="gist")

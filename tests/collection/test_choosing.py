@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Encoder, load
-from dlfh.collection import Trial, fit_and_evaluate, hold_out
-from dlfh.collection.choosing import MOST_ITEMS, choose
+from dlfh.collection.choosing import MOST_ITEMS, Trial, choose
+from dlfh.collection.evaluation import fit_and_evaluate, hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Featurizer, Gist, Thumbnail, Vectors

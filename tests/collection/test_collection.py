@@ -259,7 +259,7 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
     with Collection.build(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
         for row in (0, 17, 39):  # a number is still that of the row
             assert (collection.get(str(row)).metadata or {})["text"] == items.modalities["text"][row]
-        assert collection.evaluate(numbered).qualities[0].n_queries == 37
+        assert collection.evaluate(numbered).quality[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:
         collection.remove(["1"])
         collection.add(numbered.take([0, 1, 2]))

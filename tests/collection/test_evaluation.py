@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import fit_and_evaluate, hold_out
+from dlfh.collection.evaluation import EvaluationReport, fit_and_evaluate, hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Gist
@@ -31,7 +32,7 @@ def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path:
         database = collection.encoder.encode("text", [items.modalities["text"][row] for row in asked])
         labels = items.labels or []
         expected = mean_average_precision(queries, database, [labels[r] for r in asking], [labels[r] for r in asked])
-        quality = built.qualities[0]
+        quality = built.evaluation.quality[0]
         assert (quality.query, quality.database, quality.codes) == ("image", "text", "hashed")
         assert (quality.n_queries, quality.n_items) == (len(asking), len(asked))
         assert quality.hamming == pytest.approx(expected)
@@ -45,8 +46,8 @@ def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
     assert [*queries.ids] == [name for name in items.ids if name in {*queries.ids}]
     parts = fit_and_evaluate(encoder(), items, 10, random_state=3)
     assert (parts.queries.ids, parts.database.ids) == (queries.ids, others.ids)
-    assert len(parts.qualities) == 2
-    assert fit_and_evaluate(encoder(), items).qualities == []
+    assert len(parts.report.quality) == 2
+    assert fit_and_evaluate(encoder(), items).report.quality == []
 
 
 def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, tmp_path: Path) -> None:
@@ -54,11 +55,41 @@ def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Ite
         [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
     )
     with Collection.build(tmp_path / "shop", items, encoder()).collection as collection:
-        evaluated = collection.evaluate(renamed)
-        qualities, problems = evaluated.qualities, evaluated.problems
-        assert len(problems) == 2  # images that cannot be read
-        assert {(quality.query, quality.database) for quality in qualities} == {("image", "text"), ("text", "image")}
-        assert all(quality.hamming > 0.9 > quality.chance for quality in qualities)
-        assert qualities[0].codes == "learned"
+        report = collection.evaluate(renamed)
+        assert len(report.problems) == 2  # images that cannot be read
+        assert {(quality.query, quality.database) for quality in report.quality} == {
+            ("image", "text"),
+            ("text", "image"),
+        }
+        assert all(quality.hamming > 0.9 > quality.chance for quality in report.quality)
+        assert report.quality[0].codes == "learned"
         with pytest.raises(InputError, match="every query is in the collection itself"):
             collection.evaluate(items)
+
+
+@pytest.mark.parametrize("hold_out", [0, 10])
+def test_build_stores_its_evaluation_in_the_folder(items: Items, tmp_path: Path, hold_out: int) -> None:
+    built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=hold_out)
+    built.collection.close()
+    assert bool(built.evaluation.quality) == bool(hold_out)
+    assert EvaluationReport.read(tmp_path / "shop") == built.evaluation
+    assert (tmp_path / "shop" / "evaluation.json").exists() == bool(hold_out)
+
+
+ROW = {"query": "image", "codes": "hashed", "n_pairs": 9, "calibration_error": 0.1, "brier": 0.1, "share": 0.2}
+
+
+@pytest.mark.parametrize(
+    "change", [{"brier": True}, {"n_pairs": 0.5}, {"codes": 1}, {"share": 10**400}, {"missing": None}]
+)
+def test_a_damaged_evaluation_file_reads_as_an_empty_report(tmp_path: Path, change: dict[str, object]) -> None:
+    file = tmp_path / "evaluation.json"
+    assert EvaluationReport.read(tmp_path) == EvaluationReport()
+    file.write_text(json.dumps({"quality": [], "calibration": [ROW]}))
+    assert len(EvaluationReport.read(tmp_path).calibration) == 1
+    damaged = {"query": "image"} if "missing" in change else ROW | change
+    whole = json.dumps({"quality": [], "calibration": [ROW]})
+    contents = json.dumps({"quality": [], "calibration": [damaged]}), whole.replace("0.1", "NaN")
+    for content in (*contents, "[" * 10_000, "{}", '{"quality": {}}', "[1]"):
+        file.write_text(content)
+        assert EvaluationReport.read(tmp_path) == EvaluationReport()

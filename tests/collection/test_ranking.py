@@ -11,7 +11,7 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.codes import unpack
-from dlfh.collection import BuildResult
+from dlfh.collection.collection import BuildResult
 from dlfh.collection.searcher import How
 from dlfh.datasets import Items, load_icons
 from dlfh.errors import InputError
@@ -78,11 +78,11 @@ def test_answers_come_by_falling_probability_whatever_codes_they_have(built: Bui
 
 
 def test_probabilities_can_be_trusted(built: BuildResult) -> None:
-    assert {(own.query, own.codes) for own in built.calibration_reports} == {
+    assert {(own.query, own.codes) for own in built.evaluation.calibration} == {
         (query, codes) for query in ("image", "text") for codes in ("learned", "hashed")
     }
     evaluated = built.collection.evaluate(drawn(150, 1, first=1000))
-    for own in (*built.calibration_reports, *evaluated.calibration_reports):
+    for own in (*built.evaluation.calibration, *evaluated.calibration):
         assert own.calibration_error < 0.05
         assert own.brier < own.share * (1 - own.share)
 

@@ -110,7 +110,10 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
     built = Collection.build(tmp_path / "shop", items(), encoder, hold_out=40, address=address)
     built.collection.close()
     with Collection.open(folder) as local:
-        assert built.qualities == Collection.build(tmp_path / "local", items(), encoder, hold_out=40).qualities
+        assert (
+            built.evaluation.quality
+            == Collection.build(tmp_path / "local", items(), encoder, hold_out=40).evaluation.quality
+        )
         new = Items.of(
             {"text": ["red wheel", "green leaf"], "title": ["fast", "tall"]}, [["car"], ["tree"]], ["n1", "n2"]
         )
@@ -123,8 +126,8 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
         queries = Items.of({"text": ["red fast", "bark"], "title": ["road", "tail"]}, [["car"], ["dog"]], ["q1", "q2"])
         with Collection.open(tmp_path / "shop") as there:
             measured = there.evaluate(queries)
-            assert len(measured.qualities) == 2
-            assert measured.calibration_reports
+            assert len(measured.quality) == 2
+            assert measured.calibration
 
 
 def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlfh.collection import Trial
+from dlfh.collection.choosing import Trial
 from dlfh.collection.tuning import Candidate, tune_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError

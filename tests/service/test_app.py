@@ -164,9 +164,9 @@ def test_the_collection_says_what_it_holds(service: Running, stripes_folder: Pat
     assert about["modalities"]["image"]["takes"] == "images"
     assert {"value": "second", "count": 20} in about["filters"]["half"]
     assert {own["value"] for own in about["filters"]["labels"]} == {"level", "upright"}
-    assert {(own["query"], own["database"]) for own in about["expected"]} == {("image", "text"), ("text", "image")}
-    assert all(own["chance"] < own["hamming"] <= 1 for own in about["expected"])
-    assert {own["query"] for own in about["calibration_reports"]} == {"image", "text"}
+    assert {(own["query"], own["database"]) for own in about["quality"]} == {("image", "text"), ("text", "image")}
+    assert all(own["chance"] < own["hamming"] <= 1 for own in about["quality"])
+    assert {own["query"] for own in about["calibration"]} == {"image", "text"}
 
 
 def test_the_map_has_every_item_where_it_was(service: Running) -> None:

@@ -479,10 +479,10 @@ def test_the_panel_says_what_the_model_is(page: Tab, service_of_icons: Running) 
     shown = page.page.locator("#about").inner_text()
     for said in ("40 bits (5 bytes)", f"{about['items']}\n", "labels", "learned", "hashed", "DLFH"):
         assert said.lower() in shown.lower()
-    for own in about["expected"]:
+    for own in about["quality"]:
         assert f"{own['asymmetric']:.3f}" in shown
         assert f"{own['chance']:.3f}" in shown
-    for own in about["calibration_reports"]:
+    for own in about["calibration"]:
         assert f"{own['calibration_error']:.3f}" in shown
 
 

@@ -20,12 +20,11 @@ from dlfh.cli.options import (
     shows_progress,
     with_options,
 )
-from dlfh.cli.printing import duration, elapsed, print_calibration, print_qualities, print_trials, report
+from dlfh.cli.printing import duration, elapsed, print_calibration, print_quality, print_trials, report
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from dlfh.collection import CalibrationReport, Encoder, RetrievalQuality
+    from dlfh.collection import Encoder
+    from dlfh.collection.evaluation import EvaluationReport
     from dlfh.datasets import Items
 
 __all__ = ["build", "fit"]
@@ -74,18 +73,14 @@ def build(
     learned_from = f"{built.n_trained:,} of them learned from{_incomplete(built.n_incomplete)}"
     report(
         f"{output}: {n_items:,} items to search, {learned_from} ({_model_line(encoder)})",
-        {
-            "collection": str(output),
-            "items": n_items,
-            **_summary(encoder, *counts, built.qualities, built.calibration_reports),
-        },
+        {"collection": str(output), "items": n_items, **_summary(encoder, *counts, built.evaluation)},
         built.problems,
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(encoder, built.qualities, built.calibration_reports)
+        _print_held_out(encoder, built.evaluation)
         texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
         query = '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
         typer.echo(plain(f"Search it: dlfh search {output} {query}"))
@@ -128,7 +123,7 @@ def fit(
     """
     from dlfh._persistence.model_folder import check_place
     from dlfh._persistence.outputs import check_outputs
-    from dlfh.collection import fit_and_evaluate
+    from dlfh.collection.evaluation import fit_and_evaluate
 
     check_place(output, overwrite=overwrite)
     check_outputs([problem_file], [*items.inputs(), output, model.settings], overwrite=overwrite)
@@ -142,14 +137,14 @@ def fit(
     counts = len(fitted.training), fitted.training.n_incomplete
     report(
         f"{output}: learned from {counts[0]:,} items{_incomplete(counts[1])} ({_model_line(encoder)})",
-        {"model": str(output), **_summary(encoder, *counts, fitted.qualities, fitted.calibration_reports)},
+        {"model": str(output), **_summary(encoder, *counts, fitted.report)},
         [*read.problems, *fitted.database_vectors.problems],
         as_json=as_json,
         problem_file=problem_file,
         overwrite=overwrite,
     )
     if not as_json:
-        _print_held_out(encoder, fitted.qualities, fitted.calibration_reports)
+        _print_held_out(encoder, fitted.report)
 
 
 def _fit_more(
@@ -182,13 +177,11 @@ def _make_encoder(
     model: ModelOptions, items: ItemOptions, problem_file: Path | None, verbose: bool
 ) -> tuple[Encoder, Items]:
     """Return an encoder to fit, and the items that it is for."""
-    from dlfh.collection import Encoder
-
     hasher = model.hasher(verbose)  # before anything is read: a wrong parameter is soon said
     read = items.read(outputs=[problem_file])
     if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
         read = read.with_label_words()
-    return Encoder(model.features(read, verbose), hasher), read
+    return model.encoder(read, hasher, verbose), read
 
 
 def _incomplete(number: int) -> str:
@@ -200,13 +193,7 @@ def _model_line(encoder: Encoder) -> str:
     return f"{type(encoder.model_).__name__}, {encoder.n_bits} bits; {times}"
 
 
-def _summary(
-    encoder: Encoder,
-    n_trained: int,
-    n_incomplete: int,
-    qualities: Sequence[RetrievalQuality],
-    calibration_reports: Sequence[CalibrationReport],
-) -> dict[str, Any]:
+def _summary(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport) -> dict[str, Any]:
     return {
         "trained": n_trained,
         "incomplete": n_incomplete,
@@ -217,8 +204,8 @@ def _summary(
         "features": {name: repr(featurizer) for name, featurizer in encoder.featurizers_.items()},
         "chosen": _chosen(encoder),
         "trials": [asdict(trial) for trial in encoder.trials_],
-        "quality": [asdict(quality) for quality in qualities],
-        "calibration_reports": [asdict(own) for own in calibration_reports],
+        "quality": [asdict(quality) for quality in evaluation.quality],
+        "calibration": [asdict(calibration) for calibration in evaluation.calibration],
     }
 
 
@@ -227,16 +214,14 @@ def _chosen(encoder: Encoder) -> dict[str, str]:
     return {name: repr(learner) for name, learner in getattr(encoder.model_, "chosen_", {}).items()}
 
 
-def _print_held_out(
-    encoder: Encoder, qualities: Sequence[RetrievalQuality], calibration_reports: Sequence[CalibrationReport]
-) -> None:
+def _print_held_out(encoder: Encoder, evaluation: EvaluationReport) -> None:
     from dlfh.cli.expecting import expectations
 
     print_trials(encoder.trials_)
     for name, learner in _chosen(encoder).items():
         typer.echo(plain(f"Chosen for {name}, by points held out: {learner}"))
-    if qualities:
-        print_qualities(qualities, "MAP of items held out of training, asking for the others")
-    print_calibration(calibration_reports)
-    for sentence in expectations(encoder, qualities, calibration_reports):
+    if evaluation.quality:
+        print_quality(evaluation.quality, "MAP of items held out of training, asking for the others")
+    print_calibration(evaluation.calibration)
+    for sentence in expectations(encoder, evaluation):
         typer.echo(plain(sentence))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from dlfh.cli.options import AsJson, ItemOptions, Quiet, shows_progress, with_options
-from dlfh.cli.printing import print_calibration, print_json, print_problems, print_qualities
+from dlfh.cli.printing import print_calibration, print_json, print_problems, print_quality
 
 __all__ = ["evaluate"]
 
@@ -40,7 +40,7 @@ def evaluate(
     $ dlfh evaluate model/ data.mat --vectors image=I_te --vectors text=T_te --labels L_te --queries 200
     """
     from dlfh.cli.models import load_encoder, open_collection
-    from dlfh.collection import fit_and_evaluate
+    from dlfh.collection.evaluation import fit_and_evaluate
     from dlfh.collection.folder import is_collection
     from dlfh.errors import InputError
 
@@ -49,12 +49,8 @@ def evaluate(
         if queries is not None:
             raise InputError(f"--queries is for models, and {model} is a collection: all the items ask for its own")
         with open_collection(model, verbose=verbose) as collection:
-            evaluated = collection.evaluate(items.read(collection.encoder.modalities_))
-        qualities, calibration_reports, problems = (
-            evaluated.qualities,
-            evaluated.calibration_reports,
-            evaluated.problems,
-        )
+            report = collection.evaluate(items.read(collection.encoder.modalities_))
+        problems = report.problems
     else:
         encoder = load_encoder(model, verbose)
         if queries is None or queries < 1:
@@ -63,16 +59,11 @@ def evaluate(
             )
         read = items.read(encoder.modalities_)
         parts = fit_and_evaluate(encoder, read, queries, fit=False, random_state=seed)
-        qualities, calibration_reports = parts.qualities, parts.calibration_reports
+        report = parts.report
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
     if as_json:
-        found: dict[str, list[Any]] = {
-            "quality": qualities,
-            "calibration_reports": calibration_reports,
-            "problems": problems,
-        }
-        print_json({name: [asdict(own) for own in values] for name, values in found.items()})
+        print_json(asdict(replace(report, problems=problems)))
     else:
         print_problems(problems)
-        print_qualities(qualities, "MAP over the whole ranking; ties in database order")
-        print_calibration(calibration_reports)
+        print_quality(report.quality, "MAP over the whole ranking; ties in database order")
+        print_calibration(report.calibration)

@@ -9,7 +9,9 @@ from dlfh._optional import is_installed
 from dlfh.codes import n_bytes
 
 if TYPE_CHECKING:
-    from dlfh.collection import CalibrationReport, Encoder, RetrievalQuality, Trial
+    from dlfh.collection import Encoder
+    from dlfh.collection.choosing import Trial
+    from dlfh.collection.evaluation import EvaluationReport
 
 __all__ = ["expectations"]
 
@@ -17,24 +19,19 @@ __all__ = ["expectations"]
 _LEVEL = 0.005
 
 
-def expectations(
-    encoder: Encoder, qualities: Sequence[RetrievalQuality], calibration_reports: Sequence[CalibrationReport]
-) -> Iterator[str]:
+def expectations(encoder: Encoder, evaluation: EvaluationReport) -> Iterator[str]:
     """Yield what a user should know in the end."""
     features = ", ".join(f"{name} by {featurizer!r}" for name, featurizer in encoder.featurizers_.items())
     tried = "" if not encoder.trials_ else ", as trials say"
     yield f"Features{tried}: {features}. Codes: {encoder.n_bits} bits, {_bytes(encoder.n_bits)} each."
-    if qualities:
+    if evaluation.quality:
         answers = "; ".join(
             f"{own.query} to {own.database} MAP {own.asymmetric:.2f} (by chance {own.chance:.2f}), exactly its labels "
             f"{own.exact:.0%} of the first five"
-            for own in qualities
+            for own in evaluation.quality
         )
-        off = (
-            f". Probabilities are off by {max(own.calibration_error for own in calibration_reports):.2f} at most"
-            if calibration_reports
-            else ""
-        )
+        errors = [own.calibration_error for own in evaluation.calibration]
+        off = f". Probabilities are off by {max(errors):.2f} at most" if errors else ""
         yield f"Expect of new items, hashed: {answers}{off}."
     else:
         yield "Nothing is known of how good answers are: too few labelled items to hold some out (--hold-out)."

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 if TYPE_CHECKING:
+    from dlfh.collection import Encoder
     from dlfh.datasets import Items
-    from dlfh.features import Featurizer
     from dlfh.methods import CrossModalHasher
 
 __all__ = [
@@ -235,7 +235,6 @@ class ModelOptions:
     def hasher(self, verbose: bool) -> CrossModalHasher:
         """Return the method, with its parameters."""
         from dlfh.cli.settings import BuildSettings
-        from dlfh.collection import recommended_model
         from dlfh.collection.candidates import N_BITS
         from dlfh.errors import InputError
         from dlfh.methods.catalogue import METHODS
@@ -257,19 +256,19 @@ class ModelOptions:
         usual = said.bits or (_FAST_BITS if self.fast else N_BITS)
         common = {"n_bits": usual if self.bits is None else self.bits, "random_state": self.seed, "verbose": verbose}
         parameters |= {name: value for name, value in common.items() if name in known}
-        return recommended_model(**parameters) if chosen is METHODS["DLFH"] else chosen(**parameters)
+        return chosen(**parameters)
 
-    def features(self, items: Items, verbose: bool) -> dict[str, list[Featurizer]]:
-        """Return the featurisers of each modality that are to be chosen from."""
+    def encoder(self, items: Items, hasher: CrossModalHasher, verbose: bool) -> Encoder:
+        """Return an unfitted encoder of the method and the features that the options name."""
         from dlfh.cli.settings import BuildSettings
-        from dlfh.collection import featurizers_for
+        from dlfh.collection import Encoder
 
-        said = BuildSettings.read(self.settings)
-        image = self.image_features or said.image_features or "auto"
-        text = self.text_features or said.text_features or "auto"
+        settings = BuildSettings.read(self.settings)
+        image = self.image_features or settings.image_features or "auto"
+        text = self.text_features or settings.text_features or "auto"
         if self.fast:
             image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
-        return featurizers_for(items, image=image, text=text, verbose=verbose)
+        return Encoder.for_items(items, hasher, image_features=image, text_features=text, verbose=verbose)
 
 
 def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

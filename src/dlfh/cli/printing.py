@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
-    from dlfh.collection import CalibrationReport, RetrievalQuality, Trial
+    from dlfh.collection.calibration.report import CalibrationReport
+    from dlfh.collection.choosing import Trial
+    from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.datasets.problem import Problem
 
 __all__ = [
@@ -24,7 +26,7 @@ __all__ = [
     "print_calibration",
     "print_json",
     "print_problems",
-    "print_qualities",
+    "print_quality",
     "print_table",
     "print_trials",
     "report",
@@ -100,7 +102,7 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
     console.print(table)
 
 
-def print_qualities(qualities: Sequence[RetrievalQuality], title: str) -> None:
+def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
     """Print how well each direction of search works."""
     print_table(
         title,
@@ -112,7 +114,7 @@ def print_qualities(qualities: Sequence[RetrievalQuality], title: str) -> None:
                 quality.codes,
                 *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.specific)),
             )
-            for quality in qualities
+            for quality in directions
         ],
     )
     print_table(
@@ -120,7 +122,7 @@ def print_qualities(qualities: Sequence[RetrievalQuality], title: str) -> None:
         ("query → database", "nDCG@10", "exact"),
         [
             (f"{quality.query} → {quality.database}", f"{quality.ndcg:.3f}", f"{quality.exact:.3f}")
-            for quality in qualities
+            for quality in directions
         ],
     )
 
@@ -146,20 +148,20 @@ def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
         )
 
 
-def print_calibration(calibration_reports: Sequence[CalibrationReport]) -> None:
-    """Print how far the probabilities of answers can be trusted."""
-    if calibration_reports:
+def print_calibration(reports: Sequence[CalibrationReport]) -> None:
+    """Print how well probabilities agree with observed relevance."""
+    if reports:
         print_table(
             "Probabilities of answers, against the truth",
             ("query", "codes found", "pairs", "right", "calibration error", "Brier score"),
             [
                 (
-                    own.query,
-                    own.codes,
-                    f"{own.n_pairs:,}",
-                    *(f"{value:.3f}" for value in (own.share, own.calibration_error, own.brier)),
+                    report.query,
+                    report.codes,
+                    f"{report.n_pairs:,}",
+                    *(f"{value:.3f}" for value in (report.share, report.calibration_error, report.brier)),
                 )
-                for own in calibration_reports
+                for report in reports
             ],
         )
 

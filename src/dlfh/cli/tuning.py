@@ -13,7 +13,7 @@ from dlfh.bench.commands import TuneOptions
 from dlfh.cli.options import ItemOptions, method_named, with_options
 
 if TYPE_CHECKING:
-    from dlfh.collection import Trial
+    from dlfh.collection.choosing import Trial
     from dlfh.collection.tuning import Candidate
 
 __all__ = ["tune"]

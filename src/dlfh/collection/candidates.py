@@ -1,8 +1,8 @@
-"""What `dlfh build` learns with: the model that is recommended, and the featurisers for what items have."""
+"""Featurisers that `Encoder.for_items` offers for each modality, by the names that choose them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from dlfh._optional import is_installed
 from dlfh.datasets.problem import LABEL_WORDS
@@ -11,16 +11,15 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features import Featurizer
-    from dlfh.methods import DLFH
 
-__all__ = ["IMAGE_FEATURES", "N_BITS", "TEXT_FEATURES", "featurizers_for", "recommended_model"]
+__all__ = ["IMAGE_FEATURES", "N_BITS", "TEXT_FEATURES", "candidate_featurizers", "feature_names"]
 
-#: Bits by what they bring for their bytes (docs/answers.md, on validation items).
+#: Default code length; docs/answers.md compares the accuracy of several.
 N_BITS = 128
 
-Takes = Literal["image", "text"]
+Kind = Literal["image", "text"]
 
-#: Image featurisers by the names that choose them.
+#: Image featurisers by name.
 IMAGE_FEATURES = {
     "combined": "CombinedImage",
     "gist": "Gist",
@@ -29,7 +28,7 @@ IMAGE_FEATURES = {
     "cnn": "EfficientNet",
 }
 
-#: Parameters of bags of words, by the names that choose them.
+#: Parameters of `BagOfWords` by name.
 TEXT_FEATURES = {
     "tfidf": {},
     "pieces": {"analyzer": "word+char", "min_df": 2},
@@ -37,44 +36,19 @@ TEXT_FEATURES = {
     "binary": {"weighting": "binary"},
 }
 
-#: What is tried, in each case; the first is what is taken where nothing can be tried. A network is, if it is installed.
-_TRIED: dict[Takes, tuple[str, ...]] = {"image": ("combined", "gist", "thumbnail"), "text": ("tfidf", "pieces")}
+#: Candidates of "auto", the default first; "cnn" is added if it is installed.
+_AUTO: dict[Kind, tuple[str, ...]] = {"image": ("combined", "gist", "thumbnail"), "text": ("tfidf", "pieces")}
 
 
-def recommended_model(**parameters: Any) -> DLFH:
-    """Return the model that `dlfh build` takes by default, with parameters that a user sets.
-
-    Examples
-    --------
-    >>> recommended_model(random_state=0)
-    DLFH(n_bits=128, random_state=0)
-    """
-    from dlfh.methods import DLFH
-
-    return DLFH(**{"n_bits": N_BITS, **parameters})
-
-
-def featurizers_for(
+def candidate_featurizers(
     items: Items, *, image: str = "auto", text: str = "auto", verbose: bool = False
 ) -> dict[str, list[Featurizer]]:
-    """Return the featurisers of each modality of the items, by what its values are: those that an encoder chooses from.
-
-    Parameters
-    ----------
-    items : Items
-    image : str
-        What describes images: ``gist``, ``hog``, ``thumbnail``, ``combined`` (the three together), ``cnn`` (a network,
-        which needs ``dlfh[cnn]``), or ``clip:FOLDER`` for a CLIP model. By default, ``auto``, a choice of several.
-    text : str
-        What describes texts: ``tfidf``, ``count`` or ``binary`` bags of words, ``pieces`` (of words, beside them), or
-        ``clip:FOLDER``. By default, ``auto``, a choice of several.
-    verbose : bool
-        Show progress bars.
+    """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters.
 
     Examples
     --------
     >>> from dlfh.datasets import Items
-    >>> featurizers_for(Items.of({"text": ["a cat", "a dog"]}, labels=[["cat"], ["dog"]]))
+    >>> candidate_featurizers(Items.of({"text": ["a cat", "a dog"]}, labels=[["cat"], ["dog"]]))
     {'text': [BagOfWords(), BagOfWords(analyzer='word+char', min_df=2)]}
     """
     from dlfh.features import Vectors
@@ -83,32 +57,42 @@ def featurizers_for(
     for name, values in items.modalities.items():
         if not isinstance(values, list):
             featurizers[name] = [Vectors()]
-        elif name == LABEL_WORDS and text == "auto":
-            featurizers[name] = _featurizers(name, "tfidf", "text", verbose)
-        elif all(value is None or isinstance(value, str) for value in values):
-            featurizers[name] = _featurizers(name, text, "text", verbose)
+            continue
+        kind: Kind = "text" if all(value is None or isinstance(value, str) for value in values) else "image"
+        choice = {"image": image, "text": text}[kind]
+        if choice != "auto":
+            names: tuple[str, ...] = (choice,)
+        elif name == LABEL_WORDS:
+            names = ("tfidf",)
         else:
-            featurizers[name] = _featurizers(name, image, "image", verbose)
+            names = (*_AUTO[kind], *(["cnn"] if kind == "image" and _has_network() else []))
+        featurizers[name] = [_featurizer(name, each, kind, verbose) for each in names]
     return featurizers
 
 
-def _featurizers(name: str, choice: str, takes: Takes, verbose: bool) -> list[Featurizer]:
-    if choice != "auto":
-        return [_featurizer(name, choice, takes, verbose)]
-    network = ["cnn"] if takes == "image" and all(map(is_installed, ("torch", "efficientnet_lite_pytorch"))) else []
-    return [_featurizer(name, each, takes, verbose) for each in (*_TRIED[takes], *network)]
+def feature_names(kind: Kind) -> list[str]:
+    """Return the names of all installed features of images or texts."""
+    return [name for name in _features(kind) if name != "cnn" or _has_network()]
 
 
-def _featurizer(name: str, choice: str, takes: Takes, verbose: bool) -> Featurizer:
-    from dlfh import features  # each is imported when it is asked for: a search needs but its own
+def _features(kind: Kind) -> tuple[str, ...]:
+    return tuple(IMAGE_FEATURES if kind == "image" else TEXT_FEATURES)
 
-    kind, _, folder = choice.partition(":")
-    if kind == "clip" and folder:
-        return features.Clip(folder, tower=takes, verbose=verbose)
-    if takes == "image" and choice in IMAGE_FEATURES:
-        featurizer: Featurizer = getattr(features, IMAGE_FEATURES[choice])(verbose=verbose)
-        return featurizer
-    if takes == "text" and choice in TEXT_FEATURES:
+
+def _has_network() -> bool:
+    return all(map(is_installed, ("torch", "efficientnet_lite_pytorch")))
+
+
+def _featurizer(modality: str, choice: str, kind: Kind, verbose: bool) -> Featurizer:
+    from dlfh import features  # each featuriser is imported on first use
+
+    family, _, folder = choice.partition(":")
+    if family == "clip" and folder:
+        return features.Clip(folder, tower=kind, verbose=verbose)
+    if choice not in _features(kind):
+        known = ", ".join(("auto", *_features(kind)))
+        raise InputError(f"the features of {modality!r} must be {known} or clip:FOLDER, got {choice!r}")
+    if kind == "text":
         return features.BagOfWords(**TEXT_FEATURES[choice], verbose=verbose)  # type: ignore[arg-type]
-    known = ", ".join(("auto", *(IMAGE_FEATURES if takes == "image" else TEXT_FEATURES)))
-    raise InputError(f"the features of {name!r} must be {known} or clip:FOLDER, got {choice!r}")
+    featurizer: Featurizer = getattr(features, IMAGE_FEATURES[choice])(verbose=verbose)
+    return featurizer

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from dlfh._persistence.model_folder import config_checksum, read_model
-from dlfh.collection.calibration import Calibration
+from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.columns import column_names, hashed_column, without_columns
 from dlfh.collection.encoder import Encoder, from_parts
 from dlfh.collection.folder import (
@@ -36,9 +36,7 @@ from dlfh.index.engines.engine import Engine
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
-    from dlfh.collection.calibration_report import CalibrationReport
-    from dlfh.collection.evaluated import EvaluationReport
-    from dlfh.collection.evaluation import RetrievalQuality
+    from dlfh.collection.evaluation import EvaluationReport
     from dlfh.collection.item_vectors import ItemVectors
     from dlfh.collection.syncing import SyncResult
     from dlfh.datasets.items import Items
@@ -48,7 +46,7 @@ __all__ = ["BuildResult", "Collection"]
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What `Collection.build` made.
+    """Result of `Collection.build`.
 
     Attributes
     ----------
@@ -60,18 +58,15 @@ class BuildResult:
         How many of these lack a modality or labels.
     problems : list of Problem
         What of the items is left out, and why.
-    qualities : list of RetrievalQuality
-        How well held-out items find the others, if some were held out.
-    calibration_reports : list of CalibrationReport
-        How far probabilities of answers can be trusted, by the same items.
+    evaluation : EvaluationReport
+        Retrieval quality and calibration, measured with held-out items; empty if none were held out.
     """
 
     collection: Collection
     n_trained: int
     n_incomplete: int
     problems: list[Problem]
-    qualities: list[RetrievalQuality]
-    calibration_reports: list[CalibrationReport]
+    evaluation: EvaluationReport
 
 
 class Collection:
@@ -189,7 +184,6 @@ class Collection:
         """
         from dlfh.collection.adding import put_items  # searching adds nothing, and measures nothing
         from dlfh.collection.evaluation import fit_and_evaluate
-        from dlfh.collection.measured import write_measured
 
         check_free(folder)
         parts = fit_and_evaluate(encoder, items, hold_out, fit=fit, random_state=random_state)
@@ -202,14 +196,13 @@ class Collection:
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
                 problems += put_items(collection, parts.queries, parts.query_vectors)
-            write_measured(building, parts.qualities, parts.calibration_reports)
+            parts.report.write(building)
         return BuildResult(
             cls.open(folder),
             0 if training is None else len(training),
             0 if training is None else training.n_incomplete,
             [*items.problems, *problems],
-            parts.qualities,
-            parts.calibration_reports,
+            parts.report,
         )
 
     @classmethod
@@ -533,7 +526,7 @@ class Collection:
         -------
         EvaluationReport
         """
-        from dlfh.collection.evaluated import evaluate_collection
+        from dlfh.collection.evaluation import evaluate_collection
 
         return evaluate_collection(self, queries)
 

@@ -14,7 +14,7 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import read_model, write_model
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, pack, unpack
-from dlfh.collection.calibration import Calibration
+from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.contents import contents_of
 from dlfh.collection.folder import is_collection
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Mask, Training
@@ -76,6 +76,47 @@ class Encoder(Parameterized):
     def __init__(self, featurizers: Mapping[str, Featurizer | Sequence[Featurizer]], model: CrossModalHasher) -> None:
         self.featurizers = featurizers
         self.model = model
+
+    @classmethod
+    def for_items(
+        cls,
+        items: Items,
+        model: CrossModalHasher | None = None,
+        *,
+        image_features: str = "auto",
+        text_features: str = "auto",
+        verbose: bool = False,
+    ) -> Self:
+        """Return an unfitted encoder with the defaults of `dlfh build`.
+
+        Parameters
+        ----------
+        items : Items
+            The kind of a modality's values (images, texts or vectors) decides its features.
+        model : CrossModalHasher, optional
+            By default, ``DLFH(n_bits=128, random_state=0)``.
+        image_features : str
+            "gist", "hog", "thumbnail", "combined" (all three), "cnn" (a network, which needs ``dlfh[cnn]``), or
+            "clip:FOLDER" for a CLIP model. "auto" chooses the best of several on held-out items.
+        text_features : str
+            Bags of words: "tfidf", "count", "binary" or "pieces" (words and parts of words); or "clip:FOLDER".
+            "auto" chooses the best of "tfidf" and "pieces" on held-out items.
+        verbose : bool
+            Show progress bars while features are computed.
+
+        Examples
+        --------
+        >>> from dlfh import Encoder
+        >>> from dlfh.datasets import Items
+        >>> items = Items.of({"english": ["a car", "a dog"], "german": ["Auto", "Hund"]}, labels=[["car"], ["dog"]])
+        >>> Encoder.for_items(items, text_features="tfidf").model
+        DLFH(n_bits=128, random_state=0)
+        """
+        from dlfh.collection.candidates import N_BITS, candidate_featurizers
+        from dlfh.methods import DLFH
+
+        featurizers = candidate_featurizers(items, image=image_features, text=text_features, verbose=verbose)
+        return cls(featurizers, DLFH(N_BITS, random_state=0) if model is None else model)
 
     @classmethod
     def of_fitted(cls, featurizers: Mapping[str, Featurizer], model: CrossModalHasher) -> Self:

@@ -1,76 +1,67 @@
-"""How well queries in one modality find items of another: hold items out, ask with them, measure the answers."""
+"""Held-out evaluation: retrieval quality and calibration of an encoder or a collection."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._persistence.files import read_regular, replace_file
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes, pack
-from dlfh.collection.calibration_report import CalibrationReport
+from dlfh.collection.calibration.report import CalibrationReport, report_calibration
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.label_warnings import warn_of_labels, warn_of_strangers
 from dlfh.datasets.items import Items
-from dlfh.datasets.problem import LABEL_WORDS
+from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
+    from dlfh.collection.collection import Collection
     from dlfh.metrics.measures import Measure
 
-__all__ = ["Database", "HeldOut", "RetrievalQuality", "evaluate_queries", "fit_and_evaluate", "hold_out"]
+__all__ = [
+    "EvaluationReport",
+    "HeldOut",
+    "RetrievalQuality",
+    "evaluate_collection",
+    "fit_and_evaluate",
+    "hold_out",
+]
 
+#: Fewest complete, labelled items of which some are held out by default, and the maximum number held out by default.
+_MIN_ITEMS, _MAX_HELD_OUT = 200, 300
 
-#: With fewer complete, labelled items none are held out unless a user says so; and no more than so many ever.
-_LEAST_TO_HOLD_OUT, _MOST_HELD_OUT = 200, 300
-
-
-@dataclass(frozen=True)
-class Database:
-    """The labelled items of one modality that queries are to find.
-
-    Attributes
-    ----------
-    codes : ndarray of uint8 (items, bytes)
-    labels : list of list of str
-    learned : ndarray of bool (items,)
-        Whether an item's code was learned; if not, the hash function made it.
-    """
-
-    codes: Codes
-    labels: list[list[str]]
-    learned: npt.NDArray[np.bool_]
-
-    @property
-    def kind(self) -> str:
-        """What the codes are: "learned", "hashed", or the share that is learned."""
-        share = float(self.learned.mean())
-        return {0.0: "hashed", 1.0: "learned"}.get(share, f"{share:.0%} learned")
+_FILE = "evaluation.json"
+_MAX_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
 class RetrievalQuality:
-    """Mean average precision of one direction of search.
+    """Retrieval quality of one direction, from a query modality to a database modality.
 
     Attributes
     ----------
     query, database : str
-        The modalities of queries and database.
+        Modalities of the queries and of the items.
     n_queries, n_items : int
     codes : str
-        What codes the database has: "learned", "hashed", or what share is learned.
+        Codes of the items: "learned", "hashed", or the share that is learned.
     chance : float
-        The share of relevant items: what a random order gets.
+        Share of relevant items, which is the expected MAP of a random ranking.
     hamming, asymmetric, specific : float
-        MAP over the whole database by Hamming distance, by the queries' real values against the codes, and by these
-        values less their average; ties in database order.
-    ndcg, exact : float
-        Of the ranking by real values: nDCG@10, which grades an item by how many labels it shares, and the share of the
-        first five items that have the query's labels, all of them and no others. (Of as many as there are.)
+        Mean average precision (MAP) of each ranking over the whole database; ties in database order.
+    ndcg : float
+        nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
+    exact : float
+        Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
     """
 
     query: str
@@ -86,21 +77,73 @@ class RetrievalQuality:
     exact: float
 
 
+_Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """Retrieval quality and calibration, measured with items that were not learned from.
+
+    Attributes
+    ----------
+    quality : list of RetrievalQuality
+        One for each direction; empty if no queries were held out.
+    calibration : list of CalibrationReport
+        One for each query modality and kind of codes; empty if the encoder is not calibrated.
+    problems : list of Problem
+        Queries that were skipped because they are in the collection or cannot be read.
+    """
+
+    quality: list[RetrievalQuality] = field(default_factory=list)
+    calibration: list[CalibrationReport] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def write(self, folder: Path) -> None:
+        """Store quality and calibration in a collection's folder, unless both are empty."""
+        if self.quality or self.calibration:
+            tables = {name: [asdict(row) for row in getattr(self, name)] for name in ("quality", "calibration")}
+            replace_file(folder / _FILE, [json.dumps(tables, indent=2).encode()])
+
+    @classmethod
+    def read(cls, folder: Path) -> EvaluationReport:
+        """Return the stored report, or an empty one: nothing depends on the file, so a damaged one is not an error."""
+        try:
+            tables = json.loads(read_regular(folder / _FILE, _MAX_BYTES))
+            return cls(_rows(RetrievalQuality, tables["quality"]), _rows(CalibrationReport, tables["calibration"]))
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return cls()
+
+
+def _rows(kind: type[_Row], table: Any) -> list[_Row]:
+    if not isinstance(table, list):
+        raise ValueError("not a list")
+    return [kind(**{column.name: _checked(column.type, row[column.name]) for column in fields(kind)}) for row in table]
+
+
+def _checked(kind: Any, value: Any) -> Any:
+    """Return a value if it has the type that the annotation names; raise ValueError otherwise."""
+    if kind == "str":
+        valid = isinstance(value, str)
+    else:
+        valid = type(value) in {"int": (int,), "float": (int, float)}[kind] and math.isfinite(value)
+    if not valid:
+        raise ValueError(f"not a {kind}")
+    return value
+
+
 @dataclass(frozen=True)
 class HeldOut:
-    """An encoder's items, some of them held out to measure with.
+    """Items split into queries and database, with the report on them.
 
     Attributes
     ----------
     queries, database : Items
-        Those that were held out, and the others.
+        The held-out items, and the others.
     query_vectors, database_vectors : ItemVectors
     training : Training or None
-        What the encoder learned from the others; None if it was fitted before.
-    qualities : list of RetrievalQuality
-        How well the queries find the others by hashed codes; empty if none were held out.
-    calibration_reports : list of CalibrationReport
-        How far the probabilities of answers can be trusted; empty if the encoder was not calibrated here.
+        Result of fitting the encoder to the database; None if it had been fitted before.
+    report : EvaluationReport
+        Empty if no items were held out.
     """
 
     queries: Items
@@ -108,20 +151,19 @@ class HeldOut:
     query_vectors: ItemVectors
     database_vectors: ItemVectors
     training: Training | None
-    qualities: list[RetrievalQuality]
-    calibration_reports: list[CalibrationReport]
+    report: EvaluationReport
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
-    """Draw labelled items that have every modality, to ask with for the others.
+    """Split off complete, labelled items at random as queries.
 
     Parameters
     ----------
     items : Items
     n_queries : int
-        How many; half of those that there are at most.
+        Number of queries, at most half of the complete, labelled items.
     random_state : int
-        The seed of the draw.
+        Random seed.
 
     Returns
     -------
@@ -129,145 +171,171 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
     """
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)
-    candidates = np.flatnonzero(items.complete())
-    if n_queries > len(candidates) // 2:
+    complete = np.flatnonzero(items.complete())
+    if n_queries > len(complete) // 2:
         raise InputError(
-            f"cannot hold out {n_queries} of {len(candidates)} complete, labelled items: half of them at most"
+            f"cannot hold out {n_queries} of {len(complete)} complete, labelled items: hold out at most half of them"
         )
-    drawn = np.sort(rng.permutation(candidates)[:n_queries])
+    drawn = np.sort(rng.permutation(complete)[:n_queries])
     return items.take(drawn), items.take(np.setdiff1d(np.arange(len(items)), drawn))
 
 
 def fit_and_evaluate(
     encoder: Encoder, items: Items, n_queries: int | None = None, *, fit: bool = True, random_state: int = 0
 ) -> HeldOut:
-    """Fit an encoder to items, some of which are held out, and measure how well these find the others.
-
-    An encoder that is fitted here is calibrated by them, too.
+    """Fit and calibrate an encoder, and evaluate it with held-out items.
 
     Parameters
     ----------
     encoder : Encoder
-        It is fitted here.
+        Fitted and calibrated in place.
     items : Items
     n_queries : int, optional
-        How many complete, labelled items are held out; by default a tenth of them, at most 300, if there are 200 or
-        more and the encoder is fitted.
+        Number of complete, labelled items to hold out. Default: 10 % of them, at most 300, if there are at least 200;
+        none if the encoder is not fitted here.
     fit : bool
-        Whether to fit the encoder; if not, it was fitted before, to other items.
+        Whether to fit the encoder. If not, it has been fitted to other items.
     random_state : int
-        The seed of the draw.
+        Random seed.
 
     Returns
     -------
     HeldOut
     """
     if n_queries is None:
-        n_queries = default_hold_out(items) if fit else 0
+        n_queries = _default_hold_out(items) if fit else 0
     queries, others = hold_out(items, n_queries, random_state)
     warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
     vectors = encoder.describe(others) if training is None else training.vectors
     query_vectors = encoder.describe(queries)
-    qualities: list[RetrievalQuality] = []
-    calibration_reports: list[CalibrationReport] = []
+    report = EvaluationReport()
     if n_queries:
-        qualities = evaluate_queries(
-            encoder, queries, query_vectors, hashed_databases(encoder, others, vectors, training)
-        )
+        databases = _hashed_databases(encoder, others, vectors, training)
+        report = EvaluationReport(_evaluate_queries(encoder, queries, query_vectors, databases))
     if n_queries and training is not None:
-        from dlfh.collection.calibrating import calibrate  # searching calibrates nothing
+        from dlfh.collection.calibration.fit import calibrate  # opening a collection needs only the report
 
-        encoder.calibration_, calibration_reports = calibrate(
+        encoder.calibration_, reports = calibrate(
             encoder, queries, query_vectors, others, vectors, training, random_state
         )
-    return HeldOut(queries, others, query_vectors, vectors, training, qualities, calibration_reports)
+        report.calibration.extend(reports)
+    return HeldOut(queries, others, query_vectors, vectors, training, report)
 
 
-def default_hold_out(items: Items) -> int:
-    """Return how many items to hold out: a tenth of the complete, labelled ones, if there are many."""
+def _default_hold_out(items: Items) -> int:
     n_complete = int(items.complete().sum())
-    return min(n_complete // 10, _MOST_HELD_OUT) if n_complete >= _LEAST_TO_HOLD_OUT else 0
+    return min(n_complete // 10, _MAX_HELD_OUT) if n_complete >= _MIN_ITEMS else 0
 
 
-def hashed_databases(
+def evaluate_collection(collection: Collection, queries: Items) -> EvaluationReport:
+    """Search a collection with labelled items that it does not contain, and evaluate the results."""
+    stored = collection.index.contains(queries.ids) if queries.named else np.zeros(len(queries), bool)
+    if stored.all():
+        raise InputError("every query is in the collection itself: evaluate with items that it does not contain")
+    problems = [
+        Problem(queries.places[row], "item", f"{queries.ids[row]!r} is in the collection itself")
+        for row in np.flatnonzero(stored)
+    ]
+    unseen = queries.take(np.flatnonzero(~stored))
+    vectors = collection.encoder.describe(unseen)
+    quality = _evaluate_queries(collection.encoder, unseen, vectors, _stored_databases(collection))
+    calibration = report_calibration(collection._searcher.exact(), unseen, vectors)
+    return EvaluationReport(quality, calibration, [*queries.problems, *problems, *vectors.problems])
+
+
+@dataclass(frozen=True)
+class _Database:
+    """Labelled items of one modality: packed codes, labels, and whether each code is learned or hashed."""
+
+    codes: Codes
+    labels: list[list[str]]
+    learned: npt.NDArray[np.bool_]
+
+    @property
+    def kind(self) -> str:
+        """Kind of the codes: "learned", "hashed", or the share that is learned."""
+        share = float(self.learned.mean())
+        return {0.0: "hashed", 1.0: "learned"}.get(share, f"{share:.0%} learned")
+
+
+def _hashed_databases(
     encoder: Encoder, items: Items, vectors: ItemVectors, training: Training | None
-) -> dict[str, Database]:
-    """Return the labelled items of each modality, with the codes of hash functions that did not see them."""
+) -> dict[str, _Database]:
+    """Return the labelled items of each modality with leave-one-out hashed codes."""
     coded = encoder.encode_items(vectors, None, training)
     databases = {}
     for name in coded.hashed:
         rows = np.flatnonzero(coded.present[name] & items.labelled())
         labels = items.take(rows).labels or []
-        databases[name] = Database(coded.hashed[name][rows], labels, np.zeros(len(rows), bool))
+        databases[name] = _Database(coded.hashed[name][rows], labels, np.zeros(len(rows), bool))
     return databases
 
 
-def evaluate_queries(
-    encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, Database]
+def _stored_databases(collection: Collection) -> dict[str, _Database]:
+    """Return the labelled items of each modality with the codes that a collection stores."""
+    rows: dict[str, list[tuple[Codes, list[str], bool]]] = {name: [] for name in collection.encoder.modalities_}
+    for item in collection:
+        labels = (item.metadata or {}).get("labels")
+        if labels:
+            for name, code in item.codes.items():
+                rows[name].append((code, labels, item.states[name] == "learned"))
+    databases = {}
+    for name, stored in rows.items():
+        if stored:
+            codes, labels, learned = zip(*stored, strict=True)
+            databases[name] = _Database(np.stack(codes), list(labels), np.array(learned, bool))
+    return databases
+
+
+def _evaluate_queries(
+    encoder: Encoder, queries: Items, vectors: ItemVectors, databases: Mapping[str, _Database]
 ) -> list[RetrievalQuality]:
-    """Ask with each modality of labelled queries for each other one, or for itself if it is alone; measure the answers.
-
-    Parameters
-    ----------
-    encoder : Encoder
-    queries : Items
-        Those without labels are not asked with.
-    vectors : ItemVectors
-        Theirs.
-    databases : dict of str to Database
-
-    Returns
-    -------
-    list of RetrievalQuality
-        One for each ordered pair of different modalities; labels that stand for a second one only ask.
-    """
+    """Evaluate every direction of search with the labelled queries."""
     labelled = np.flatnonzero(queries.labelled())
-    warn_of_strangers(queries.labels or [], [own for database in databases.values() for own in database.labels])
-    qualities = []
+    warn_of_strangers(queries.labels or [], [labels for database in databases.values() for labels in database.labels])
+    quality = []
     for name in vectors.matrices:
         rows = np.intersect1d(vectors.positions[name], labelled)
         labels = queries.take(rows).labels
         for other, database in databases.items():
             if _is_direction(name, other, encoder.modalities_) and len(rows) and len(database.codes):
                 matrix = vectors.take(name, rows)
-                qualities.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
-    if not qualities:
-        raise InputError(
-            "there is nothing to measure: no query with labels in one modality meets a labelled item in another"
-        )
-    return qualities
+                quality.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
+    if not quality:
+        raise InputError("nothing to evaluate: no labelled query in one modality has a labelled item in another")
+    return quality
 
 
 def _is_direction(query: str, database: str, modalities: tuple[str, ...]) -> bool:
-    """Return whether users search so: across modalities, and within one if there is but one beside labels."""
+    """Return whether to evaluate a direction: across modalities, or within the only one beside the label words."""
     if LABEL_WORDS not in modalities:
         return query != database
     return database != LABEL_WORDS and (query != database or len(modalities) == 2)
 
 
 def _evaluate_direction(
-    encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: Database
+    encoder: Encoder, query: str, matrix: Any, query_labels: Any, other: str, database: _Database
 ) -> RetrievalQuality:
-    from dlfh.metrics import AP, P, evaluate, nDCG  # searching measures nothing
+    from dlfh.metrics import AP, P, evaluate, nDCG  # opening a collection needs only the report
 
-    def rank(queries: npt.NDArray[Any], *others: Measure) -> Any:
-        return evaluate(queries, database.codes, query_labels, database.labels, measures=[AP, P, *others])
+    def rank(queries: npt.NDArray[Any], *measures: Measure) -> Any:
+        return evaluate(queries, database.codes, query_labels, database.labels, measures=[AP, P, *measures])
 
     n_items = len(database.codes)
     graded, exact = nDCG @ min(10, n_items), P(match="all") @ min(5, n_items)
     projections = encoder.model_.project(query, matrix)
-    by_hamming, by_value = rank(pack(projections)), rank(projections, graded, exact)
+    hamming, asymmetric = rank(pack(projections)), rank(projections, graded, exact)
     return RetrievalQuality(
         query,
         other,
-        by_hamming.n_queries,
-        by_hamming.n_items,
+        hamming.n_queries,
+        hamming.n_items,
         database.kind,
-        chance=by_hamming["P"],  # precision over the whole ranking
-        hamming=by_hamming["AP"],
-        asymmetric=by_value["AP"],
+        chance=hamming["P"],  # precision over the whole ranking
+        hamming=hamming["AP"],
+        asymmetric=asymmetric["AP"],
         specific=rank(projections - encoder.mean_code(query))["AP"],
-        ndcg=by_value[graded],
-        exact=by_value[exact],
+        ndcg=asymmetric[graded],
+        exact=asymmetric[exact],
     )

@@ -15,13 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.codes import Codes
-from dlfh.collection.calibration import Calibration, Pattern, word_evidence
+from dlfh.collection.calibration.model import Calibration, Pattern, probability, word_evidence
 from dlfh.collection.columns import hashed_distances
 from dlfh.collection.words import Words
 from dlfh.errors import InputError
 from dlfh.index import Index
 
-__all__ = ["Options", "Query", "Ranked", "Ranker", "probability"]
+__all__ = ["Options", "Query", "Ranked", "Ranker"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -110,17 +110,6 @@ class Ranked:
     log_odds: Floats
     n_equal: Positions
     n_alike: Positions
-
-
-def probability(log_odds: Floats) -> Floats:
-    """Return probabilities of log-odds.
-
-    Examples
-    --------
-    >>> probability(np.array([0.0, -np.inf]))
-    array([0.5, 0. ])
-    """
-    return 1 / (1 + np.exp(-np.clip(log_odds, -700, 700))) * (log_odds > -np.inf)
 
 
 class Ranker:

@@ -13,12 +13,12 @@ import scipy.sparse as sp
 
 from dlfh._validation import Features, check_choice, check_flag, check_integer
 from dlfh.codes import Codes, hamming_distances, pack, unpack
-from dlfh.collection.calibration import RANKINGS, Calibration, effective
+from dlfh.collection.calibration.model import RANKINGS, Calibration, effective, probability
 from dlfh.collection.columns import hashed_codes
 from dlfh.collection.contents import without_contents
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.queries import is_single
-from dlfh.collection.ranking import Options, Query, Ranker, probability
+from dlfh.collection.ranking import Options, Query, Ranker
 from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.collection.words import WordsOfItems
 from dlfh.errors import DataWarning, InputError

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlfh._labels import LabelSets
-from dlfh._optional import is_installed
-from dlfh.collection.candidates import IMAGE_FEATURES, TEXT_FEATURES, featurizers_for
+from dlfh.collection.candidates import candidate_featurizers, feature_names
 from dlfh.collection.choosing import HELD_OUT, LEAST_ITEMS, MOST_ITEMS, Draw, Trial
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
@@ -150,15 +149,14 @@ def _kinds(items: Items) -> dict[str, list[str]]:
     """Return what may describe images and texts, if items have any."""
     lists = [values for values in items.modalities.values() if isinstance(values, list)]
     texts = [all(isinstance(value, str) for value in values) for values in lists]
-    network = all(map(is_installed, ("torch", "efficientnet_lite_pytorch")))
-    images = [name for name in IMAGE_FEATURES if name != "cnn" or network]
-    return {**({"image": images} if not all(texts) else {}), **({"text": list(TEXT_FEATURES)} if any(texts) else {})}
+    images = {"image": feature_names("image")} if not all(texts) else {}
+    return images | ({"text": feature_names("text")} if any(texts) else {})
 
 
 def _described(items: Items, features: Mapping[str, str]) -> dict[str, Featurizer]:
     """Return a featuriser for each modality; the first of several where nothing is said."""
     image, text = (features.get(kind, "auto") for kind in ("image", "text"))
-    return {name: own[0] for name, own in featurizers_for(items, image=image, text=text).items()}
+    return {name: own[0] for name, own in candidate_featurizers(items, image=image, text=text).items()}
 
 
 def _mean(trials: Sequence[Trial]) -> Trial:

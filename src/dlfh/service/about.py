@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from dlfh.collection.measured import read_measured
+from dlfh.collection.evaluation import EvaluationReport
 from dlfh.service.settings import Settings
 from dlfh.service.states import State
 
@@ -17,7 +17,7 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
     encoder, index = state.encoder, state.index
     model = encoder.model_
     values = state.facets.values()
-    measured = state.once("measured", lambda: read_measured(state.collection.path))
+    evaluation = state.once("evaluation", lambda: EvaluationReport.read(state.collection.path))
     return {
         "name": state.collection.path.resolve().name,
         "state": state.name,
@@ -30,8 +30,8 @@ def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
         "modalities": {name: _modality(state, name) for name in encoder.modalities_},
         "filters": {name: [{"value": value, "count": n} for value, n in own] for name, own in values.items()},
         "calibrated": bool(state.collection.calibration.fits),
-        "expected": [asdict(own) for own in measured.qualities],
-        "calibration_reports": [asdict(own) for own in measured.calibration_reports],
+        "quality": [asdict(row) for row in evaluation.quality],
+        "calibration": [asdict(row) for row in evaluation.calibration],
         "writable": settings.writable,
         "limits": asdict(settings.limits),
     }

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dlfh.codes import n_bytes
 from dlfh.collection import ResultItem, SearchResult
-from dlfh.collection.calibration import RANKINGS
+from dlfh.collection.calibration.model import RANKINGS
 from dlfh.collection.columns import without_columns
 from dlfh.collection.searcher import How
 from dlfh.errors import InputError

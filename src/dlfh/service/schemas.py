@@ -305,31 +305,31 @@ class FilterValue(BaseModel):
     count: int
 
 
-class Measured(BaseModel):
-    """How well held-out items found others, when the collection was built."""
+class RetrievalQuality(BaseModel):
+    """Retrieval quality of one direction, measured with held-out items when the collection was built."""
 
-    query: str = Field(description="The modality that asks.")
-    database: str = Field(description="The modality that is searched.")
+    query: str = Field(description="Modality of the queries.")
+    database: str = Field(description="Modality of the items.")
     n_queries: int
     n_items: int
-    codes: str = Field(description="What codes the items have: learned, hashed, or what share is learned.")
-    chance: float = Field(description="What a random order gets.")
-    hamming: float = Field(description="MAP by Hamming distance.")
-    asymmetric: float = Field(description="MAP by the queries' real values against the codes.")
-    specific: float = Field(description="MAP by these values less their average.")
+    codes: str = Field(description="Codes of the items: learned, hashed, or the share that is learned.")
+    chance: float = Field(description="Expected MAP of a random ranking.")
+    hamming: float = Field(description="MAP of the Hamming ranking.")
+    asymmetric: float = Field(description="MAP of the asymmetric ranking.")
+    specific: float = Field(description="MAP of the specific ranking.")
     ndcg: float = Field(description="nDCG@10 of the asymmetric ranking.")
-    exact: float = Field(description="The share of its first five items that have exactly the query's labels.")
+    exact: float = Field(description="Share of its first five items that have exactly the query's labels.")
 
 
 class CalibrationReport(BaseModel):
-    """How far the probabilities of answers can be trusted, by the same items."""
+    """Agreement of probabilities with the observed share of relevant items."""
 
-    query: str
-    codes: str = Field(description="What codes the items have that are asked for: learned or hashed.")
-    n_pairs: int
-    calibration_error: float = Field(description="By how much probabilities differ from the share of right answers.")
-    brier: float = Field(description="The mean squared difference of probabilities and truth.")
-    share: float = Field(description="The share of right pairs.")
+    query: str = Field(description="Modality of the queries.")
+    codes: str = Field(description="Kind of the items' codes: learned or hashed.")
+    n_pairs: int = Field(description="Number of pairs of a query and an item.")
+    calibration_error: float = Field(description="Expected calibration error.")
+    brier: float = Field(description="Brier score.")
+    share: float = Field(description="Share of relevant pairs.")
 
 
 class AboutCollection(BaseModel):
@@ -346,9 +346,9 @@ class AboutCollection(BaseModel):
     modalities: dict[str, Modality]
     filters: dict[str, list[FilterValue]] = Field(description="What `where` takes, and how many items have each value.")
     calibrated: bool = Field(description="Whether answers have probabilities.")
-    expected: list[Measured] = Field(description="What to expect of searches; empty if nobody measured it.")
-    calibration_reports: list[CalibrationReport] = Field(
-        description="How far probabilities can be trusted; empty if nobody measured it."
+    quality: list[RetrievalQuality] = Field(description="Held-out retrieval quality; empty if it was not measured.")
+    calibration: list[CalibrationReport] = Field(
+        description="Held-out calibration of the probabilities; empty if it was not measured."
     )
     writable: bool
     limits: dict[str, float]

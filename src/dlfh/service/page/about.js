@@ -26,7 +26,7 @@ export function drawAbout(panel, about, example) {
     element("p", {}, "A learned code knows the item's labels. Other items, and every query, have the code that a hash function makes of what is seen or read. Learned codes are nearer to the truth; hashed ones are what new items get."),
     names.map((name) => modality(name, about.modalities[name])),
     quality(about),
-    trust(about),
+    calibration(about),
     element("h3", {}, "The method"),
     element("p", {}, `${about.method}, `, parameters(about.parameters)),
     about.name ? element("p", { class: "faint" }, `Collection ${about.name}, state ${about.state.slice(0, 12)}.`) : null,
@@ -50,33 +50,33 @@ function modality(name, own) {
 }
 
 function quality(about) {
-  if (!about.expected.length) return [];
+  if (!about.quality.length) return [];
   return [
     element("h3", {}, "How good answers are"),
     element("p", {}, "Mean average precision (MAP): 1 if everything right comes before everything wrong. Measured with items that were held out of training, asking for the hashed codes of the others; a random order gets what “chance” says."),
     element("table", {},
       element("thead", {}, element("tr", {}, ["Asks", "For", "MAP", "Chance"].map((title) => element("th", { scope: "col" }, title)))),
-      element("tbody", {}, about.expected.map((own) => element("tr", {},
+      element("tbody", {}, about.quality.map((own) => element("tr", {},
         element("th", { scope: "row" }, capital(own.query)),
         element("td", {}, own.database),
         element("td", {}, bar(own.asymmetric, own.asymmetric.toFixed(3))),
         element("td", {}, own.chance.toFixed(3)))))),
-    element("p", { class: "faint" }, `${count(about.expected[0].n_queries, "query", "queries")}, ${count(about.expected[0].n_items, "item")}; whole ranking, by the query's real values against codes.`),
+    element("p", { class: "faint" }, `${count(about.quality[0].n_queries, "query", "queries")}, ${count(about.quality[0].n_items, "item")}; whole ranking, by the query's real values against codes.`),
   ];
 }
 
-function trust(about) {
+function calibration(about) {
   if (!about.calibrated) {
     return [element("h3", {}, "Probabilities"), element("p", {}, "Nobody knows how probable answers are: no items were held out to tell.")];
   }
   const told = "A probability says how likely an item shares a label with what you asked for. It was fitted to items that were held out of training.";
-  if (!about.calibration_reports.length) return [element("h3", {}, "Probabilities"), element("p", {}, told)];
+  if (!about.calibration.length) return [element("h3", {}, "Probabilities"), element("p", {}, told)];
   return [
     element("h3", {}, "Probabilities"),
     element("p", {}, `${told} The error is by how much probabilities differ from the share of right answers, on average.`),
     element("table", {},
       element("thead", {}, element("tr", {}, ["Asks", "Codes", "Error", "Brier score", "Of a constant"].map((title) => element("th", { scope: "col" }, title)))),
-      element("tbody", {}, about.calibration_reports.map((own) => element("tr", {},
+      element("tbody", {}, about.calibration.map((own) => element("tr", {},
         element("th", { scope: "row" }, capital(own.query)),
         element("td", {}, own.codes),
         element("td", {}, own.calibration_error.toFixed(3)),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.collection.calibration import LEAST_WORDS, Fit, Pairs, Pattern
+from dlfh.collection.calibration.model import LEAST_WORDS, Fit, Pairs, Pattern
 
 __all__ = ["choose", "fit_all", "least_words", "reciprocal_rank", "scores_of"]
 

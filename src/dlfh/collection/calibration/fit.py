@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._labels import LabelSets
 from dlfh._validation import check_random_state
 from dlfh.codes import Codes, unpack
-from dlfh.collection.calibration import (
+from dlfh.collection.calibration.defaults import choose, fit_all, least_words, scores_of
+from dlfh.collection.calibration.model import (
     LEAST_WORDS,
     RANKINGS,
     Calibration,
@@ -22,11 +22,11 @@ from dlfh.collection.calibration import (
     Pattern,
     effective,
     patterns,
+    probability,
     word_evidence,
 )
-from dlfh.collection.calibration_report import CalibrationReport
+from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.fusing import choose, fit_all, least_words, scores_of
 from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.words import Words
 from dlfh.datasets.items import Items
@@ -89,7 +89,7 @@ def calibrate(
     -------
     calibration : Calibration or None
         None if there are too few items to calibrate by.
-    calibration_reports : list of CalibrationReport
+    reports : list of CalibrationReport
         How far its probabilities can be trusted: of each half of the queries, by what the other half says.
     """
     rng = check_random_state(random_state)
@@ -99,9 +99,9 @@ def calibrate(
     asking = _known(encoder, queries, query_vectors, held, None)
     items = _draw(database, database_vectors, encoder, training, _MOST_ITEMS, rng)
     trained = _known(encoder, database, database_vectors, items, training) if len(items) else None
-    calibration, calibration_reports = Calibration(), []
+    calibration, reports = Calibration(), []
     texts = tuple(asking.texts)
-    right = _right(asking.labels, [] if trained is None else trained.labels)
+    right = relevance(asking.labels, asking.labels), relevance(asking.labels, [] if trained is None else trained.labels)
     for name in encoder.modalities_:
         mean = encoder.mean_code(name)
         words, partly = _word_pairs(encoder, asking, trained, texts, name, rng)
@@ -123,10 +123,10 @@ def calibrate(
                 if with_words and partly is not None:
                     searched = _searched(again, asking, trained, partly)
                     least = least_words(pairs, some, searched, modalities, best)
-                calibration_reports += _calibration_reports(name, pairs, modalities, with_words, least, rng)
+                reports += _calibration_reports(name, pairs, modalities, with_words, least, rng)
             fits = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)], least)
             calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
-    return calibration, calibration_reports
+    return calibration, reports
 
 
 def _draw(
@@ -156,14 +156,6 @@ def _known(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, tra
             texts[name] = [items.modalities[name][row] for row in rows]
     learned, known = encoder.codes_of_labels(labels, len(labels))
     return _Known(labels, codes, learned if known.all() else None, projections, texts)
-
-
-def _right(asking: list[list[str]], trained: list[list[str]]) -> tuple[Mask, Mask]:
-    """Return which items share a label with those that ask: among these, and among the trained ones."""
-    sets = LabelSets.from_labels([*asking, *trained])
-    rows = sets.unit_rows_of_points()
-    shared = (rows[: len(asking)] @ rows.T).toarray() > 0
-    return shared[:, : len(asking)], shared[:, len(asking) :]
 
 
 @dataclass(frozen=True)
@@ -276,7 +268,7 @@ def _calibration_reports(
     rng: np.random.Generator,
 ) -> list[CalibrationReport]:
     """Return how far the default answers can be trusted: each half of the queries, by what the other half says."""
-    calibration_reports = []
+    reports = []
     for kind, own in pairs.items():
         order = rng.permutation(len(own.right))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
@@ -286,9 +278,7 @@ def _calibration_reports(
             known = own.take(other, other if kind == "hashed" else None)
             asked = own.take(mine, mine if kind == "hashed" else None)
             scores = scores_of(known.fit(pattern, least_words=least), asked.features(pattern))[asked.counted]
-            probabilities.append(1 / (1 + np.exp(-scores)))
+            probabilities.append(probability(scores))
             right.append(asked.right[asked.counted])
-        calibration_reports.append(
-            CalibrationReport.of(query, kind, np.concatenate(probabilities), np.concatenate(right))
-        )
-    return calibration_reports
+        reports.append(CalibrationReport.from_pairs(query, kind, np.concatenate(probabilities), np.concatenate(right)))
+    return reports

@@ -27,6 +27,7 @@ __all__ = [
     "effective",
     "fit_logistic",
     "patterns",
+    "probability",
     "word_evidence",
 ]
 
@@ -179,6 +180,17 @@ def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Patter
         yield Pattern("hashed", (), True)
 
 
+def probability(log_odds: Floats) -> Floats:
+    """Return the probabilities that log-odds stand for.
+
+    Examples
+    --------
+    >>> probability(np.array([0.0, -np.inf]))
+    array([0.5, 0. ])
+    """
+    return 1 / (1 + np.exp(-np.clip(log_odds, -700, 700))) * (log_odds > -np.inf)
+
+
 def fit_logistic(features: Sequence[Floats], right: Mask, strength: float = 1.0, offset: Floats | None = None) -> Fit:
     """Fit log-odds to pairs, by Newton's method; weights that would be negative are 0.
 
@@ -210,7 +222,7 @@ def _newton(design: Floats, right: Floats, strength: float, offset: Floats | flo
     ridge = strength * np.eye(len(weights))
     ridge[-1, -1] = 1e-9
     for _ in range(50):
-        probabilities = 1 / (1 + np.exp(-np.clip(design @ weights + offset, -40, 40)))
+        probabilities = probability(np.clip(design @ weights + offset, -40, 40))
         curvature = design.T @ (design * (probabilities * (1 - probabilities) + 1e-9)[:, None]) + ridge
         step = np.linalg.solve(curvature, design.T @ (right - probabilities) - ridge @ weights)
         weights = weights + np.clip(step, -20, 20)

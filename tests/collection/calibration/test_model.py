@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.collection.calibration import Calibration, Fit, Pattern, fit_logistic, patterns
+from dlfh.collection.calibration.model import Calibration, Fit, Pattern, fit_logistic, patterns
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.floats(0.02, 0.98))

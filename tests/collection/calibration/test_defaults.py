@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.collection.calibration import LEAST_WORDS, Fit, Pairs, Pattern, fit_logistic, word_evidence
-from dlfh.collection.fusing import choose, fit_all, least_words, reciprocal_rank
+from dlfh.collection.calibration.defaults import choose, fit_all, least_words, reciprocal_rank
+from dlfh.collection.calibration.model import LEAST_WORDS, Fit, Pairs, Pattern, fit_logistic, word_evidence
 
 TEXT = ("text",)
 
