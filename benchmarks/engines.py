@@ -28,8 +28,8 @@ from benchmarks.run import seconds
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import shortlist
 from dlfh.datasets import load_icons, read_items
-from dlfh.index import ApproximateSearch, create_index
-from dlfh.index.approximate import KINDS
+from dlfh.index import ApproximateSearch, Index
+from dlfh.index.faiss_index import KINDS
 
 K, N_QUERIES, N_NEAR, BLOCK, ROUNDS = 10, 20, 200, 50_000, 3
 FILTERS = {"1 %": {"price": {"<": 1}}, "50 %": {"price": {"<": 50}}}
@@ -145,9 +145,10 @@ def approximated(name: str, near: Callable[[np.ndarray], Any], exact: np.ndarray
 
 def local_rows(codes: np.ndarray) -> tuple[list[str], list[list[str]], np.ndarray]:
     with tempfile.TemporaryDirectory() as folder:
-        index: Any = create_index(Path(folder) / "index", N_BITS, ["image"])
+        place = Path(folder) / "index"
+        index = Index.create(place, N_BITS, ["image"])
         rate = loaded(index, codes)
-        size = sum(file.stat().st_size for file in index.folder.iterdir()) / len(codes)
+        size = sum(file.stat().st_size for file in place.iterdir()) / len(codes)
         row = measured("local, beside bare faiss", index, len(codes), rate, size, bare_faiss(codes))
         exact = index.search("image", clustered_codes(N_NEAR, 2), K).distances
         rows = []
@@ -155,57 +156,51 @@ def local_rows(codes: np.ndarray) -> tuple[list[str], list[list[str]], np.ndarra
             began = time.perf_counter()
             fast = ApproximateSearch(index, "image", kind, random_state=0)  # type: ignore[arg-type]
             built = time.perf_counter() - began
-            rows.append(approximated(f"local, {kind}", partial(nearly_here, fast), exact, built))
+            rows.append(approximated(f"local, {kind}", partial(nearly, fast), exact, built))
         index.close()
     return row, rows, exact
 
 
-def nearly_here(fast: ApproximateSearch, query: np.ndarray) -> Any:
+def nearly(fast: ApproximateSearch, query: np.ndarray) -> Any:
     return fast.search(query[None], K)[0]
 
 
 def postgres_rows(codes: np.ndarray, exact: np.ndarray) -> tuple[list[str], list[list[str]]]:
-    with postgres() as address, create_index(address, N_BITS, ["image"]) as made:
-        index: Any = made
+    with postgres() as address, Index.create(address, N_BITS, ["image"]) as index:
+        engine: Any = index._backend
         rate = loaded(index, codes)
-        with index._connections.one() as connection:
+        with engine._connections.one() as connection:
             connection.execute("VACUUM ANALYZE dlfh")
-        size = index._ask("SELECT pg_total_relation_size('dlfh')")[0][0] / len(codes)
+        size = engine._ask("SELECT pg_total_relation_size('dlfh')")[0][0] / len(codes)
         row = measured("PostgreSQL, beside bare SQL", index, len(codes), rate, size, bare_postgres(address))
-        lists = max(10, int(len(codes) ** 0.5))
         rows = []
-        for kind, breadth, options in (("ivfflat", max(1, lists // 32), {"lists": lists}), ("hnsw", 100, {})):
+        for kind in ("ivf", "hnsw"):
             began = time.perf_counter()
-            index.approximate("image", kind, breadth=breadth, **options)
+            fast = ApproximateSearch(index, "image", kind)
             built = time.perf_counter() - began
-            said = f"{lists:,} lists, {breadth} probed" if kind == "ivfflat" else f"ef_search {breadth}"
-            near = partial(nearly_there, index, breadth)
-            rows.append(approximated(f"PostgreSQL, {kind}, {said}", near, exact, built))
+            options = ", ".join(f"{name} {value:,}" for name, value in fast.options_.items())
+            rows.append(approximated(f"PostgreSQL, {kind}, {options}", partial(nearly, fast), exact, built))
     return row, rows
-
-
-def nearly_there(index: Any, breadth: int, query: np.ndarray) -> Any:
-    return index.nearly(query, "image", K, breadth=breadth)
 
 
 def duckdb_row(codes: np.ndarray) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "items.duckdb"
-        with create_index(f"duckdb:{file}", N_BITS, ["image"]) as made:
-            index: Any = made
+        with Index.create(f"duckdb:{file}", N_BITS, ["image"]) as index:
+            engine: Any = index._backend
             rate = loaded(index, codes)
-            index._ask("CHECKPOINT")
+            engine._ask("CHECKPOINT")
             size = file.stat().st_size / len(codes)
-            bare = bare_duckdb(index._connection)
+            bare = bare_duckdb(engine._connection)
             return measured("DuckDB, beside bare SQL", index, len(codes), rate, size, bare)
 
 
 def milvus_row(codes: np.ndarray) -> list[str]:
-    with tempfile.TemporaryDirectory() as folder, create_index(f"milvus:{folder}/items.db", N_BITS, ["image"]) as made:
-        index: Any = made
+    with tempfile.TemporaryDirectory() as folder, Index.create(f"milvus:{folder}/items.db", N_BITS, ["image"]) as index:
+        engine: Any = index._backend
         rate = loaded(index, codes)
         size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / len(codes)
-        bare = bare_milvus(index._client)
+        bare = bare_milvus(engine._client)
         return measured("Milvus, embedded, beside bare pymilvus", index, len(codes), rate, size, bare)
 
 

@@ -63,7 +63,7 @@ for name, size, score in rows:
 # %% [markdown]
 # ## Search
 #
-# An index in a folder survives crashes. `open_index` takes the address of PostgreSQL, DuckDB or Milvus instead of a folder.
+# An index in a folder survives crashes. `Index.create` takes the address of PostgreSQL, DuckDB or Milvus instead of a folder.
 
 # %%
 with Index.create("codes", n_bits=64, modalities=["image"]) as index:

@@ -87,7 +87,7 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
     """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
     monkeypatch.setattr(module, "_LEAST", 4)
     monkeypatch.setattr(module, "_TIMES", 1)
-    monkeypatch.setattr("dlfh.index.engines.engine._LEAST_FILTERED", 10)
+    monkeypatch.setattr("dlfh.index.index._FILTER_BATCH", 10)
     scopes: list[dict[str, Any]] = [
         {"where": {"price": 49}},
         {"where": {"price": {">=": 45}}},

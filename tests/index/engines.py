@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlfh.index import Index, create_index
+from dlfh.index import Index
 
 ENGINES = ("memory", "folder", "duckdb", "postgresql", "milvus")
 
@@ -63,4 +63,4 @@ def made(engine: str, folder: Path, postgres: str, n_bits: int, modalities: tupl
     """Return an empty index in an engine."""
     if engine == "memory":
         return Index(n_bits, modalities)
-    return create_index(place_of(engine, folder, postgres), n_bits, modalities)
+    return Index.create(place_of(engine, folder, postgres), n_bits, modalities)

@@ -97,6 +97,12 @@ def as_arguments(items: list[PlainItem], n_bits: int) -> dict[str, Any]:
     }
 
 
+def parts_of(index: Index) -> Any:
+    """Return the parts that a local index consists of."""
+    backend: Any = index._backend
+    return backend._current().parts
+
+
 def assert_same(index: Index, model: PlainIndex) -> None:
     """Compare all that can be seen of an index, but searches."""
     assert index.ids() == model.ids()

@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dlfh import StorageError
-from dlfh import index as public
+from dlfh import Index, StorageError
 from dlfh.index.engines import milvus, parse_address
 from tests.index.engines import killed_writer, place_of, postgres_server
-
-create_index: Any = public.create_index
-open_index: Any = public.open_index
 
 pytestmark = pytest.mark.faults
 
@@ -81,14 +77,14 @@ def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
     engine: str, small_disk: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with address_on(small_disk, engine, tmp_path_factory.mktemp("pg")) as address:
-        with create_index(address, 64, ["image"]) as index:
+        with Index.create(address, 64, ["image"]) as index:
             added, said = filled(index)
             assert "\n" not in said
             assert "No space left on device" in said or "the disk is full" in said
             assert added
             assert index.ids() == added  # and nothing of what was refused
             assert len(index.search("image", CODE, 5)[0]) == 5
-        with open_index(address) as index:
+        with Index.open(address) as index:
             assert index.ids() == added
             index.drop()
 
@@ -103,7 +99,7 @@ def kill_engine(address: str) -> None:
 
 def test_an_embedded_engine_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
     address = place_of("milvus", tmp_path, "")
-    with create_index(address, 64, ["image"]) as index, open_index(address) as other:
+    with Index.create(address, 64, ["image"]) as index, Index.open(address) as other:
         index.add(["a", "b"], {"image": codes(2)})
         before = index.state
         kill_engine(address)
@@ -134,8 +130,8 @@ def test_a_file_of_milvus_survives_its_writer(tmp_path: Path) -> None:
     address = place_of("milvus", tmp_path, "")
     script = (
         "import sys, numpy as np\n"
-        "from dlfh.index import create_index\n"
-        "index = create_index(sys.argv[1], 64, ['image'])\n"
+        "from dlfh import Index\n"
+        "index = Index.create(sys.argv[1], 64, ['image'])\n"
         "for block in range(10_000):\n"
         "    names = [f'{block}-{row}' for row in range(50)]\n"
         "    index.add(names, {'image': np.zeros((50, 8), np.uint8)})\n"
@@ -143,7 +139,7 @@ def test_a_file_of_milvus_survives_its_writer(tmp_path: Path) -> None:
         "    print(block, flush=True)\n"
     )
     done = killed_writer(script, address)
-    with open_index(address) as index:
+    with Index.open(address) as index:
         names = index.ids()
         assert len(names) == len({*names}) == len(index)
         assert names.count("shared") == 1
@@ -154,7 +150,7 @@ def test_a_file_of_milvus_survives_its_writer(tmp_path: Path) -> None:
 
 def test_an_index_that_is_closed_leaves_others_of_the_same_engine_open(tmp_path: Path) -> None:
     address = place_of("milvus", tmp_path, "")
-    with create_index(address, 64, ["image"]) as index:
+    with Index.create(address, 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
-        open_index(address).close()
+        Index.open(address).close()
         assert index.ids() == ["a"]

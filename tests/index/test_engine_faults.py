@@ -12,20 +12,17 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dlfh import InputError, StorageError
-from dlfh import index as public
-from dlfh.index.engines import parse_address
-from dlfh.index.engines import postgres as module
+from dlfh import Index, InputError, StorageError
+from dlfh.index import ApproximateSearch
+from dlfh.index.engines import parse_address, postgres
 from tests.index.engines import killed_writer, place_of
-
-create_index: Any = public.create_index
-open_index: Any = public.open_index
 
 pytestmark = pytest.mark.faults
 
@@ -86,7 +83,7 @@ def codes(n: int) -> np.ndarray:
 
 
 def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing(server: Server) -> None:
-    with create_index(f"{server.address}#killed", 64, ["image"]) as index:
+    with Index.create(f"{server.address}#killed", 64, ["image"]) as index:
         index.add(["a", "b"], {"image": codes(2)})
         server.kill()
         restart = threading.Timer(0.5, server.start)
@@ -119,7 +116,7 @@ def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing
 
 def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
     psycopg = importlib.import_module("psycopg")
-    with create_index(f"{server.address}#dropped", 64, ["image"]) as index:
+    with Index.create(f"{server.address}#dropped", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
         for _ in range(3):
             with psycopg.connect(server.address, autocommit=True) as other:
@@ -133,8 +130,9 @@ def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
 
 
 def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
-    with create_index(f"{server.address}#away", 64, ["image"]) as index:
-        index._connections.patience = 1.0
+    with Index.create(f"{server.address}#away", 64, ["image"]) as index:
+        engine: Any = index._backend
+        engine._connections.patience = 1.0
         server.kill()
         try:
             with pytest.raises(StorageError, match=r"^PostgreSQL at .*: .*") as caught:
@@ -147,11 +145,11 @@ def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
 
 def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
     address = f"{server.address}#writers"
-    create_index(address, 64, ["image"]).close()
+    Index.create(address, 64, ["image"]).close()
     script = (
         "import sys, numpy as np\n"
-        "from dlfh.index import open_index\n"
-        "index = open_index(sys.argv[1])\n"
+        "from dlfh import Index\n"
+        "index = Index.open(sys.argv[1])\n"
         "for block in range(10):\n"
         "    names = [f'{sys.argv[2]}-{block}-{row}' for row in range(20)]\n"
         "    index.add(names, {'image': np.zeros((20, 8), np.uint8)})\n"
@@ -160,7 +158,7 @@ def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
     )
     writers = [subprocess.Popen([sys.executable, "-c", script, address, name]) for name in "xyz"]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    with open_index(address) as index:
+    with Index.open(address) as index:
         names = index.ids()
         assert len(names) == len({*names}) == 3 * 10 * 15 + 1
         assert names.count("shared") == 1
@@ -168,27 +166,27 @@ def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
 
 def test_one_process_at_a_time_has_a_file_of_duckdb(tmp_path: Path) -> None:
     address = place_of("duckdb", tmp_path, "")
-    with create_index(address, 64, ["image"]) as index:
+    with Index.create(address, 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
-        script = "import sys; from dlfh.index import open_index; open_index(sys.argv[1])"
+        script = "import sys; from dlfh import Index; Index.open(sys.argv[1])"
         second = subprocess.run([sys.executable, "-c", script, address], capture_output=True, text=True)
         assert "is in use by another process" in second.stderr
 
 
 def test_a_file_of_duckdb_survives_its_writer(tmp_path: Path) -> None:
     address = place_of("duckdb", tmp_path, "")
-    create_index(address, 64, ["image"]).close()
+    Index.create(address, 64, ["image"]).close()
     script = (
         "import sys, numpy as np\n"
-        "from dlfh.index import open_index\n"
-        "index = open_index(sys.argv[1])\n"
+        "from dlfh import Index\n"
+        "index = Index.open(sys.argv[1])\n"
         "for block in range(10_000):\n"
         "    index.put([f'{block}-{row}' for row in range(50)], {'image': np.zeros((50, 8), np.uint8)},\n"
         "              metadata=[{'block': block}] * 50)\n"
         "    print(block, flush=True)\n"
     )
     done = killed_writer(script, address)
-    with open_index(address) as index:
+    with Index.open(address) as index:
         names = index.ids()
         assert len(names) % 50 == 0
         assert len(names) == len({*names})
@@ -215,15 +213,15 @@ def test_no_secret_is_shown_or_written(
         f"postgresql://ann:{quoted}@127.0.0.1:1/shop#not-a-name",
         f"milvus://ann:{quoted}@127.0.0.1:1#t",
     ):
-        for use, more in ((open_index, ()), (create_index, (64, ["image"]))):
+        for use, more in ((Index.open, ()), (Index.create, (64, ["image"]))):
             with pytest.raises((InputError, StorageError)) as caught:
                 use(address, *more)
             told.append("".join(_everything(caught.value)))
     parsed = parse_address(f"postgresql://ann:{quoted}@db.example.org/shop#t")
     told += [repr(parsed), str(parsed), parsed.shown]
-    with create_index(f"postgresql://postgres:{quoted}@/postgres?{place}#secret", 64, ["image"]) as index:
+    with Index.create(f"postgresql://postgres:{quoted}@/postgres?{place}#secret", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
-        told += [repr(index), index.address, index.identity, index.state]
+        told += [repr(index), *map(str, (index.address, index.identity, index.state))]
         with pytest.raises(InputError) as caught:
             index.add(["a"], {"image": CODE})
         told.append("".join(_everything(caught.value)))
@@ -246,12 +244,12 @@ def _everything(error: BaseException | None) -> Iterator[str]:
 def test_the_environment_says_what_an_address_does_not(
     server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with create_index(f"{server.address}#fromenv", 64, ["image"]) as index:
+    with Index.create(f"{server.address}#fromenv", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
     monkeypatch.setenv("PGHOST", str(server.folder))
     monkeypatch.setenv("PGUSER", "postgres")
     monkeypatch.setenv("PGDATABASE", "postgres")
-    with open_index("postgresql://#fromenv") as index:
+    with Index.open("postgresql://#fromenv") as index:
         assert index.ids() == ["a"]
     for name in ("PGHOST", "PGUSER", "PGDATABASE"):
         monkeypatch.delenv(name)
@@ -259,38 +257,46 @@ def test_the_environment_says_what_an_address_does_not(
     services.write_text(f"[shop]\nhost={server.folder}\nuser=postgres\ndbname=postgres\n", encoding="utf-8")
     monkeypatch.setenv("PGSERVICEFILE", str(services))
     monkeypatch.setenv("PGSERVICE", "shop")
-    with open_index("postgresql://#fromenv") as index:
+    with Index.open("postgresql://#fromenv") as index:
         assert index.ids() == ["a"]
+
+
+def set_format(index: Any, version: int) -> None:
+    engine = getattr(index, "_backend", index)
+    engine._connections.change(lambda connection: connection.execute(f"UPDATE {engine._about} SET format = {version}"))
 
 
 def test_a_newer_format_is_refused_and_an_older_one_is_migrated(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = f"{server.address}#format"
-    with create_index(address, 64, ["image"]) as index:
-        index._connections.change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 99"))
+    with Index.create(address, 64, ["image"]) as index:
+        set_format(index, 99)
     with pytest.raises(StorageError, match="has format 99, and this dlfh reads up to 1"):
-        open_index(address)
-    with module.PostgresIndex(parse_address(address)) as index:
-        index._connections.try_one()
-        index._connections.change(lambda connection: connection.execute(f"UPDATE {index._about} SET format = 0"))
+        Index.open(address)
+    with closing(postgres.PostgresEngine(parse_address(address))) as engine:
+        set_format(engine, 0)
 
     def step(index: Any) -> Any:
         return lambda connection: connection.execute(f"UPDATE {index._about} SET format = 1")
 
-    monkeypatch.setitem(module._MIGRATIONS, 0, step)
-    with open_index(address) as index:
-        assert index._ask(f"SELECT format FROM {index._about}") == [(1,)]
+    monkeypatch.setitem(postgres._MIGRATIONS, 0, step)
+    with Index.open(address) as index:
+        backend: Any = index._backend
+        assert backend._ask(f"SELECT format FROM {backend._about}") == [(1,)]
 
 
-@pytest.mark.parametrize("kind", ["hnsw", "ivfflat"])
-def test_an_approximate_index_says_what_it_finds(server: Server, kind: Any) -> None:
-    with create_index(f"{server.address}#near_{kind}", 64, ["image"]) as index:
-        own = codes(2000)
-        index.add([f"{row}" for row in range(2000)], {"image": own}, metadata=[{"row": row} for row in range(2000)])
-        recall = index.approximate("image", kind, breadth=40, **({"lists": 20} if kind == "ivfflat" else {}))
-        assert 0.8 < recall <= 1
-        assert index.nearly(own[7], "image", 1)[0].id == "7"
-        found = index.nearly(own[7], "image", 5, where={"row": {"<": 1000}})
-        assert all(int(hit.id) < 1000 for hit in found)
-        assert index.search("image", own[:3], 5).distances.shape == (3, 5)
+@pytest.mark.parametrize("kind", ["hnsw", "ivf"])
+def test_pgvector_measures_its_recall(server: Server, kind: Any) -> None:
+    with Index.create(f"{server.address}#near_{kind}", 64, ["image"]) as index:
+        stored = codes(2000)
+        index.add([f"{row}" for row in range(2000)], {"image": stored}, metadata=[{"row": row} for row in range(2000)])
+        exact = index.search("image", stored[:20], 50)
+        options: Any = {"n_lists": 20, "n_probe": 18} if kind == "ivf" else {"breadth": 40}
+        fast = ApproximateSearch(index, "image", kind, **options)
+        assert 0.8 < fast.recall_ <= 1
+        assert fast.search(stored[7], 1).ids == [["7"]]
+        assert all(int(name) < 1000 for name in fast.search(stored[7], 5, where={"row": {"<": 1000}}).ids[0])
+        after = index.search("image", stored[:20], 50)
+        assert after.ids == exact.ids  # exact search does not use the approximate index
+        np.testing.assert_array_equal(after.distances, exact.distances)

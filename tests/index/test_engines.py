@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 
 from dlfh import InputError, StorageError
-from dlfh.index import create_index, open_index
+from dlfh.index import Index
 from tests.index.engines import ENGINES, made, place_of
 from tests.index.plain_index import MODALITIES, PlainIndex, PlainItem, as_arguments, assert_same
 from tests.index.plain_where import FILTERS, METADATA, holds
@@ -216,8 +216,8 @@ def test_codes_of_any_length_come_back_and_are_found(engine: str, n_bits: int, t
 def test_an_index_is_there_when_it_is_opened_again(engine: str, tmp_path: Path, postgres: str) -> None:
     address = place_of(engine, tmp_path, postgres)
     with pytest.raises(StorageError, match="there is no index at"):
-        open_index(address)
-    with create_index(address, 16, ["image"]) as index:
+        Index.open(address)
+    with Index.create(address, 16, ["image"]) as index:
         identity, empty = index.identity, index.state
         index.add(["a"], {"image": np.array([[1, 2]], np.uint8)}, metadata=[{"price": 3}])
         assert index.state != empty
@@ -225,11 +225,11 @@ def test_an_index_is_there_when_it_is_opened_again(engine: str, tmp_path: Path, 
     assert index.closed
     with pytest.raises(StorageError, match="closed"):
         index.get("a")
-    with open_index(address) as again:
+    with Index.open(address) as again:
         assert (again.identity, again.state, again.n_bits, again.modalities) == (identity, state, 16, ("image",))
         assert again.get("a").metadata == {"price": 3}
     with pytest.raises((InputError, StorageError), match="already"):
-        create_index(address, 16, ["image"])
+        Index.create(address, 16, ["image"])
 
 
 def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(index: Any) -> None:

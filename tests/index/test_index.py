@@ -25,6 +25,7 @@ from tests.index.plain_index import (
     as_arguments,
     assert_same,
     assert_search_agrees,
+    parts_of,
     random_items,
 )
 from tests.strategies import code_lengths, seeds
@@ -207,9 +208,9 @@ def test_large_searches_equal_brute_force_on_any_number_of_threads(
 
 
 def assert_few_parts(index: Index) -> None:
-    sizes = [len(part) for part in index._current().parts]
+    sizes = [len(part) for part in parts_of(index)]
     assert all(size >= 1.5 * following for size, following in itertools.pairwise(sizes))  # so there are O(log n)
-    for part in index._current().parts:
+    for part in parts_of(index):
         assert part.n_removed <= len(part.segment) / 4
 
 
@@ -349,7 +350,7 @@ def test_many_items_are_the_single_ones(seed: int, n: int) -> None:
             }
     asked = [*index.ids(), "nobody"]
     assert index.contains(asked).tolist() == [name in index for name in asked]
-    with pytest.raises(InputError, match="positions must be from 0 to"):
+    with pytest.raises(InputError, match="positions must be those of items in the index"):
         list(index.items([len(index)]))
 
 
@@ -585,7 +586,7 @@ def test_bad_approximate_searches_are_refused() -> None:
     index = Index(16, MODALITIES)
     index.add(["a"], {"image": np.zeros((1, 2), np.uint8)})
     for options, message in (
-        ({"modality": "text"}, "there is nothing to search: no item has a code in modality 'text'"),
+        ({"modality": "text"}, "no item has a code in modality 'text': there is nothing to search"),
         ({"kind": "annoy"}, "kind must be one of"),
         ({"breadth": 3, "kind": "ivf"}, "kind 'ivf' has the options n_lists, n_probe, got 'breadth'"),
         ({"kind": "hnsw", "breadth": 0}, "breadth must be a whole number"),

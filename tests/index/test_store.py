@@ -30,6 +30,7 @@ from tests.index.plain_index import (
     as_arguments,
     assert_same,
     assert_search_agrees,
+    parts_of,
     random_items,
 )
 
@@ -59,7 +60,7 @@ def folder(tmp_path: Path) -> Path:
 def model(folder: Path) -> PlainIndex:
     with Index.create(folder, N_BITS, MODALITIES) as index:
         model = fill(index)
-        assert len(index._current().parts) == 3
+        assert len(parts_of(index)) == 3
         return model
 
 

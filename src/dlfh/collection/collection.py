@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self
 
 from dlfh._persistence.model_folder import config_checksum, read_model
 from dlfh.collection.calibration.model import Calibration
@@ -31,8 +31,7 @@ from dlfh.collection.shortlist import searcher_of
 from dlfh.collection.words import WordsOfItems
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
 from dlfh.errors import InputError, ModelError, StorageError
-from dlfh.index import Index, create_index
-from dlfh.index.engines.engine import Engine
+from dlfh.index import Index
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
@@ -118,7 +117,7 @@ class Collection:
             Where nothing is yet.
         encoder : Encoder
         address : str, optional
-            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
+            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
         """
         path = Path(folder)
         with new_folder(path) as building:
@@ -133,10 +132,10 @@ class Collection:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: something else is")
         encoder.save(folder / "model")
         at = folder / "index" if address is None else address
-        index = cast(Index, create_index(at, encoder.n_bits, column_names(encoder.modalities_)))
+        index = Index.create(at, encoder.n_bits, column_names(encoder.modalities_))
         assert index.identity is not None
         try:
-            if isinstance(index, Engine):
+            if index.address is not None:
                 write_address(folder, index.address)
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
             if encoder.image_modalities():
@@ -176,7 +175,7 @@ class Collection:
         random_state : int
             The seed of the draw.
         address : str, optional
-            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
+            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
 
         Returns
         -------
@@ -254,7 +253,7 @@ class Collection:
         folder : path
             Where nothing is yet.
         address : str, optional
-            The engine that the items are to be in, as `dlfh.index.create_index` takes it; by default the folder.
+            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
         """
         from dlfh.collection.copying import copy_items
 
@@ -533,9 +532,8 @@ class Collection:
 
 def _undo(index: Index) -> None:
     """Let go of an index that is in the way of nobody: an engine's tables are deleted, a folder is by who made it."""
-    if isinstance(index, Engine):
-        with suppress(StorageError):
-            index.drop()
+    with suppress(StorageError):
+        index.drop()
     index.close()
 
 

@@ -11,12 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dlfh._persistence.files import exclusive, made_folder, read_regular, replace_file, sync_folder, try_lock
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
-from dlfh.index import Index, open_index
+from dlfh.index import Index
 from dlfh.index.engines import ENGINES, is_address
 
 __all__ = [
@@ -118,7 +118,7 @@ def open_items(folder: Path, *, writable: bool = False) -> Index:
         raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not say where its items are") from None
     if not is_address(address):
         raise ModelError(f"collection {folder} is damaged: {_ITEMS} has no address of an engine")
-    return cast(Index, open_index(address, writable=writable))
+    return Index.open(address, writable=writable)
 
 
 def note_place(folder: Path, place: Path) -> None:

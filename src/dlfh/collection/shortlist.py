@@ -23,7 +23,6 @@ from dlfh.collection.result import SearchResult
 from dlfh.collection.searcher import How, Searcher
 from dlfh.collection.words import Words, WordsOfItems
 from dlfh.index import Index
-from dlfh.index.engines.engine import Engine
 from dlfh.index.items import Item
 
 __all__ = ["ShortlistSearcher", "arguments_of", "in_memory", "searcher_of"]
@@ -46,9 +45,8 @@ class ShortlistSearcher(Searcher):
 
     def answer(self, ranker: Ranker, query: Query, options: Options) -> SearchResult:
         """Return what a query finds."""
-        engine = cast(Engine, self.index)
-        stored = sorted(engine.items_at(sorted(self._numbers(query, options))), key=lambda pair: pair[0])
-        near = in_memory((item for _, item in stored), engine.n_bits, engine.modalities)
+        stored = self.index.existing_items(sorted(self._numbers(query, options)))
+        near = in_memory((item for _, item in stored), self.index.n_bits, self.index.modalities)
         words = cast(WordsOfItems, _WordsOfSome(self.words, np.array([number for number, _ in stored], np.int64)))
         searcher = Searcher(self.encoder, near, words)
         options = replace(options, candidates=_candidates(near, options))
@@ -77,7 +75,7 @@ class ShortlistSearcher(Searcher):
             coverage = self.words.now().coverage(query.text, texts)
             best = np.argsort(-coverage, kind="stable")
             numbers = self.words.numbers()[best[: np.count_nonzero(coverage > 0)]].tolist()
-            found.update(cast(Engine, self.index).first_of(numbers, length, **scope))
+            found.update(self.index.first_matching(numbers, length, **scope))
         return found
 
 
@@ -136,4 +134,4 @@ def arguments_of(items: Sequence[Item], n_bits: int, modalities: Sequence[str]) 
 
 def searcher_of(encoder: Encoder, index: Index, words: WordsOfItems) -> Searcher:
     """Return what asks the items of an index, wherever they are."""
-    return (ShortlistSearcher if isinstance(index, Engine) else Searcher)(encoder, index, words)
+    return (Searcher if index.address is None else ShortlistSearcher)(encoder, index, words)

@@ -166,7 +166,7 @@ class WordsOfItems:
     def __init__(self, index: Index, texts: tuple[str, ...], folder: Path) -> None:
         self._index = index
         self._texts = texts
-        self.folder = folder if getattr(index, "folder", None) is None else index.folder.parent  # type: ignore[union-attr]
+        self.folder = folder if index.folder is None else index.folder.parent
         self._made: tuple[str, Words] | None = None
         self._numbers: tuple[str, npt.NDArray[np.int64]] | None = None
 
@@ -179,7 +179,7 @@ class WordsOfItems:
         self.now()
         assert self._made is not None
         if self._numbers is None or self._numbers[0] != self._made[0]:
-            self._numbers = self._made[0], self._index.places()
+            self._numbers = self._made[0], self._index.positions()
         return self._numbers[1]
 
     def now(self) -> Words:
@@ -199,8 +199,7 @@ class WordsOfItems:
 
         A disk that is full, or will not have it, costs time alone: the words are made anew when they are looked for.
         """
-        of_engine = getattr(self._index, "folder", None) is None
-        if of_engine and self._made is None:
+        if self._index.folder is None and self._made is None:
             return  # nobody looked for words, and reading all items of an engine takes its time
         if self._texts and self._index.writable and self._state_of_file() != self._index.state:
             with suppress(OSError, StorageError):

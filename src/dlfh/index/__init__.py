@@ -1,8 +1,7 @@
-"""The index: items found by their codes, in memory or on disk."""
+"""The index: items that are found by their codes, in memory, in a folder or in a database."""
 
 from dlfh.index.approximate import ApproximateSearch
-from dlfh.index.engines import create_index, open_index
 from dlfh.index.hits import Hits
 from dlfh.index.index import Index
 
-__all__ = ["ApproximateSearch", "Hits", "Index", "create_index", "open_index"]
+__all__ = ["ApproximateSearch", "Hits", "Index"]

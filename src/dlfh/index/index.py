@@ -1,51 +1,51 @@
-"""The index: items with ids, metadata and codes, in memory or in a folder."""
+"""The index: items with ids, metadata and codes, in memory, in a folder or in a database."""
 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, StorageError
-from dlfh.index import changes as changes
-from dlfh.index import nearest as nearest
+from dlfh.index.backend import Backend, Mode, Scope, check_known
 from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
+from dlfh.index.engines import create_engine, is_address, open_engine
 from dlfh.index.hits import Hits
-from dlfh.index.items import Item, read_item, read_items
+from dlfh.index.items import Item
+from dlfh.index.local import LocalBackend
 from dlfh.index.segment import ABSENT, LEARNED, STATES
-from dlfh.index.snapshot import Column, Part, Snapshot
-from dlfh.index.store import Store
 from dlfh.index.strings import Strings
 from dlfh.index.where import parse_where
 
 __all__ = ["Index"]
 
 Ranking = Literal["hamming", "asymmetric"]
-Parts = tuple[Part, ...]
+
+#: Minimum number of items that a filter is applied to at a time, when only the first matches are needed.
+_FILTER_BATCH = 5_000
 
 
 class Index:
     """Items that are found by their codes.
 
-    An item has an id (a string), metadata (a dict that JSON can hold, or None), and a packed code in one or
-    several named modalities. In each modality its code is ``"learned"`` (it was in the training set),
-    ``"hashed"`` (by the hash function, as everything new is), or ``"absent"``.
+    An item has an id (a string), metadata (a dict of JSON values, or None) and a packed code in one or more named
+    modalities. In each modality the code is ``"learned"`` (the item was in the training set), ``"hashed"`` (computed
+    by the hash function, as for every new item) or ``"absent"``.
 
-    ``Index(...)`` is in memory. `Index.create` makes one in a folder, and `Index.open` opens it: for reading,
-    by as many processes as you like, or for writing, by one at a time. Every change is made whole or not at
-    all, also if the process is killed. Searching from several threads is fine.
+    ``Index(...)`` creates an index in memory. `Index.create` creates one in a folder or a database, and `Index.open`
+    opens it. Any number of processes can read a folder while one writes to it. A change takes effect completely or
+    not at all, even if the process is killed. An index can be searched from several threads.
 
     Parameters
     ----------
     n_bits : int
-        Code length, from 1.
+        Code length, at least 1.
     modalities : sequence of str
 
     Attributes
@@ -69,20 +69,28 @@ class Index:
     """
 
     def __init__(self, n_bits: int, modalities: Sequence[str]) -> None:
-        self.n_bits = check_integer(n_bits, "n_bits", 1, MOST_BITS)
-        self.modalities = check_schema(modalities)
-        self._store: Store | None = None
-        self._writing = threading.RLock()
-        self._snapshot: Snapshot | None = None
-        self._set_parts(())
+        self._use(LocalBackend(check_integer(n_bits, "n_bits", 1, MOST_BITS), check_schema(modalities)))
+
+    def _use(self, backend: Backend) -> Self:
+        self._backend = backend
+        self.n_bits = backend.n_bits
+        self.modalities = backend.modalities
+        return self
 
     # Opening and closing
 
     @classmethod
-    def create(cls, folder: str | os.PathLike[str], n_bits: int, modalities: Sequence[str]) -> Index:
-        """Make a new, empty index in a folder and open it for writing.
+    def create(cls, place: str | os.PathLike[str], n_bits: int, modalities: Sequence[str]) -> Self:
+        """Create an empty index in a folder or a database, and open it for writing.
 
-        The folder must be new, or empty.
+        Parameters
+        ----------
+        place : str or path
+            A new or empty folder, or the address of a database: ``postgresql://USER@HOST/DATABASE#TABLE``,
+            ``duckdb:FILE#TABLE``, ``milvus://HOST:PORT#TABLE`` or ``milvus:FILE.db#TABLE``. The default table is
+            ``dlfh``; a password can also come from the environment.
+        n_bits : int
+        modalities : sequence of str
 
         Examples
         --------
@@ -90,26 +98,32 @@ class Index:
         >>> with Index.create(tempfile.mkdtemp(), n_bits=64, modalities=["image"]) as index:
         ...     len(index)
         0
+        >>> with Index.create("duckdb:", n_bits=8, modalities=["image"]) as index:
+        ...     index.add(["a", "b"], {"image": np.array([[7], [1]], np.uint8)}, metadata=[{"price": 3}, {"price": 5}])
+        ...     index.search("image", np.array([[3]], np.uint8), where={"price": {"<": 4}})[0]
+        [Hit(id='a', distance=1, learned=False)]
         """
-        index = cls(n_bits, modalities)
-        index._store = Store.create(Path(folder), index.n_bits, index.modalities)
-        return index
+        n_bits, names = check_integer(n_bits, "n_bits", 1, MOST_BITS), check_schema(modalities)
+        if is_address(place):
+            return cls.__new__(cls)._use(create_engine(str(place), n_bits, names))
+        return cls.__new__(cls)._use(LocalBackend.create(Path(place), n_bits, names))
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Index:
-        """Open the index in a folder, for reading or for writing.
+    def open(cls, place: str | os.PathLike[str], *, writable: bool = False, verify: bool = True) -> Self:
+        """Open the index in a folder or a database.
 
-        Large files are mapped into memory, not read. A reader sees the index as it was when it was opened, until
-        `refresh`. A second writer is refused.
+        Large files are memory-mapped. A reader sees the index as it was when it was opened, until it calls `refresh`.
+        A folder has one writer at a time; a second one is refused.
 
         Parameters
         ----------
-        folder : path
+        place : str or path
+            A folder, or the address of a database as in `create`.
         writable : bool
-            Whether to open it for writing.
+            Whether to open a folder for writing. A database decides who may write.
         verify : bool
-            Whether to check codes and ids against their checksums (a few milliseconds per million codes).
-            Metadata are checked whenever an item's are read.
+            Whether to compare the codes and ids in a folder with their checksums (a few milliseconds per million
+            codes). The metadata of an item are always checked when they are read.
 
         Examples
         --------
@@ -120,51 +134,48 @@ class Index:
         ...     index.modalities
         ('image',)
         """
-        store = Store.open(Path(folder), writable=writable, verify=verify)
-        index = cls(store.n_bits, store.modalities)
-        index._store = store
-        index._set_parts(store.parts)
-        return index
+        if is_address(place):
+            return cls.__new__(cls)._use(open_engine(str(place)))
+        return cls.__new__(cls)._use(LocalBackend.open(Path(place), writable=writable, verify=verify))
 
     @property
     def folder(self) -> Path | None:
-        """Where the index is; None if in memory."""
-        return None if self._store is None else self._store.folder
+        """The folder of the index; None in memory and in a database."""
+        return self._backend.folder
 
     @property
-    def identity(self) -> str | None:
-        """What tells the index in a folder from all others, from the day it was made; None if in memory."""
-        return None if self._store is None else self._store.identity
-
-    @property
-    def state(self) -> str | None:
-        """What tells the items that are there now from all others that there were or will be; None if in memory.
-
-        Other indexes have other states, and so has a backup that was restored and then changed.
-        """
-        return None if self._store is None else self._store.state
+    def address(self) -> str | None:
+        """The address of the database, without passwords; None in memory and in a folder."""
+        return self._backend.address
 
     @property
     def writable(self) -> bool:
-        """Whether this process may change it."""
-        return self._snapshot is not None and (self._store is None or self._store.is_mine)
+        """Whether this process may change the index; a database may refuse nevertheless."""
+        return self._backend.writable
 
-    def positions(self, ids: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the places of items in `ids`, by their ids."""
-        return self._positions(self._current(), Strings.of(check_ids(ids)))
+    @property
+    def closed(self) -> bool:
+        """Whether the index was closed."""
+        return self._backend.closed
 
-    def places(self) -> npt.NDArray[np.int64]:
-        """Return the positions of all items: 0, 1, 2, ..., and what numbers an engine has."""
-        return np.arange(len(self._current()))
+    @property
+    def identity(self) -> str | None:
+        """An identifier drawn when the index was created; None in memory."""
+        return self._backend.identity
+
+    @property
+    def state(self) -> str | None:
+        """An identifier of the current content, different after every change; None in memory.
+
+        No other index ever has the same state, not even a backup that was restored and then changed.
+        """
+        return self._backend.state
 
     def close(self) -> None:
-        """Let go of the folder, so that another process may write. An index in memory is gone."""
-        with self._writing:
-            if self._store is not None:
-                self._store.close()
-            self._snapshot = None
+        """Close the index and release its lock, so that another process may write. An index in memory is lost."""
+        self._backend.close()
 
-    def __enter__(self) -> Index:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -173,111 +184,72 @@ class Index:
         self.close()
 
     def refresh(self) -> bool:
-        """Take the newest state of the folder, if another process changed it; return whether it did."""
-        with self._writing:
-            self._current()
-            if self._store is None or self._store.writable or not self._store.refresh():
-                return False
-            self._set_parts(self._store.parts)
-            return True
+        """Load the changes that another process made to the folder; return whether there were any."""
+        return self._open_backend().refresh()
 
     def verify(self) -> None:
-        """Check every byte that the folder holds now; raise `StorageError` if something is damaged."""
-        with self._writing:
-            self._current()
-            if self._store is not None:
-                self._store.verify()
+        """Check all stored data; raise `StorageError` if any is damaged."""
+        self._open_backend().verify()
+
+    def drop(self) -> None:
+        """Close the index and delete its tables, if it is in a database. A folder is not deleted."""
+        self._open_backend().drop()
 
     # Changing
 
     def add(
         self,
         ids: Sequence[str],
-        codes: dict[str, npt.NDArray[np.uint8]],
+        codes: Mapping[str, npt.NDArray[np.uint8]],
         *,
         learned: Any = False,
-        metadata: Sequence[dict[str, Any] | None] | None = None,
-        present: dict[str, npt.NDArray[np.bool_]] | None = None,
+        metadata: Sequence[Mapping[str, Any] | None] | None = None,
+        present: Mapping[str, npt.NDArray[np.bool_]] | None = None,
     ) -> None:
-        """Add items at the end: all, or none if anything is wrong with one.
+        """Add items after those that are there: all of them or, if one is not valid, none.
 
         Parameters
         ----------
         ids : sequence of str
             New, distinct and not empty.
         codes : dict of arrays of uint8, shape (n, ceil(n_bits / 8))
-            Packed codes by modality. A modality that is left out is absent for all.
+            Packed codes by modality. A modality that is not given is absent for all items.
         learned : bool, array of bool, or dict of these by modality
             Whether codes are learned; hashed by default.
         metadata : sequence of dict or None, optional
         present : dict of arrays of bool, optional
-            By modality, which items have a code there; all by default. Every item must have one somewhere.
+            Which items have a code in each modality; all by default. Every item needs a code in at least one.
         """
+        self._write("add", ids, codes, learned, metadata, present)
+
+    def update(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
+        """Replace items that are in the index. Parameters are those of `add`.
+
+        Codes, states and metadata are all replaced. The items count as newly added: they move to the end.
+        """
+        self._write("update", ids, codes, **_ITEM_OPTIONS | options)
+
+    def put(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
+        """Add new items, and replace those that are in the index. Parameters are those of `add`."""
+        self._write("put", ids, codes, **_ITEM_OPTIONS | options)
+
+    def _write(self, mode: Mode, ids: Any, codes: Any, learned: Any, metadata: Any, present: Any) -> None:
         segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
-        with self._writing:
-            snapshot = self._writable()
-            known = snapshot.find(segment.ids)
-            if (known >= 0).any():
-                raise InputError(
-                    f"id {segment.ids[int(np.argmax(known >= 0))].decode()!r} is already in the index: use update"
-                )
-            if len(segment):
-                self._commit(changes.append(snapshot.parts, segment, self.n_bits))
+        self._open_backend().write(segment, mode)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove items: all, or none if one is not there."""
-        wanted = Strings.of(check_ids(ids))
-        with self._writing:
-            snapshot = self._writable()
-            self._commit(changes.remove(snapshot.parts, self._rows(snapshot, wanted), self.n_bits))
-
-    def update(
-        self,
-        ids: Sequence[str],
-        codes: dict[str, npt.NDArray[np.uint8]],
-        *,
-        learned: Any = False,
-        metadata: Sequence[dict[str, Any] | None] | None = None,
-        present: dict[str, npt.NDArray[np.bool_]] | None = None,
-    ) -> None:
-        """Replace items by new ones with the same ids, in one step. Parameters are those of `add`.
-
-        Codes, states and metadata are all replaced, and the items count as newly added: they go last.
-        """
-        segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
-        with self._writing:
-            snapshot = self._writable()
-            left = changes.remove(snapshot.parts, self._rows(snapshot, segment.ids), self.n_bits)
-            if len(segment):
-                self._commit(changes.append(left, segment, self.n_bits))
-
-    def put(
-        self,
-        ids: Sequence[str],
-        codes: dict[str, npt.NDArray[np.uint8]],
-        *,
-        learned: Any = False,
-        metadata: Sequence[dict[str, Any] | None] | None = None,
-        present: dict[str, npt.NDArray[np.bool_]] | None = None,
-    ) -> None:
-        """Add items, or replace those that are there, in one step. Parameters are those of `add`."""
-        segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
-        with self._writing:
-            snapshot = self._writable()
-            known = [rows[rows >= 0] for rows in snapshot.find_rows(segment.ids)]
-            if len(segment):
-                left = changes.remove(snapshot.parts, known, self.n_bits)
-                self._commit(changes.append(left, segment, self.n_bits))
+        """Remove items: all of them or, if an id is not in the index, none."""
+        names = Strings.of(check_ids(ids))
+        self._open_backend().remove(names)
 
     def compact(self) -> None:
-        """Write everything anew as one segment, without what was removed.
+        """Rewrite all items as one segment, without those that were removed, to make searches faster.
 
-        Searches then run straight from the mapped file. Changes do this in part, as needed.
+        Changes do the same step by step, as needed. Has no effect in a database.
         """
-        with self._writing:
-            self._commit(changes.compact(self._writable().parts, self.n_bits))
+        self._open_backend().compact()
 
-    # Asking
+    # Searching
 
     def search(
         self,
@@ -298,44 +270,39 @@ class Index:
         modality : str
             The modality whose codes are searched.
         queries : array of uint8, shape (n, ceil(n_bits / 8)), or of float, shape (n, n_bits)
-            Packed codes, or projections: the real values whose signs are the code. One query may be given
-            as a single row.
+            Packed codes, or projections: the real values whose signs are the code. A single query may be
+            one-dimensional.
         k : int
-            How many items; all that there are, if there are fewer.
+            Number of items to find for each query; all items, if the index has fewer.
         ranking : {"hamming", "asymmetric"}
-            By Hamming distance; or, for projections z, by the sum of ``|z_j|`` over the bits in which a code
-            differs from the sign of z. The latter is the order of decreasing inner products.
+            By Hamming distance or, for projections z, by the sum of ``|z_j|`` over the bits in which a code differs
+            from the sign of z. The latter is the order of decreasing inner products.
         ids : sequence of str, optional
             Search these items only.
         where : dict, optional
-            Search among items of which this filter holds, as `matches` takes it.
+            Search the items that match this filter only; see `matches`.
         shortlist : int, optional
-            For asymmetric ranking: rank only this many items, the nearest by Hamming distance. All items are
-            ranked by default. A shortlist of ``max(5 * k, 200)`` finds nearly the same items in less time.
+            For asymmetric ranking: rank only this many items, the nearest by Hamming distance. By default all items
+            are ranked; in a database, ``max(5 * k, 200)``.
         n_jobs : int, optional
             Number of threads; all cores by default.
 
         Returns
         -------
         Hits
-            The nearest first, equally near items in the order in which they were added.
+            Nearest items first; items at the same distance in the order in which they were added.
         """
+        backend, column = self._open_backend(), self._column(modality)
         k = check_integer(k, "k", 1)
         check_choice(ranking, "ranking", ("hamming", "asymmetric"))
         if shortlist is not None:
-            check_integer(shortlist, "shortlist", k)
-        asked = check_queries(queries, self.n_bits)
-        if ranking != "hamming" and asked.dtype == np.uint8:
-            raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        snapshot, column = self._search_space(modality, ids, where)
+            shortlist = check_integer(shortlist, "shortlist", k)
+        values, scope = check_queries(queries, self.n_bits), _scope(ids, where)
         if ranking == "hamming":
-            distances, rows = nearest.nearest_by_hamming(as_codes(asked), column.codes, k, n_jobs)
-        elif shortlist is None:
-            distances, rows = nearest.nearest_by_weight(asked, column.words, k, n_jobs)
-        else:
-            _, rows = nearest.nearest_by_hamming(as_codes(asked), column.codes, shortlist, n_jobs)
-            distances, rows = nearest.rerank(asked, column.words, rows, k, n_jobs)
-        return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot)
+            return backend.nearest(column, as_codes(values), k, scope, n_jobs)
+        if values.dtype == np.uint8:
+            raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
+        return backend.nearest_asymmetric(column, values, k, shortlist, scope, n_jobs)
 
     def search_radius(
         self,
@@ -347,44 +314,32 @@ class Index:
         where: Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
     ) -> list[Hits]:
-        """Find all items within a Hamming distance of each query; one `Hits` of one row per query.
+        """Find all items within a Hamming distance of each query; return one `Hits` with one row per query.
 
         Parameters
         ----------
-        modality : str
-        queries : array of uint8 or float
-            As in `search`.
         radius : int
-            The largest distance, from 0.
-        ids : sequence of str, optional
-            Search these items only.
-        where : dict, optional
-            Search among items of which this filter holds, as `matches` takes it.
-        n_jobs : int, optional
-            Number of threads; all cores by default.
+            The largest Hamming distance, at least 0.
+        modality, queries, ids, where, n_jobs
+            As in `search`.
         """
-        radius = check_integer(radius, "radius", 0)
+        backend, column = self._open_backend(), self._column(modality)
+        radius = min(check_integer(radius, "radius", 0), self.n_bits)
         codes = as_codes(check_queries(queries, self.n_bits))
-        snapshot, column = self._search_space(modality, ids, where)
-        return [
-            Hits(distances[None], column.positions_of(rows)[None], column.learned[rows][None], snapshot)
-            for distances, rows in nearest.within(codes, column.words, min(radius, self.n_bits), n_jobs)
-        ]
+        return backend.within(column, codes, radius, _scope(ids, where), n_jobs)
 
     def distances(
         self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
     ) -> npt.NDArray[np.float64]:
-        """Return how far items are from each query; infinity for items without a code there.
-
-        What `search` ranks by, for those who rank by more than one modality.
+        """Return the distances of items from each query; infinity for items without a code in the modality.
 
         Parameters
         ----------
         modality : str
         queries : array of uint8 or float
-            As in `search`: Hamming distances from codes, weighted ones from projections.
+            As in `search`: Hamming distances for codes, weighted distances for projections.
         positions : array of int64, optional
-            The items' places in `ids`; by default all, in that order.
+            Positions of the items; by default all items, in order.
 
         Returns
         -------
@@ -398,64 +353,65 @@ class Index:
         >>> index.distances("text", np.array([[0b01000000]], np.uint8))
         array([[ 1., inf]])
         """
-        asked = check_queries(queries, self.n_bits)
-        snapshot, column = self._search_space(modality)
-        n_items = len(snapshot)
-        if positions is None:
-            rows, codes_by_byte = column.positions, column.by_byte
-        else:
-            n_items = len(positions)
-            rows, codes_by_byte = column.find(positions)
-        distances = nearest.distances_to_all(asked, codes_by_byte)
-        if rows is None:
-            return distances
-        spread = np.full((len(asked), n_items), np.inf)
-        spread[:, rows] = distances
-        return spread
+        values = check_queries(queries, self.n_bits)
+        return self._open_backend().distances(self._column(modality), values, positions)
+
+    # Items
 
     def get(self, identifier: str) -> Item:
-        """Return an item by its id."""
-        snapshot = self._current()
-        (position,) = self._positions(snapshot, Strings.of(check_ids([identifier])))
-        return read_item(*snapshot.locate(int(position)), self.modalities)
+        """Return the item with the given id."""
+        name = Strings.of(check_ids([identifier]))
+        item = self._open_backend().get(name)
+        if item is None:
+            raise InputError(f"id {identifier!r} is not in the index")
+        return item
 
     def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]:
-        """Yield items by their positions (`Hits.positions`), or all in the order in which they were added."""
-        snapshot = self._current()
-        wanted = np.arange(len(snapshot)) if positions is None else np.asarray(positions, np.int64)
-        if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(snapshot):
-            raise InputError(f"positions must be from 0 to {len(snapshot) - 1}, got {wanted.min()} to {wanted.max()}")
-        for segment, rows in snapshot.locate_runs(wanted):
-            yield from read_items(segment, rows, self.modalities)
+        """Yield the items at the given positions (`Hits.positions`), or all items in the order they were added."""
+        backend = self._open_backend()
+        if positions is None:
+            yield from (item for _, item in backend.items(None))
+            return
+        found = backend.items(positions)
+        for position in positions:
+            at, item = next(found, (None, None))
+            if at != position or item is None:
+                raise InputError(f"positions must be those of items in the index, got {position}")
+            yield item
 
-    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return which of many ids are in the index."""
-        return self._current().find(Strings.of(check_ids(ids))) >= 0
+    def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
+        """Return the items at the given positions, with these; items that another process removed are left out."""
+        return list(self._open_backend().items(positions))
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""
-        snapshot = self._current()
-        return snapshot.ids_at(np.arange(len(snapshot)))
+        return self._open_backend().ids()
 
     def codes(self, modality: str) -> tuple[list[str], npt.NDArray[np.uint8]]:
-        """Return the ids of the items that have a code in a modality, and their codes."""
-        snapshot, column = self._search_space(modality)
-        return snapshot.ids_at(column.positions_of(np.arange(len(column)))), column.codes
+        """Return the ids of all items that have a code in a modality, and their codes."""
+        return self._open_backend().codes(self._column(modality))
 
-    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return, in the order of items, which have a code in a modality, and of which it is learned."""
-        states = self._current().states_of(self._modality(modality))
-        return states != ABSENT, states == LEARNED
+    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
+        """Return which of the given ids are in the index."""
+        names = Strings.of(check_ids(ids))
+        return self._open_backend().find(names) >= 0
+
+    def count(self, modality: str, state: str | None = None) -> int:
+        """Return the number of items that have a code in a modality, or that are in a state there."""
+        states = tuple(number for number in range(len(STATES)) if number != ABSENT)
+        if state is not None:
+            states = (STATES.index(check_choice(state, "state", STATES)),)
+        return self._open_backend().count(self._column(modality), states)
 
     def matches(self, where: Mapping[str, Any]) -> npt.NDArray[np.bool_]:
-        """Return, in the order of items, of which a filter of their metadata holds.
+        """Return a boolean mask of the items that match a filter, in the order in which they were added.
 
         Parameters
         ----------
         where : dict
-            Names, and the values that items must have there: one value, a list of which one must be there, ``None`` for
-            none at all, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``). All
-            must hold; ``"and"``, ``"or"`` and ``"not"`` combine such dicts.
+            Names of metadata and the values an item must have there: one value, a list of alternatives, ``None`` for
+            no value, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``). An
+            item must meet all conditions; ``"and"``, ``"or"`` and ``"not"`` combine filters.
 
         Examples
         --------
@@ -467,84 +423,83 @@ class Index:
         >>> index.matches({"or": [{"tags": "pet"}, {"legs": None}]})
         array([ True, False,  True])
         """
-        return self._current().mask(parse_where(where))
+        return self._open_backend().matches(parse_where(where), None)
 
-    def count(self, modality: str, state: str | None = None) -> int:
-        """Return how many items have a code in a modality, or are in a state there."""
-        states = self._current().states_of(self._modality(modality))
-        if state is None:
-            return int(np.count_nonzero(states != ABSENT))
-        return int(np.count_nonzero(states == STATES.index(check_choice(state, "state", STATES))))
+    def positions(self, ids: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
+        """Return the positions of the given ids, or of all items.
 
-    def __len__(self) -> int:
-        return len(self._current())
-
-    def __contains__(self, identifier: object) -> bool:
-        snapshot = self._current()
-        try:
-            wanted = Strings.of(check_ids([identifier]))
-        except InputError:  # what cannot be an id is not there
-            return False
-        return bool(snapshot.find(wanted)[0] >= 0)
-
-    @property
-    def closed(self) -> bool:
-        """Whether it was closed."""
-        return self._snapshot is None
-
-    def __repr__(self) -> str:
-        where = "in memory" if self._store is None else f"in {self._store.folder}"
-        size = "closed" if self._snapshot is None else f"{len(self._snapshot):,} items"
-        return f"Index({size}, {self.n_bits} bits, {', '.join(self.modalities)}, {where})"
-
-    # Inside
-
-    def _set_parts(self, parts: Parts) -> None:
-        self._snapshot = Snapshot(parts, self.n_bits, len(self.modalities))
-
-    def _current(self) -> Snapshot:
-        if self._snapshot is None:
-            raise StorageError("the index is closed")
-        return self._snapshot
-
-    def _writable(self) -> Snapshot:
-        snapshot = self._current()
-        if self._store is not None:
-            self._store.check_writable()
-        return snapshot
-
-    def _commit(self, parts: Parts) -> None:
-        if self._store is None:
-            self._set_parts(parts)
-            return
-        try:
-            self._store.commit(parts)
-        finally:  # whatever happened, the folder says what is there now
-            self._set_parts(self._store.parts)
-
-    @staticmethod
-    def _positions(snapshot: Snapshot, wanted: Strings) -> npt.NDArray[np.int64]:
-        positions = snapshot.find(wanted)
-        if (positions < 0).any():
-            raise InputError(f"id {wanted[int(np.argmax(positions < 0))].decode()!r} is not in the index")
+        Positions increase in the order in which items were added: 0, 1, 2, ... in memory and in a folder; in a
+        database each item keeps its number.
+        """
+        if ids is None:
+            return self._open_backend().positions()
+        names = Strings.of(check_ids(ids))
+        positions = self._open_backend().find(names)
+        check_known(names, positions >= 0, "update")
         return positions
 
-    def _rows(self, snapshot: Snapshot, wanted: Strings) -> list[npt.NDArray[np.int64]]:
-        self._positions(snapshot, wanted)
-        return [rows[rows >= 0] for rows in snapshot.find_rows(wanted)]
+    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Return two boolean masks of all items: those with a code in a modality, and those with a learned one."""
+        states = self._open_backend().states(self._column(modality))
+        return states != ABSENT, states == LEARNED
 
-    def _modality(self, modality: str) -> int:
+    def first_matching(
+        self,
+        positions: Sequence[int],
+        n: int,
+        *,
+        ids: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+    ) -> list[int]:
+        """Return the first ``n`` of the given positions whose items are among ``ids`` and match ``where``."""
+        if ids is not None:
+            allowed = {*self.positions(ids).tolist()}
+            positions = [position for position in positions if position in allowed]
+        if where is None:
+            return [*positions[:n]]
+        condition, size, found = parse_where(where), max(n, _FILTER_BATCH), list[int]()
+        for start in range(0, len(positions), size):
+            batch = positions[start : start + size]
+            mask = self._open_backend().matches(condition, batch)
+            found += [position for position, matching in zip(batch, mask.tolist(), strict=True) if matching]
+            if len(found) >= n:
+                break
+        return found[:n]
+
+    def __len__(self) -> int:
+        return len(self._open_backend())
+
+    def __contains__(self, identifier: object) -> bool:
+        backend = self._open_backend()
+        try:
+            name = Strings.of(check_ids([identifier]))
+        except InputError:  # not a valid id
+            return False
+        return bool(backend.find(name)[0] >= 0)
+
+    def __repr__(self) -> str:
+        place = f"in {self.folder}" if self.folder else f"at {self.address}" if self.address else "in memory"
+        parts = [f"{self.n_bits} bits", *self.modalities, place]
+        if self.closed:
+            parts.insert(0, "closed")
+        elif self.address is None:  # counting takes a query in a database
+            parts.insert(0, f"{len(self):,} items")
+        return f"Index({', '.join(parts)})"
+
+    def _open_backend(self) -> Backend:
+        if self._backend.closed:
+            raise StorageError("the index is closed")
+        return self._backend
+
+    def _column(self, modality: str) -> int:
         if modality not in self.modalities:
             raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
         return self.modalities.index(modality)
 
-    def _search_space(
-        self, modality: str, ids: Sequence[str] | None = None, where: Mapping[str, Any] | None = None
-    ) -> tuple[Snapshot, Column]:
-        snapshot = self._current()
-        column = snapshot.column(self._modality(modality))
-        if ids is not None:
-            column = column.select(self._positions(snapshot, Strings.of(check_ids(ids))))
-        if where is not None:
-            column = column.within(snapshot.mask(parse_where(where)))
-        return snapshot, column
+
+_ITEM_OPTIONS: dict[str, Any] = {"learned": False, "metadata": None, "present": None}
+
+
+def _scope(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Scope:
+    names = None if ids is None else Strings.of(check_ids(ids))
+    return Scope(names, None if where is None else parse_where(where))

@@ -21,7 +21,7 @@ def draw_map(state: State, most: int) -> dict[str, Any]:
     chosen = np.arange(n)
     if n > most:
         chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
-    items = list(state.index.items(state.index.places()[chosen].tolist()))
+    items = list(state.index.items(state.index.positions()[chosen].tolist()))
     modalities = state.encoder.searchable()
     rows = []
     for item in items:

@@ -22,7 +22,6 @@ from dlfh.collection import Collection
 from dlfh.collection.folder import open_items, read_card
 from dlfh.collection.shortlist import searcher_of
 from dlfh.collection.words import WordsOfItems
-from dlfh.index.engines.engine import Engine
 from dlfh.service.facets import Facets
 
 __all__ = ["State", "States"]
@@ -118,7 +117,7 @@ class States:
         """Return what changes whenever another state is there: which files name it."""
         marks = tuple(_mark_of(self.folder / name) for name in ("collection.json", "items.json", "index/manifest.json"))
         index = self.current.index
-        return (*marks, index.state if isinstance(index, Engine) else None)
+        return (*marks, None if index.address is None else index.state)
 
     def refresh(self) -> bool:
         """Take the newest state, if the folder has another; return whether it did.

@@ -19,20 +19,21 @@ import numpy.typing as npt
 from dlfh._optional import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
+from dlfh.index.backend import Mode
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import Found, Row, Scope, Stored, taken, unknown
+from dlfh.index.engines.engine import Match, Row, check_names
 from dlfh.index.engines.sql import SqlEngine, joined
 from dlfh.index.where import Condition, Value, Where
 
-__all__ = ["DuckIndex"]
+__all__ = ["DuckEngine"]
 
 _FORMAT = 1
 #: Items that are read at a time.
 _BATCH = 10_000
 
 
-class DuckIndex(SqlEngine):
-    """Items in a DuckDB database; made by `create_index` and opened by `open_index`."""
+class DuckEngine(SqlEngine):
+    """Items in a DuckDB database."""
 
     def __init__(self, connection: Any, address: Address) -> None:
         self._connection: Any = connection
@@ -42,7 +43,7 @@ class DuckIndex(SqlEngine):
         self.address = address.shown
 
     @classmethod
-    def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
+    def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
         """Make an empty index, where there is none of this name."""
         index = cls(_connect(address), address)
         try:
@@ -109,11 +110,11 @@ class DuckIndex(SqlEngine):
 
     # Writing
 
-    def _write(self, rows: list[Row], *, replace: bool) -> None:
+    def _write(self, rows: list[Row], mode: Mode) -> None:
         with self._transaction() as cursor:
-            known = self._known(cursor, [row.id for row in rows])
-            if known and not replace:
-                raise taken(next(row.id for row in rows if row.id in known))
+            names = [row.id for row in rows]
+            known = self._known(cursor, names)
+            check_names(names, known, mode)
             self._erase(cursor, [*known.values()])
             ((first,),) = cursor.execute(f"SELECT next FROM {self._about}").fetchall()
             numbers = np.arange(first, first + len(rows), dtype=np.int64)
@@ -126,9 +127,7 @@ class DuckIndex(SqlEngine):
     def _delete(self, ids: list[str]) -> None:
         with self._transaction() as cursor:
             known = self._known(cursor, ids)
-            for name in ids:
-                if name not in known:
-                    raise unknown(name)
+            check_names(ids, known, "update")
             self._erase(cursor, [*known.values()])
             cursor.execute(f"UPDATE {self._about} SET state = state + 1")
 
@@ -200,7 +199,15 @@ class DuckIndex(SqlEngine):
             self._idle.append(cursor)  # one that failed is not kept
         return list(rows)
 
-    def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
+    def _nearest(
+        self,
+        column: int,
+        code: bytes,
+        limit: int | None,
+        radius: int | None,
+        numbers: list[int] | None,
+        where: Where | None,
+    ) -> list[Match]:
         names = self._words(column)
         words = np.frombuffer(code.ljust(8 * len(names), b"\0"), "<u8").tolist()
         # (A word's count is of 8 bits, which hold no more than 127 of a sum.)
@@ -208,45 +215,45 @@ class DuckIndex(SqlEngine):
             f"bit_count(xor({name}, {word}::UBIGINT))" + ("::INTEGER" if len(names) > 1 else "")
             for name, word in zip(names, words, strict=True)
         )
-        conditions, values = [f"{names[0]} IS NOT NULL"], []
-        if scope.numbers is not None:
+        conditions, values = [f"{names[0]} IS NOT NULL"], list[Any]()
+        if numbers is not None:
             conditions.append("number IN (SELECT unnest(?::BIGINT[]))")
-            values.append(scope.numbers)
-        if scope.where is not None:
-            conditions.append(_as_sql(scope.where, self._values, values))
+            values.append(numbers)
+        if where is not None:
+            conditions.append(_as_sql(where, self._values, values))
         statement = f"SELECT number, id, {distance} AS apart, state{column} FROM {self._table}"
         statement += f" WHERE {' AND '.join(conditions)}"
         if radius is not None:
             statement += f" AND apart <= {radius:d}"
         statement += " ORDER BY apart, number" + ("" if limit is None else f" LIMIT {limit:d}")
-        return [Found(*row) for row in self._ask(statement, values)]
+        return [Match(*row) for row in self._ask(statement, values)]
 
-    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+    def _matching(self, numbers: list[int], where: Where) -> set[int]:
         values: list[Any] = [numbers]
         condition = _as_sql(where, self._values, values)
         statement = f"SELECT number FROM {self._table} WHERE number IN (SELECT unnest(?::BIGINT[])) AND {condition}"
         return {number for (number,) in self._ask(statement, values)}
 
-    def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
         codes = [name for column in range(len(self.modalities)) for name in self._words(column)]
         states = [f"state{column}" for column in range(len(self.modalities))]
         statement = f"SELECT number, id, metadata, {', '.join(states + codes)} FROM {self._table}"
         if numbers is not None:
             rows = self._ask(f"{statement} WHERE number IN (SELECT unnest(?::BIGINT[]))", [numbers])
-            yield from map(self._stored, rows)
+            yield from map(self._row, rows)
             return
         self._check_open()
         with self._connection.cursor() as cursor:
             cursor.execute(f"{statement} ORDER BY number")
             while rows := cursor.fetchmany(_BATCH):
-                yield from map(self._stored, rows)
+                yield from map(self._row, rows)
 
-    def _stored(self, row: tuple[Any, ...]) -> Stored:
+    def _row(self, row: tuple[Any, ...]) -> Row:
         n, width, n_words = len(self.modalities), n_bytes(self.n_bits), len(self._words(0))
         words = row[3 + n :]
         codes = [words[n_words * column : n_words * (column + 1)] for column in range(n)]
         packed = (None if own[0] is None else np.array(own, "<u8").tobytes()[:width] for own in codes)
-        return Stored(row[0], row[1], row[2] or "", row[3 : 3 + n], tuple(packed))
+        return Row(row[1], row[2] or "", row[3 : 3 + n], tuple(packed), row[0])
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         with self._connection.cursor() as cursor:

@@ -1,96 +1,61 @@
-"""What an index is to those who use one: a small protocol, and what all engines have in common.
+"""The part of a backend that all databases share.
 
-The local `Index` fulfils it, and so does each engine: one class a database, which says how to write rows, find and read
-them there. What is checked, counted and returned is the same everywhere.
+Each database has one subclass of `Engine`, which writes, finds and reads rows. Items are identified by numbers that
+increase in the order in which they were added and stay with the item: their positions.
 """
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Protocol, Self
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._validation import check_choice, check_integer
+from dlfh._validation import check_integer
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
-from dlfh.index import nearest as nearest
-from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
+from dlfh.index import nearest
+from dlfh.index.backend import ApproximateIndex, Mode, Scope, check_known
+from dlfh.index.batch import MOST_BITS, as_codes, check_schema
 from dlfh.index.engines.address import Address
 from dlfh.index.hits import Hits
 from dlfh.index.items import Item
 from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
-from dlfh.index.where import Where, all_values, parse_where
+from dlfh.index.strings import Strings
+from dlfh.index.where import Where, all_values
 
-__all__ = ["Engine", "Found", "ItemIndex", "Row", "Stored", "rows_of"]
+__all__ = ["Engine", "Match", "Row", "batches", "check_names", "hits_of"]
 
 Codes = npt.NDArray[np.uint8]
+Positions = npt.NDArray[np.int64]
 
-#: How far a shortlist reaches beyond what is wanted, where the best of it are ranked here.
-_LEAST_SHORTLIST, _SHORTLIST_TIMES = 200, 5
-#: How many items an engine is asked of at a time, at least, where the first that fulfil a filter are wanted.
-_LEAST_FILTERED = 5_000
-
-
-class ItemIndex(Protocol):
-    """An index of items, wherever they are: `Index` in memory or in a folder, or an engine."""
-
-    n_bits: int
-    modalities: tuple[str, ...]
-
-    @property
-    def identity(self) -> str | None: ...
-    @property
-    def state(self) -> str | None: ...
-    @property
-    def writable(self) -> bool: ...
-    @property
-    def closed(self) -> bool: ...
-
-    def add(self, ids: Sequence[str], codes: dict[str, Codes], **options: Any) -> None: ...
-    def put(self, ids: Sequence[str], codes: dict[str, Codes], **options: Any) -> None: ...
-    def remove(self, ids: Sequence[str]) -> None: ...
-    def get(self, identifier: str) -> Item: ...
-    def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]: ...
-    def ids(self) -> list[str]: ...
-    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]: ...
-    def search(self, modality: str, queries: npt.NDArray[Any], k: int = 10, **options: Any) -> Hits: ...
-    def search_radius(self, modality: str, queries: npt.NDArray[Any], radius: int, **options: Any) -> list[Hits]: ...
-    def count(self, modality: str, state: str | None = None) -> int: ...
-    def close(self) -> None: ...
-    def __len__(self) -> int: ...
-    def __contains__(self, identifier: object) -> bool: ...
+#: Default length of a shortlist: this many times ``k``, and at least this many items.
+_SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
 
 
 class Row(NamedTuple):
-    """An item to be written: its metadata as JSON, empty if it has none; of each modality its state, and its code."""
+    """An item in a database.
+
+    ``metadata`` is JSON, empty if the item has none; ``states`` and ``codes`` have an entry for each modality;
+    ``number`` is assigned when the item is written.
+    """
 
     id: str
     metadata: str
     states: tuple[int, ...]
     codes: tuple[bytes | None, ...]
+    number: int = -1
 
     def fields(self) -> dict[str, list[str | float | bool]]:
-        """Return what it can be filtered by."""
+        """Return the values that filters compare, by name."""
         return dict(all_values(json.loads(self.metadata) if self.metadata else None))
 
 
-class Stored(NamedTuple):
-    """An item as it was read: its number grows in the order in which items were added."""
-
-    number: int
-    id: str
-    metadata: str
-    states: tuple[int, ...]
-    codes: tuple[bytes | None, ...]
-
-
-class Found(NamedTuple):
-    """What a search in an engine finds, the nearest first."""
+class Match(NamedTuple):
+    """An item that a search found."""
 
     number: int
     id: str
@@ -98,306 +63,208 @@ class Found(NamedTuple):
     state: int
 
 
-def rows_of(segment: Segment) -> Iterator[Row]:
-    """Yield checked items, one by one."""
-    n = len(segment)
-    codes: list[list[bytes | None]] = []
-    for states, values in zip(segment.states, segment.codes, strict=True):
-        own = iter(values)
-        codes.append([next(own).tobytes() if state != ABSENT else None for state in states.tolist()])
-    texts = iter(segment.metadata) if segment.metadata is not None else iter([b""] * n)
-    for row, (identifier, text) in enumerate(zip(segment.ids, texts, strict=True)):
-        states = tuple(segment.states[:, row].tolist())
-        yield Row(identifier.decode(), text.decode(), states, tuple(column[row] for column in codes))
-
-
-class _Names(dict[int, str]):
-    """The ids of items by their numbers, as `Hits` asks for them."""
+class _Ids(dict[int, str]):
+    """Ids by number, for `Hits`."""
 
     def ids_at(self, positions: npt.ArrayLike) -> list[str]:
         return [self[number] for number in np.asarray(positions).tolist()]
 
 
 class Engine(ABC):
-    """Items in a database. Parameters of its methods are those of `Index`.
-
-    Positions, in what a search finds, are the numbers of items, which grow in the order in which they were added.
-    """
+    """Items in a database. Implements `Backend`."""
 
     n_bits: int
     modalities: tuple[str, ...]
-    #: Where the items are, without any secret.
+    #: Without passwords.
     address: str
+    folder = None
 
-    # What each engine says
+    # Each database implements these.
 
     @classmethod
     @abstractmethod
-    def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
-        """Make an empty index, where there is none of this name."""
+    def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
+        """Create an empty index; raise `InputError` if the name is taken."""
 
     @classmethod
     @abstractmethod
     def open(cls, address: Address) -> Self:
-        """Open an index that is there."""
+        """Open an existing index."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def state(self) -> str: ...
+
+    @property
+    @abstractmethod
+    def closed(self) -> bool: ...
 
     @abstractmethod
-    def _write(self, rows: list[Row], *, replace: bool) -> None:
-        """Write items, all or none; replace those that are there, or raise `taken` for one."""
+    def close(self) -> None: ...
+
+    @abstractmethod
+    def drop(self) -> None: ...
+
+    @abstractmethod
+    def _write(self, rows: list[Row], mode: Mode) -> None:
+        """Write rows, all or none, after `check_names`."""
 
     @abstractmethod
     def _delete(self, ids: list[str]) -> None:
-        """Delete items, all or, if one is not there (`unknown`), none."""
+        """Delete items, all or none, after `check_names`."""
 
     @abstractmethod
-    def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
-        """Return the nearest items by Hamming distance, ties by number: so many, or all within a radius."""
+    def _nearest(
+        self,
+        column: int,
+        code: bytes,
+        limit: int | None,
+        radius: int | None,
+        numbers: list[int] | None,
+        where: Where | None,
+    ) -> list[Match]:
+        """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
 
     @abstractmethod
-    def _passing(self, numbers: list[int], where: Where) -> set[int]:
-        """Return those of some numbers whose items are there and fulfil a filter."""
+    def _matching(self, numbers: list[int], where: Where) -> set[int]:
+        """Return the numbers of existing items that match a filter."""
 
     @abstractmethod
-    def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
-        """Yield items by their numbers, in any order, or all in the order of their numbers."""
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
+        """Yield the existing rows with the given numbers in any order, or all rows in order of their numbers."""
 
     @abstractmethod
     def _numbers(self, ids: list[str]) -> dict[str, int]:
-        """Return the numbers of those of some ids that are there."""
+        """Return the numbers of the given ids that exist."""
 
     @abstractmethod
     def _count(self, column: int | None, states: tuple[int, ...]) -> int:
-        """Return how many items have one of some states in a modality, or all items."""
+        """Return the number of items in one of the given states, or of all items if ``column`` is None."""
 
-    @abstractmethod
-    def drop(self) -> None:
-        """Delete it, with all items, and close it."""
-
-    @property
-    @abstractmethod
-    def identity(self) -> str:
-        """What tells it from all others, from the day it was made."""
-
-    @property
-    @abstractmethod
-    def state(self) -> str:
-        """What tells the items that are there now from all others that there were or will be."""
-
-    @property
-    @abstractmethod
-    def closed(self) -> bool:
-        """Whether it was closed."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the database."""
-
-    # What is the same for all
+    # The rest is the same for all.
 
     @property
     def writable(self) -> bool:
-        """Whether items may be changed; the engine's own rights may say otherwise."""
         return not self.closed
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def add(self, ids: Sequence[str], codes: dict[str, Codes], **options: Any) -> None:
-        """Add items at the end: all, or none if anything is wrong with one."""
-        self._put(ids, codes, options, replace=False)
-
-    def put(self, ids: Sequence[str], codes: dict[str, Codes], **options: Any) -> None:
-        """Add items, or replace those that are there, in one step; they go last."""
-        self._put(ids, codes, options, replace=True)
-
-    def _put(self, ids: Sequence[str], codes: dict[str, Codes], options: dict[str, Any], *, replace: bool) -> None:
-        defaults: dict[str, Any] = {"learned": False, "metadata": None, "present": None}
-        unknown = options.keys() - defaults.keys()
-        if unknown:
-            raise TypeError(f"unexpected argument {min(unknown)!r}")
-        given = defaults | options
-        segment = make_segment(
-            ids, codes, given["learned"], given["metadata"], given["present"], self.n_bits, self.modalities
-        )
-        self._check_open()
-        if len(segment):
-            self._write(list(rows_of(segment)), replace=replace)
-
-    def remove(self, ids: Sequence[str]) -> None:
-        """Remove items: all, or none if one is not there."""
-        names = [name.decode() for name in check_ids(ids)]
-        self._check_open()
-        if names:
-            self._delete([*dict.fromkeys(names)])
-
-    def search(
-        self,
-        modality: str,
-        queries: npt.NDArray[Any],
-        k: int = 10,
-        *,
-        ranking: str = "hamming",
-        ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-        shortlist: int | None = None,
-        n_jobs: int | None = None,
-    ) -> Hits:
-        """Find the ``k`` nearest items to each query by their codes in a modality.
-
-        As `Index.search`, except that asymmetric ranking always ranks a shortlist, by default of ``max(5 * k, 200)``
-        items: databases search by Hamming distance only.
-        """
-        k = check_integer(k, "k", 1)
-        check_choice(ranking, "ranking", ("hamming", "asymmetric"))
-        least = max(_SHORTLIST_TIMES * k, _LEAST_SHORTLIST)
-        length = least if shortlist is None else check_integer(shortlist, "shortlist", k)
-        asked = check_queries(queries, self.n_bits)
-        if ranking == "asymmetric" and asked.dtype == np.uint8:
-            raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        column, scope = self._column(modality), self._scope(ids, where)
-        limit = k if ranking == "hamming" else length
-        found = [self._find(code, column, limit, None, scope) for code in as_codes(asked)]
-        if ranking == "asymmetric":
-            return self._reranked(asked, column, found, k)
-        return _hits(found)
-
-    def search_radius(
-        self,
-        modality: str,
-        queries: npt.NDArray[Any],
-        radius: int,
-        *,
-        ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-        n_jobs: int | None = None,
-    ) -> list[Hits]:
-        """Find all items within a Hamming distance of each query; one `Hits` of one row per query."""
-        radius = min(check_integer(radius, "radius", 0), self.n_bits)
-        codes = as_codes(check_queries(queries, self.n_bits))
-        column, scope = self._column(modality), self._scope(ids, where)
-        return [_hits([self._find(code, column, None, radius, scope)]) for code in codes]
-
-    def _find(self, code: Codes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
-        return [] if scope.numbers == [] else self._nearest(code.tobytes(), column, limit, radius, scope)
-
-    def _reranked(self, asked: npt.NDArray[Any], column: int, found: list[list[Found]], k: int) -> Hits:
-        numbers = sorted({hit.number for own in found for hit in own})
-        codes = {row.number: row.codes[column] or b"" for row in self._read(numbers)}
-        distances, best = [], []
-        for query, own in zip(asked, found, strict=True):
-            # One that another writer removed between the two questions is no longer there to be found.
-            left = sorted((hit for hit in own if hit.number in codes), key=lambda hit: hit.number)
-            packed = np.frombuffer(b"".join(codes[hit.number] for hit in left), np.uint8)
-            words = as_words(packed.reshape(len(left), n_bytes(self.n_bits)))
-            apart, rows = nearest.nearest_by_weight(query[None], words, k, 1)
-            distances.append(apart[0])
-            best.append([left[row] for row in rows[0].tolist()])
-        return _hits(best, distances)
-
-    def get(self, identifier: str) -> Item:
-        """Return an item by its id."""
-        (name,) = (name.decode() for name in check_ids([identifier]))
-        self._check_open()
-        number = self._numbers([name]).get(name)
-        for row in [] if number is None else self._read([number]):
-            return self._item(row)
-        raise unknown(name)
-
-    def items(self, positions: Sequence[int] | None = None) -> Iterator[Item]:
-        """Yield items by their numbers (`Hits.positions`), or all in the order in which they were added."""
-        self._check_open()
-        if positions is None:
-            yield from map(self._item, self._read(None))
-            return
-        wanted = [int(number) for number in positions]
-        rows = {row.number: row for row in self._read(wanted)} if wanted else {}
-        missing = [number for number in wanted if number not in rows]
-        if missing:
-            raise InputError(f"positions must be numbers of items that are there, got {missing[0]}")
-        yield from (self._item(rows[number]) for number in wanted)
-
-    def items_at(self, numbers: Sequence[int]) -> list[tuple[int, Item]]:
-        """Return those of some items, by their numbers, that are still there."""
-        self._check_open()
-        return [(row.number, self._item(row)) for row in self._read(list(numbers))] if len(numbers) else []
-
-    def first_of(
-        self,
-        numbers: Sequence[int],
-        n: int,
-        *,
-        ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> list[int]:
-        """Return the first so many of some numbers, in their order, among those that ``ids`` and ``where`` leave."""
-        scope = self._scope(ids, where)
-        if scope.numbers is not None:
-            known = {*scope.numbers}
-            numbers = [number for number in numbers if number in known]
-        if scope.where is None:
-            return [*numbers[:n]]
-        found: list[int] = []
-        for some in batches(numbers, max(n, _LEAST_FILTERED)):
-            passing = self._passing([*some], scope.where)
-            found += [number for number in some if number in passing]
-            if len(found) >= n:
-                break
-        return found[:n]
-
-    def places(self) -> npt.NDArray[np.int64]:
-        """Return the numbers of all items, in the order in which they were added."""
-        self._check_open()
-        return np.array([row.number for row in self._read(None)], np.int64)
-
-    def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Return, in the order of items, which have a code in a modality, and of which it is learned."""
-        column = self._column(modality)
-        states = np.array([row.states[column] for row in self._read(None)], np.int64)
-        return states != ABSENT, states == LEARNED
+    def refresh(self) -> bool:
+        return False  # every query reads the current content
 
     def verify(self) -> None:
-        """Read every item; whether bytes are as they were written, an engine knows."""
-        for _ in self.items():
+        for _ in self.items(None):  # the database checks its own files
             pass
 
+    def compact(self) -> None:
+        return  # databases manage their space themselves
+
+    def write(self, segment: Segment, mode: Mode) -> None:
+        if len(segment):
+            self._write(list(_rows_of(segment)), mode)
+
+    def remove(self, ids: Strings) -> None:
+        names = [*dict.fromkeys(_decoded(ids))]
+        if names:
+            self._delete(names)
+
+    def nearest(self, column: int, codes: Codes, k: int, scope: Scope, n_jobs: int | None) -> Hits:
+        return hits_of(self._find_each(column, codes, k, None, scope))
+
+    def nearest_asymmetric(
+        self,
+        column: int,
+        projections: npt.NDArray[Any],
+        k: int,
+        shortlist: int | None,
+        scope: Scope,
+        n_jobs: int | None,
+    ) -> Hits:
+        """Rank a shortlist that the database finds: databases search by Hamming distance only."""
+        length = max(_SHORTLIST_FACTOR * k, _MIN_SHORTLIST) if shortlist is None else shortlist
+        found = self._find_each(column, as_codes(projections), length, None, scope)
+        codes = {row.number: row.codes[column] or b"" for row in self._read(_all_numbers(found))}
+        distances, best = [], []
+        for projection, matches in zip(projections, found, strict=True):
+            # Another writer may have removed items between the two reads.
+            left = sorted((match for match in matches if match.number in codes), key=lambda match: match.number)
+            packed = np.frombuffer(b"".join(codes[match.number] for match in left), np.uint8)
+            words = as_words(packed.reshape(len(left), n_bytes(self.n_bits)))
+            weighted, rows = nearest.nearest_by_weight(projection[None], words, k, 1)
+            distances.append(weighted[0])
+            best.append([left[row] for row in rows[0].tolist()])
+        return hits_of(best, distances)
+
+    def within(self, column: int, codes: Codes, radius: int, scope: Scope, n_jobs: int | None) -> list[Hits]:
+        return [hits_of([matches]) for matches in self._find_each(column, codes, None, radius, scope)]
+
+    def _find_each(
+        self, column: int, codes: Codes, limit: int | None, radius: int | None, scope: Scope
+    ) -> list[list[Match]]:
+        numbers = None
+        if scope.ids is not None:
+            positions = self.find(scope.ids)
+            check_known(scope.ids, positions >= 0, "update")
+            numbers = np.unique(positions).tolist()
+            if not numbers:
+                return [[] for _ in codes]
+        return [self._nearest(column, code.tobytes(), limit, radius, numbers, scope.where) for code in codes]
+
+    def distances(self, column: int, queries: npt.NDArray[Any], positions: Positions | None) -> npt.NDArray[np.float64]:
+        codes = {row.number: row.codes[column] for row in self._read(None if positions is None else positions.tolist())}
+        stored = [codes.get(number) for number in (codes if positions is None else positions.tolist())]
+        packed = b"".join(code or bytes(n_bytes(self.n_bits)) for code in stored)
+        matrix = np.frombuffer(packed, np.uint8).reshape(len(stored), n_bytes(self.n_bits))
+        distances = nearest.distances_to_all(queries, np.ascontiguousarray(matrix.T))
+        distances[:, [code is None for code in stored]] = np.inf
+        return distances
+
+    def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
+        raise InputError(f"approximate search works in memory, in a folder and in PostgreSQL, not at {self.address}")
+
+    def find(self, ids: Strings) -> Positions:
+        names = _decoded(ids)
+        numbers = self._numbers(names) if names else {}
+        return np.array([numbers.get(name, -1) for name in names], np.int64)
+
+    def get(self, identifier: Strings) -> Item | None:
+        (number,) = self.find(identifier).tolist()
+        return next((self._item(row) for row in self._read([number])), None) if number >= 0 else None
+
+    def positions(self) -> Positions:
+        return np.array([row.number for row in self._read(None)], np.int64)
+
+    def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
+        if positions is None:
+            yield from ((row.number, self._item(row)) for row in self._read(None))
+            return
+        wanted = [int(position) for position in positions]
+        rows = {row.number: row for row in self._read(wanted)} if wanted else {}
+        yield from ((number, self._item(rows[number])) for number in wanted if number in rows)
+
     def ids(self) -> list[str]:
-        """Return all ids, in the order in which items were added."""
-        return [item.id for item in self.items()]
+        return [row.id for row in self._read(None)]
 
-    def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-        """Return which of many ids are there."""
-        names = [name.decode() for name in check_ids(ids)]
-        self._check_open()
-        known = self._numbers(names) if names else {}
-        return np.array([name in known for name in names], bool)
+    def codes(self, column: int) -> tuple[list[str], Codes]:
+        found = [(row.id, row.codes[column]) for row in self._read(None) if row.codes[column] is not None]
+        packed = np.frombuffer(b"".join(code or b"" for _, code in found), np.uint8)
+        return [name for name, _ in found], packed.reshape(len(found), n_bytes(self.n_bits))
 
-    def __contains__(self, identifier: object) -> bool:
-        try:
-            return bool(self.contains([identifier])[0])  # type: ignore[list-item]
-        except InputError:  # what cannot be an id is not there
-            return False
+    def states(self, column: int) -> npt.NDArray[np.uint8]:
+        return np.array([row.states[column] for row in self._read(None)], np.uint8)
 
-    def count(self, modality: str, state: str | None = None) -> int:
-        """Return how many items have a code in a modality, or are in a state there."""
-        column = self._column(modality)
-        states = tuple(number for number in range(len(STATES)) if number != ABSENT)
-        if state is not None:
-            states = (STATES.index(check_choice(state, "state", STATES)),)
+    def count(self, column: int, states: tuple[int, ...]) -> int:
         return self._count(column, states)
 
+    def matches(self, where: Where, positions: Sequence[int] | None) -> npt.NDArray[np.bool_]:
+        numbers = [int(position) for position in (self.positions() if positions is None else positions)]
+        matching = self._matching(numbers, where)
+        return np.array([number in matching for number in numbers], bool)
+
     def __len__(self) -> int:
-        self._check_open()
         return self._count(None, ())
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.address}, {self.n_bits} bits, {', '.join(self.modalities)})"
-
-    # Inside
 
     def _set_schema(self, n_bits: int, modalities: Any) -> None:
         self.n_bits = check_integer(n_bits, "n_bits", 1, MOST_BITS)
@@ -407,46 +274,19 @@ class Engine(ABC):
         if self.closed:
             raise StorageError("the index is closed")
 
-    def _column(self, modality: str) -> int:
-        self._check_open()
-        if modality not in self.modalities:
-            raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
-        return self.modalities.index(modality)
-
-    def _scope(self, ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Scope:
-        numbers = None
-        if ids is not None:
-            names = [name.decode() for name in check_ids(ids)]
-            known = self._numbers(names) if names else {}
-            for name in names:
-                if name not in known:
-                    raise unknown(name)
-            numbers = sorted(known.values())
-        return Scope(numbers, None if where is None else parse_where(where))
-
-    def _item(self, row: Stored) -> Item:
-        present = zip(self.modalities, row.codes, strict=True)
+    def _item(self, row: Row) -> Item:
+        codes = zip(self.modalities, row.codes, strict=True)
         return Item(
             row.id,
             json.loads(row.metadata) if row.metadata else None,
-            {name: np.frombuffer(code, np.uint8).copy() for name, code in present if code is not None},
+            {name: np.frombuffer(code, np.uint8).copy() for name, code in codes if code is not None},
             {name: STATES[state] for name, state in zip(self.modalities, row.states, strict=True)},
         )
 
 
-class Scope(NamedTuple):
-    """Which items may be found: those with some numbers, and those of which a filter holds."""
-
-    numbers: list[int] | None = None
-    where: Where | None = None
-
-
-def taken(name: str) -> InputError:
-    return InputError(f"id {name!r} is already in the index: use put")
-
-
-def unknown(name: str) -> InputError:
-    return InputError(f"id {name!r} is not in the index")
+def check_names(ids: Sequence[str], known: dict[str, int], mode: Mode) -> None:
+    """Raise if an id exists and must be new, or does not exist and must."""
+    check_known(ids, np.array([name in known for name in ids], bool), mode)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
@@ -454,16 +294,34 @@ def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
-def _hits(found: list[list[Found]], distances: list[npt.NDArray[Any]] | None = None) -> Hits:
-    """Return what was found, as many for each query as the one that found the fewest."""
+def _rows_of(segment: Segment) -> Iterator[Row]:
+    codes: list[list[bytes | None]] = []
+    for states, values in zip(segment.states, segment.codes, strict=True):
+        present = iter(values)
+        codes.append([next(present).tobytes() if state != ABSENT else None for state in states.tolist()])
+    texts = iter(segment.metadata) if segment.metadata is not None else iter([b""] * len(segment))
+    for row, (identifier, text) in enumerate(zip(segment.ids, texts, strict=True)):
+        states = tuple(segment.states[:, row].tolist())
+        yield Row(identifier.decode(), text.decode(), states, tuple(column[row] for column in codes))
+
+
+def _decoded(ids: Strings) -> list[str]:
+    return [name.decode() for name in ids]
+
+
+def _all_numbers(found: list[list[Match]]) -> list[int]:
+    return sorted({match.number for matches in found for match in matches})
+
+
+def hits_of(found: list[list[Match]], distances: list[npt.NDArray[Any]] | None = None) -> Hits:
+    """Return matches as `Hits`, for each query as many as the query with the fewest has."""
     width = min(map(len, found), default=0)
-    names = _Names((hit.number, hit.id) for own in found for hit in own)
     shape = (len(found), width)
-    whole = [[hit.distance for hit in own] for own in found]
-    apart = np.array([own[:width] for own in (whole if distances is None else distances)])
+    hamming = [[match.distance for match in matches] for matches in found]
+    values = np.array([row[:width] for row in (hamming if distances is None else distances)])
     return Hits(
-        apart.reshape(shape).astype(np.int32 if distances is None else np.float64),
-        np.array([[hit.number for hit in own[:width]] for own in found], np.int64).reshape(shape),
-        np.array([[hit.state == LEARNED for hit in own[:width]] for own in found], bool).reshape(shape),
-        names,
+        values.reshape(shape).astype(np.int32 if distances is None else np.float64),
+        np.array([[match.number for match in matches[:width]] for matches in found], np.int64).reshape(shape),
+        np.array([[match.state == LEARNED for match in matches[:width]] for matches in found], bool).reshape(shape),
+        _Ids((match.number, match.id) for matches in found for match in matches),
     )

@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self
@@ -23,13 +23,14 @@ from typing import Any, Self
 from dlfh._optional import require
 from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
+from dlfh.index.backend import Mode
 from dlfh.index.engines.address import Address
-from dlfh.index.engines.engine import Engine, Found, Row, Scope, Stored, batches, taken, unknown
+from dlfh.index.engines.engine import Engine, Match, Row, batches, check_names
 from dlfh.index.engines.expressions import as_expression, fields_of, from_hex, one_of, to_hex
 from dlfh.index.segment import ABSENT
 from dlfh.index.where import Where
 
-__all__ = ["MilvusIndex"]
+__all__ = ["MilvusEngine"]
 
 _FORMAT = 1
 #: The most bytes of a text, and the most items that one search finds: limits of Milvus.
@@ -46,8 +47,8 @@ _NO_REASON = "Unexpected error in RPC handling"
 _TOKEN = "MILVUS_TOKEN"
 
 
-class MilvusIndex(Engine):
-    """Items in Milvus; made by `create_index` and opened by `open_index`."""
+class MilvusEngine(Engine):
+    """Items in Milvus."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -65,7 +66,7 @@ class MilvusIndex(Engine):
             self._connect()
 
     @classmethod
-    def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
+    def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
         """Make an empty index, where there is no collection of this name."""
         index = cls(address)
         try:
@@ -202,14 +203,13 @@ class MilvusIndex(Engine):
 
     # Writing
 
-    def _write(self, rows: list[Row], *, replace: bool) -> None:
+    def _write(self, rows: list[Row], mode: Mode) -> None:
         for row in rows:
             self._check(row)
         with self._writing:
-            if not replace:
-                known = self._numbers([row.id for row in rows])
-                if known:
-                    raise taken(next(row.id for row in rows if row.id in known))
+            if mode != "put":
+                names = [row.id for row in rows]
+                check_names(names, self._numbers(names), mode)
             first = max(time.time_ns(), self._last + 1)
             self._last = first + len(rows)
             entities = [self._entity(row, first + place) for place, row in enumerate(rows)]
@@ -250,10 +250,7 @@ class MilvusIndex(Engine):
 
     def _delete(self, ids: list[str]) -> None:
         with self._writing:
-            known = self._numbers(ids)
-            for name in ids:
-                if name not in known:
-                    raise unknown(name)
+            check_names(ids, self._numbers(ids), "update")
             with self._changing():
                 for some in batches(ids, _BATCH):
                     self._call("delete", self._name, filter=one_of("key", [to_hex(name) for name in some]))
@@ -263,14 +260,22 @@ class MilvusIndex(Engine):
     def _query(self, name: str, expression: str, fields: list[str]) -> list[dict[str, Any]]:
         return list(self._call("query", name, filter=expression, output_fields=fields, limit=_MOST_FOUND))
 
-    def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
+    def _nearest(
+        self,
+        column: int,
+        code: bytes,
+        limit: int | None,
+        radius: int | None,
+        numbers: list[int] | None,
+        where: Where | None,
+    ) -> list[Match]:
         if limit is not None and limit > _MOST_FOUND:
             raise InputError(f"Milvus finds at most {_MOST_FOUND:,} items at a time, got {limit:,}")
         conditions = []
-        if scope.numbers is not None:
-            conditions.append(one_of("number", scope.numbers))
-        if scope.where is not None:
-            expression = as_expression(scope.where)
+        if numbers is not None:
+            conditions.append(one_of("number", numbers))
+        if where is not None:
+            expression = as_expression(where)
             if expression is False:
                 return []
             conditions += [f"({expression})"] if isinstance(expression, str) else []
@@ -289,7 +294,7 @@ class MilvusIndex(Engine):
             found = [hit for hit in found if hit.distance <= radius]
         return sorted(found, key=lambda hit: (hit.distance, hit.number))
 
-    def _search(self, code: bytes, column: int, limit: int, conditions: list[str]) -> list[Found]:
+    def _search(self, code: bytes, column: int, limit: int, conditions: list[str]) -> list[Match]:
         """Return the nearest of the items that fulfil some conditions; those without a code have one of zeros."""
         state = f"state{column}"
         (hits,) = self._call(
@@ -305,10 +310,10 @@ class MilvusIndex(Engine):
         found = []
         for hit in hits:
             own, key = hit["entity"], hit.get("key", hit.get("id"))
-            found.append(Found(own["number"], from_hex(key), round(hit["distance"]), own[state]))
+            found.append(Match(own["number"], from_hex(key), round(hit["distance"]), own[state]))
         return found
 
-    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+    def _matching(self, numbers: list[int], where: Where) -> set[int]:
         expression = as_expression(where)
         if isinstance(expression, bool):
             return {*numbers} if expression else set()
@@ -318,17 +323,17 @@ class MilvusIndex(Engine):
             found.update(row["number"] for row in rows)
         return found
 
-    def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
         columns = [part for c in range(len(self.modalities)) for part in (f"state{c}", f"code{c}")]
         fields = ["key", "number", "metadata", *columns]
         if numbers is not None:
             for some in batches(numbers, _BATCH):
-                yield from map(self._stored, self._query(self._name, one_of("number", list(some)), fields))
+                yield from map(self._row, self._query(self._name, one_of("number", list(some)), fields))
             return
         order = sorted(row["number"] for row in self._all(["number"]))
         for some in batches(order, _BATCH):
-            rows = [self._stored(row) for row in self._query(self._name, one_of("number", list(some)), fields)]
-            yield from sorted(rows)
+            rows = [self._row(row) for row in self._query(self._name, one_of("number", list(some)), fields)]
+            yield from sorted(rows, key=lambda row: row.number)
 
     def _all(self, fields: list[str]) -> Iterator[dict[str, Any]]:
         pages = self._call("query_iterator", self._name, batch_size=_BATCH, filter="", output_fields=fields)
@@ -337,10 +342,10 @@ class MilvusIndex(Engine):
                 yield from page
             pages.close()
 
-    def _stored(self, row: dict[str, Any]) -> Stored:
+    def _row(self, row: dict[str, Any]) -> Row:
         states = tuple(row[f"state{column}"] for column in range(len(self.modalities)))
         codes = tuple(None if state == ABSENT else _bytes(row[f"code{column}"]) for column, state in enumerate(states))
-        return Stored(row["number"], from_hex(row["key"]), row["metadata"], states, codes)
+        return Row(from_hex(row["key"]), row["metadata"], states, codes, row["number"])
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         found: dict[str, int] = {}

@@ -11,24 +11,30 @@ the table, and is repeated only if that is not there: nothing is lost, and nothi
 from __future__ import annotations
 
 import json
+import math
 import secrets
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from dlfh._validation import check_choice, check_integer
+from dlfh._validation import check_choice
+from dlfh.codes import n_bytes
 from dlfh.errors import InputError, StorageError
+from dlfh.index.backend import ApproximateIndex, Mode, check_options
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.connections import Connections
-from dlfh.index.engines.engine import Found, Row, Scope, Stored, batches, taken, unknown
+from dlfh.index.engines.engine import Match, Row, batches, check_names, hits_of
 from dlfh.index.engines.sql import SqlEngine, joined
+from dlfh.index.hits import Hits
+from dlfh.index.segment import HASHED, LEARNED
 from dlfh.index.where import Condition, Value, Where
 
-__all__ = ["PostgresIndex"]
+__all__ = ["PostgresEngine"]
 
 _FORMAT = 1
 #: Longer ids do not fit into an index of PostgreSQL.
@@ -37,12 +43,10 @@ _MOST_ID_BYTES = 2_000
 _BATCH = 5_000
 #: How many changes are remembered by their names.
 _NAMED_CHANGES = 64
-#: Items that ask where recall is measured.
-_SAMPLE = 100
 
 
-class PostgresIndex(SqlEngine):
-    """Items in a database of PostgreSQL; made by `create_index` and opened by `open_index`."""
+class PostgresEngine(SqlEngine):
+    """Items in a database of PostgreSQL."""
 
     def __init__(self, address: Address) -> None:
         self._connections = Connections(address)
@@ -53,7 +57,7 @@ class PostgresIndex(SqlEngine):
     # Making and opening
 
     @classmethod
-    def create(cls, address: Address, n_bits: int, modalities: Sequence[str]) -> Self:
+    def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
         """Make an empty index, where there is no table of this name."""
         index = cls(address)
         index._set_schema(n_bits, modalities)
@@ -152,19 +156,17 @@ class PostgresIndex(SqlEngine):
 
     # Writing
 
-    def _write(self, rows: list[Row], *, replace: bool) -> None:
+    def _write(self, rows: list[Row], mode: Mode) -> None:
         for row in rows:
             self._check(row)
         names = [row.id for row in rows]
 
         def change(connection: Any) -> None:
             first = self._claim(connection, len(rows))
-            if replace:
+            if mode != "put":
+                check_names(names, self._known(connection, names), mode)
+            if mode != "add":
                 connection.execute(f"DELETE FROM {self._table} WHERE id = ANY(%s)", [names])
-            else:
-                known = self._known(connection, names)
-                if known:
-                    raise taken(next(name for name in names if name in known))
             self._load(connection, rows, first)
 
         self._change_once(change)
@@ -208,60 +210,67 @@ class PostgresIndex(SqlEngine):
         def change(connection: Any) -> None:
             self._claim(connection, 0)
             known = self._known(connection, ids)
-            for name in ids:
-                if name not in known:
-                    raise unknown(name)
+            check_names(ids, known, "update")
             connection.execute(f"DELETE FROM {self._table} WHERE number = ANY(%s)", [[*known.values()]])
 
         self._change_once(change)
 
     # Asking
 
-    def _nearest(self, code: bytes, column: int, limit: int | None, radius: int | None, scope: Scope) -> list[Found]:
-        statement, values = self._within(column, scope)
+    def _nearest(
+        self,
+        column: int,
+        code: bytes,
+        limit: int | None,
+        radius: int | None,
+        numbers: list[int] | None,
+        where: Where | None,
+    ) -> list[Match]:
+        statement, values = self._within(column, numbers, where)
         bits = _bits(code, self.n_bits)
-        apart = f"code{column} <~> B'{bits}'"
+        # The function instead of the operator <~>, which an approximate index of pgvector would answer.
+        apart = f"hamming_distance(code{column}, B'{bits}')"
         if radius is not None:
             statement += f" AND {apart} <= {radius:d}"
         tail = "" if limit is None else f" LIMIT {limit:d}"
         statement = f"SELECT number, id, {apart} AS apart, state{column} {statement} ORDER BY apart, number{tail}"
         # (What pgvector returns is a float: made whole here, for those that are found alone.)
-        return [Found(number, name, int(own), state) for number, name, own, state in self._ask(statement, values)]
+        return [Match(number, name, int(own), state) for number, name, own, state in self._ask(statement, values)]
 
-    def _within(self, column: int, scope: Scope) -> tuple[str, list[Any]]:
+    def _within(self, column: int, numbers: list[int] | None, where: Where | None) -> tuple[str, list[Any]]:
         """Return where to search, as SQL, and its values."""
-        conditions, values = [f"code{column} IS NOT NULL"], []
-        if scope.numbers is not None:
+        conditions, values = [f"code{column} IS NOT NULL"], list[Any]()
+        if numbers is not None:
             conditions.append("number = ANY(%s)")
-            values.append(scope.numbers)
-        if scope.where is not None:
-            conditions.append(_as_sql(scope.where, values))
+            values.append(numbers)
+        if where is not None:
+            conditions.append(_as_sql(where, values))
         return f"FROM {self._table} WHERE {' AND '.join(conditions)}", values
 
-    def _passing(self, numbers: list[int], where: Where) -> set[int]:
+    def _matching(self, numbers: list[int], where: Where) -> set[int]:
         values: list[Any] = [numbers]
         statement = f"SELECT number FROM {self._table} WHERE number = ANY(%s) AND {_as_sql(where, values)}"
         return {number for (number,) in self._ask(statement, values)}
 
-    def _read(self, numbers: list[int] | None) -> Iterator[Stored]:
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
         columns = [part for c in range(len(self.modalities)) for part in (f"state{c}", f"code{c}")]
         statement = f"SELECT number, id, metadata::text, {', '.join(columns)} FROM {self._table}"
         if numbers is not None:
             for some in batches(numbers, _BATCH):
-                yield from map(self._stored, self._ask(f"{statement} WHERE number = ANY(%s)", [list(some)]))
+                yield from map(self._row, self._ask(f"{statement} WHERE number = ANY(%s)", [list(some)]))
             return
         last = -1
         while True:  # by number, so that a connection that breaks costs one block
             rows = self._ask(f"{statement} WHERE number > %s ORDER BY number LIMIT {_BATCH}", [last])
-            yield from map(self._stored, rows)
+            yield from map(self._row, rows)
             if len(rows) < _BATCH:
                 return
             last = rows[-1][0]
 
-    def _stored(self, row: tuple[Any, ...]) -> Stored:
+    def _row(self, row: tuple[Any, ...]) -> Row:
         states, bits = row[3::2], row[4::2]
         codes = tuple(None if own is None else _packed(own) for own in bits)
-        return Stored(row[0], row[1], row[2] or "", tuple(states), codes)
+        return Row(row[1], row[2] or "", tuple(states), codes, row[0])
 
     def _numbers(self, ids: list[str]) -> dict[str, int]:
         names = [name for name in ids if "\0" not in name]
@@ -270,88 +279,88 @@ class PostgresIndex(SqlEngine):
     def _known(self, connection: Any, ids: list[str]) -> dict[str, int]:
         return dict(connection.execute(f"SELECT id, number FROM {self._table} WHERE id = ANY(%s)", [ids]).fetchall())
 
-    # Approximate search
+    def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
+        return PgvectorIndex(self, column, kind, options)
 
-    def approximate(
-        self,
-        modality: str,
-        kind: Literal["hnsw", "ivfflat"] = "hnsw",
-        *,
-        k: int = 10,
-        breadth: int = 100,
-        **options: int,
-    ) -> float:
-        """Build an index of pgvector over a modality, and return its recall: the share of the k nearest that it finds.
 
-        Parameters
-        ----------
-        modality : str
-        kind : {"hnsw", "ivfflat"}
-            A graph of neighbours, or lists around centres.
-        k : int
-            How many items to find where recall is measured, with items of the index that ask.
-        breadth : int
-            How far it looks: ``hnsw.ef_search``, or ``ivfflat.probes``.
-        **options : int
-            Those of pgvector: ``m`` and ``ef_construction``, or ``lists``.
-        """
-        check_choice(kind, "kind", ("hnsw", "ivfflat"))
-        column = self._column(modality)
-        with_options = ", ".join(
-            f"{_option(name)} = {check_integer(value, name, 1):d}" for name, value in options.items()
-        )
-        name = f'"{self._name}_near{column}"'
+class PgvectorIndex:
+    """An approximate index of pgvector over a code column. Implements `ApproximateIndex`."""
+
+    def __init__(self, engine: PostgresEngine, column: int, kind: str, options: dict[str, int]) -> None:
+        check_choice(kind, "kind", tuple(_KINDS))
+        self._engine, self._column = engine, column
+        count, found = engine._count(column, (LEARNED, HASHED)), _KINDS[kind]
+        self.options = check_options(kind, options, found.defaults(count))
+        name = f'"{engine._name}_near{column}"'
+        built = ", ".join(f"{parameter} = {self.options[option]:d}" for option, parameter in found.build.items())
 
         def build(connection: Any) -> None:
-            # Centres and a sample of a million items take more than the 64 MB that PostgreSQL gives by default.
+            # The centroids and a sample of a million items exceed PostgreSQL's default of 64 MB.
             connection.execute("SET LOCAL maintenance_work_mem = '1GB'")
             connection.execute(f"DROP INDEX IF EXISTS {name}")
             connection.execute(
-                f"CREATE INDEX {name} ON {self._table} USING {kind} (code{column} bit_hamming_ops)"
-                + (f" WITH ({with_options})" if with_options else "")
+                f"CREATE INDEX {name} ON {engine._table} USING {found.method} (code{column} bit_hamming_ops) "
+                f"WITH ({built})"
             )
 
-        self._connections.change(build)
-        sample = self._ask(
-            f"SELECT code{column} FROM {self._table} WHERE code{column} IS NOT NULL ORDER BY id LIMIT {_SAMPLE}"
-        )
-        right, n = 0, 0
-        for (bits,) in sample:
-            code = _packed(bits)
-            exact = self._nearest(code, column, k, None, Scope())
-            found = self.nearly(np.frombuffer(code, np.uint8), modality, k, breadth=breadth)
-            right += sum(hit.distance <= exact[-1].distance for hit in found)
-            n += len(exact)
-        return right / n if n else float("nan")
+        engine._connections.change(build)
+        option, setting = found.search
+        self._settings = (f"{setting} = {self.options[option]:d}", "hnsw.iterative_scan = strict_order")
 
-    def nearly(
-        self, query: Any, modality: str, k: int = 10, *, breadth: int = 100, where: dict[str, Any] | None = None
-    ) -> list[Found]:
-        """Return about the ``k`` nearest items to a code, by the index that `approximate` built."""
-        column, scope = self._column(modality), self._scope(None, where)
-        statement, values = self._within(column, scope)
-        bits = _bits(np.asarray(query, np.uint8).tobytes(), self.n_bits)
-        breadth = check_integer(breadth, "breadth", 1, 1000)
+    def __len__(self) -> int:
+        return self._engine._count(self._column, (LEARNED, HASHED))
+
+    def sample(self, n: int, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
+        code = f"code{self._column}"
+        statement = f"SELECT {code} FROM {self._engine._table} WHERE {code} IS NOT NULL ORDER BY random() LIMIT {n:d}"
+        packed = [_packed(bits) for (bits,) in self._engine._ask(statement)]
+        return np.frombuffer(b"".join(packed), np.uint8).reshape(len(packed), n_bytes(self._engine.n_bits))
+
+    def search(self, codes: npt.NDArray[np.uint8], k: int, where: Where | None, n_jobs: int | None) -> Hits:
+        return hits_of([self._search(code.tobytes(), k, where) for code in codes])
+
+    def _search(self, code: bytes, k: int, where: Where | None) -> list[Match]:
+        statement, values = self._engine._within(self._column, None, where)
+        distance = f"code{self._column} <~> B'{_bits(code, self._engine.n_bits)}'"
+        statement = f"SELECT number, id, ({distance})::integer, state{self._column} {statement}"
 
         def ask(connection: Any) -> list[tuple[Any, ...]]:
             with connection.transaction():
-                for setting in (
-                    f"hnsw.ef_search = {breadth}",
-                    f"ivfflat.probes = {breadth}",
-                    "hnsw.iterative_scan = strict_order",
-                ):
+                for setting in self._settings:
                     connection.execute(f"SET LOCAL {setting}")
-                near = f"code{column} <~> B'{bits}'"
-                return connection.execute(
-                    f"SELECT number, id, ({near})::integer, state{column} {statement} ORDER BY {near} LIMIT {k:d}",
-                    values,
-                ).fetchall()
+                found = connection.execute(f"{statement} ORDER BY {distance} LIMIT {k:d}", values).fetchall()
+                return list(found)
 
-        return sorted((Found(*row) for row in self._connections.ask(ask)), key=lambda hit: (hit.distance, hit.number))
+        matches = (Match(*row) for row in self._engine._connections.ask(ask))
+        return sorted(matches, key=lambda match: (match.distance, match.number))
 
+
+class _Kind(NamedTuple):
+    """An access method of pgvector: its default options, and its parameters for building and searching."""
+
+    method: str
+    defaults: Callable[[int], dict[str, int]]
+    build: dict[str, str]
+    search: tuple[str, str]
+
+
+_KINDS = {
+    "hnsw": _Kind(
+        "hnsw",
+        lambda n_items: {"n_links": 16, "build_breadth": 64, "breadth": 100},
+        {"n_links": "m", "build_breadth": "ef_construction"},
+        ("breadth", "hnsw.ef_search"),
+    ),
+    "ivf": _Kind(
+        "ivfflat",
+        lambda n_items: {"n_lists": max(1, math.isqrt(n_items)), "n_probe": max(1, math.isqrt(n_items) // 32)},
+        {"n_lists": "lists"},
+        ("n_probe", "ivfflat.probes"),
+    ),
+}
 
 #: How an index of a format becomes one of the next: a change for each.
-_MIGRATIONS: dict[int, Callable[[PostgresIndex], Callable[[Any], None]]] = {}
+_MIGRATIONS: dict[int, Callable[[PostgresEngine], Callable[[Any], None]]] = {}
 
 _NULL = struct.pack(">i", -1)
 
@@ -367,10 +376,6 @@ def _bits(code: bytes, n_bits: int) -> str:
 def _packed(bits: str) -> bytes:
     width = -(-len(bits) // 8)
     return int(bits.ljust(8 * width, "0"), 2).to_bytes(width, "big")
-
-
-def _option(name: str) -> str:
-    return check_choice(name, "an option of pgvector", ("m", "ef_construction", "lists"))
 
 
 def _as_sql(where: Where, values: list[Any]) -> str:

@@ -34,7 +34,7 @@ class SqlEngine(Engine):
         identity, state = self._ask(f"SELECT identity, state FROM {self._about}")[0]
         return f"{identity}-{state}"
 
-    def places(self) -> npt.NDArray[np.int64]:
+    def positions(self) -> npt.NDArray[np.int64]:
         return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
 
     def _count(self, column: int | None, states: tuple[int, ...]) -> int:
