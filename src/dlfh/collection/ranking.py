@@ -212,7 +212,7 @@ class Ranker:
         return weights, biases
 
     def _fit(self, query: Query, options: Options, pattern: Pattern) -> Any:
-        return self._calibration.fit_of(options.ranking, query.modality or "", pattern)
+        return self._calibration.fit_for(options.ranking, query.modality or "", pattern)
 
     def _evidence(self, query: Query, options: Options) -> Floats:
         """Return what each item's words say; 0 for all if words are not searched."""

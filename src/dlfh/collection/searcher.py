@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from dlfh._validation import Features, check_choice, check_flag, check_integer
 from dlfh.codes import Codes, hamming_distances, pack, unpack
-from dlfh.collection.calibration.model import RANKINGS, Calibration, effective, probability
+from dlfh.collection.calibration.model import RANKINGS, Calibration, probability, query_values
 from dlfh.collection.columns import hashed_codes
 from dlfh.collection.contents import without_contents
 from dlfh.collection.encoder import Encoder
@@ -92,7 +92,7 @@ class Searcher:
 
         None if nothing is calibrated.
         """
-        if not self.calibration.knows(RANKINGS[0], modality):
+        if not self.calibration.is_fitted_for(RANKINGS[0], modality):
             return None
         options = self.options(1, How(), *self.defaults(modality, None, None), RANKINGS[0])
         ranker = self.ranker(options)
@@ -103,7 +103,7 @@ class Searcher:
     def queries(self, modality: str, vectors: Features, texts: Sequence[str] | None, ranking: str) -> Iterator[Query]:
         """Yield what asks: the codes of vectors, what other codes are compared with, and texts as they are."""
         projections = self.encoder.model_.project(modality, vectors)
-        codes, asked = pack(projections), effective(projections, ranking, self._mean_code(modality, ranking))
+        codes, asked = pack(projections), query_values(projections, ranking, self._mean_code(modality, ranking))
         for row, (code, own) in enumerate(zip(codes, asked, strict=True)):
             hashed = dict.fromkeys(self.encoder.modalities_, own)
             yield Query(modality, code, own, hashed, None if texts is None else texts[row])
@@ -204,7 +204,7 @@ class Searcher:
 
     def check_probable(self, how: How, modality: str) -> None:
         """Say so if answers are to be probable, and nobody knows how probable they are."""
-        if how.min_probability is not None and not self.calibration.knows(how.ranking or RANKINGS[0], modality):
+        if how.min_probability is not None and not self.calibration.is_fitted_for(how.ranking or RANKINGS[0], modality):
             raise InputError("answers of this collection have no probabilities: no items were held out to tell them")
 
     def ranker(self, options: Options) -> Ranker:
@@ -216,7 +216,7 @@ class Searcher:
     def answer(self, ranker: Ranker, query: Query, options: Options) -> SearchResult:
         """Return what a query finds."""
         ranked = ranker.rank(query, options)
-        calibrated = query.modality is not None and self.calibration.knows(options.ranking, query.modality)
+        calibrated = query.modality is not None and self.calibration.is_fitted_for(options.ranking, query.modality)
         chances = probability(ranked.log_odds).tolist() if calibrated else [None] * len(ranked.positions)
         found = []
         for rank, item in enumerate(self.index.items(ranked.positions.tolist())):

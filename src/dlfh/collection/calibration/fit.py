@@ -1,11 +1,12 @@
-"""Calibration by held-out items: pairs of which the truth is known, and what their distances and words say of it.
+"""Calibration by held-out items: coefficients of every pattern, and the best search defaults.
 
-Learned codes are calibrated by held-out items that ask for trained ones; hashed codes by held-out items that ask for
-each other, since hash functions know the items that they were trained with too well.
+Learned codes are calibrated by held-out queries against training items. Hashed codes are calibrated by held-out items
+against each other, since hash functions fit the items that they were trained with too well.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,17 +14,22 @@ import numpy.typing as npt
 
 from dlfh._validation import check_random_state
 from dlfh.codes import Codes, unpack
-from dlfh.collection.calibration.defaults import choose, fit_all, least_words, scores_of
 from dlfh.collection.calibration.model import (
-    LEAST_WORDS,
     RANKINGS,
     Calibration,
-    Pairs,
+    Fit,
     Pattern,
-    effective,
     patterns,
     probability,
+    query_values,
     word_evidence,
+)
+from dlfh.collection.calibration.pairs import (
+    MIN_WORD_WEIGHT,
+    Pairs,
+    fit_patterns,
+    mean_average_precision,
+    reciprocal_rank,
 )
 from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
@@ -31,36 +37,32 @@ from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.words import Words
 from dlfh.datasets.items import Items
 
-__all__ = ["calibrate"]
+__all__ = ["calibrate", "choose_defaults", "choose_word_weight"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
+#: Word evidence of pairs, by the text modalities that are searched.
+WordEvidence = dict[tuple[str, ...], Floats]
 
-#: So many queries and items tell a handful of weights well enough.
-_MOST_QUERIES, _MOST_ITEMS, _MOST_PAIRS = 400, 2000, 20_000
-#: With fewer items that ask for each other there is nothing to calibrate by.
-_LEAST_QUERIES = 10
+#: Sample sizes: a few weights need no more.
+_MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS = 400, 2000, 20_000
+#: Fewest held-out items to calibrate by.
+_MIN_QUERIES = 10
+
+#: Words are searched by default unless that lowers MAP by more than this: they find what labels do not name.
+_MAX_MAP_LOSS_OF_WORDS = 0.01
+#: Candidate minimum word weights. A larger one is taken if it raises the reciprocal rank of known-item search by more
+#: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
+_WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.005
 
 
 @dataclass(frozen=True)
-class _Known:
-    """Items of which all is known: their labels, their codes, what they ask with, and their texts.
-
-    Attributes
-    ----------
-    labels : list of list of str
-    codes : dict of str to ndarray of uint8 (n, bytes)
-    learned : dict of str to ndarray of uint8 (n, bytes), or None
-        The codes of their labels, if the method gives codes to labels.
-    projections : dict of str to ndarray of float32 (n, n_bits)
-    texts : dict of str to list of str
-    """
+class _Sample:
+    """Labelled items that have every modality: learned codes of training items, hashed codes of held-out items."""
 
     labels: list[list[str]]
     codes: dict[str, Codes]
-    learned: dict[str, Codes] | None
-    projections: dict[str, npt.NDArray[np.float32]]
     texts: dict[str, list[str]]
 
 
@@ -73,212 +75,220 @@ def calibrate(
     training: Training | None,
     random_state: int = 0,
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
-    """Calibrate the answers of a fitted encoder by items that it was not trained with.
+    """Calibrate a fitted encoder with held-out items.
 
     Parameters
     ----------
     encoder : Encoder
     queries, query_vectors
-        Complete, labelled items that were held out.
+        Held-out items, complete and labelled.
     database, database_vectors, training
-        The items that it was trained with, and what it learned from them.
+        Training items, and the result of fitting the encoder to them.
     random_state : int
-        The seed of the draw of pairs, where these are many.
+        Random seed for sampling pairs.
 
     Returns
     -------
     calibration : Calibration or None
-        None if there are too few items to calibrate by.
+        None if there are fewer than 10 held-out items.
     reports : list of CalibrationReport
-        How far its probabilities can be trusted: of each half of the queries, by what the other half says.
+        Cross-validated: each half of the queries is predicted by the coefficients of the other half.
     """
     rng = check_random_state(random_state)
-    held = _draw(queries, query_vectors, encoder, None, _MOST_QUERIES, rng)
-    if len(held) < _LEAST_QUERIES:
+    rows = _draw(queries, query_vectors, encoder, None, _MAX_QUERIES, rng)
+    if len(rows) < _MIN_QUERIES:
         return None, []
-    asking = _known(encoder, queries, query_vectors, held, None)
-    items = _draw(database, database_vectors, encoder, training, _MOST_ITEMS, rng)
-    trained = _known(encoder, database, database_vectors, items, training) if len(items) else None
+    held_out = _sample(encoder, queries, query_vectors, rows, None)
+    all_projections = {name: encoder.model_.project(name, query_vectors.take(name, rows)) for name in held_out.codes}
+    samples = {"hashed": held_out}
+    rows = _draw(database, database_vectors, encoder, training, _MAX_ITEMS, rng)
+    if len(rows):
+        samples["learned"] = _sample(encoder, database, database_vectors, rows, training)
+    relevant = {kind: relevance(held_out.labels, sample.labels) for kind, sample in samples.items()}
+    label_codes, has_code = encoder.codes_of_labels(held_out.labels, len(held_out.labels))
+    # Codes of the held-out items without and with their labels; not every method has codes for labels.
+    known_item_codes = {"hashed": held_out.codes} | ({"learned": label_codes} if has_code.all() else {})
     calibration, reports = Calibration(), []
-    texts = tuple(asking.texts)
-    right = relevance(asking.labels, asking.labels), relevance(asking.labels, [] if trained is None else trained.labels)
-    for name in encoder.modalities_:
+    for name, projections in all_projections.items():
         mean = encoder.mean_code(name)
-        words, partly = _word_pairs(encoder, asking, trained, texts, name, rng)
-        own_texts = texts if words[0] else ()
-        least = LEAST_WORDS
+        texts = tuple(held_out.texts) if name in held_out.texts else ()
+        every = [*patterns(encoder.searchable(), texts)]
+        words, halves, half_words = _word_evidence(samples, texts, name, rng)
+        half_projections = encoder.project(name, halves) if texts else None
+        min_word_weight = MIN_WORD_WEIGHT
         for ranking in RANKINGS:
-            asked = effective(asking.projections[name], ranking, mean).astype(np.float64)
-            pairs = {"hashed": _pairs(asked, asking.codes, words[0], right[0], own=True)}
-            if trained is not None:
-                pairs["learned"] = _pairs(asked, trained.codes, words[1], right[1])
-            if partly is not None:
-                again = effective(partly.projections, ranking, mean).astype(np.float64)
-                pairs = _with_found_again(pairs, asking, again, partly.of_own())
-            some = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MOST_PAIRS] for kind, own in pairs.items()}
+            values = query_values(projections, ranking, mean).astype(np.float64)
+            pairs = {
+                kind: _pairs(values, sample.codes, words[kind], relevant[kind], same_items=kind == "hashed")
+                for kind, sample in samples.items()
+            }
+            if half_projections is not None:
+                values = query_values(half_projections, ranking, mean).astype(np.float64)
+                for kind in [kind for kind in pairs if kind in known_item_codes]:
+                    known_item = _known_item_pairs(values, known_item_codes[kind], half_words["hashed"])
+                    pairs[kind] = replace(pairs[kind], known_item=known_item)
+            places = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MAX_PAIRS] for kind, own in pairs.items()}
             if ranking == RANKINGS[0]:
-                plain = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)])
-                modalities, with_words, best = choose(plain, pairs, encoder.searchable(), name, own_texts)
+                fits = fit_patterns(pairs, places, every)
+                modalities, with_words, best_map = choose_defaults(fits, pairs, encoder.searchable(), name, texts)
                 calibration.modalities[name], calibration.words[name] = modalities, with_words
-                if with_words and partly is not None:
-                    searched = _searched(again, asking, trained, partly)
-                    least = least_words(pairs, some, searched, modalities, best)
-                reports += _calibration_reports(name, pairs, modalities, with_words, least, rng)
-            fits = fit_all(pairs, some, [*patterns(encoder.searchable(), own_texts)], least)
+                if with_words and half_projections is not None:
+                    searched = _known_item_searches(values, samples, half_words)
+                    min_word_weight = choose_word_weight(pairs, places, searched, modalities, best_map)
+                reports += _cross_validate(name, pairs, modalities, with_words, min_word_weight, rng)
+            fits = fit_patterns(pairs, places, every, min_word_weight)
             calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
     return calibration, reports
 
 
+def choose_defaults(
+    fits: Mapping[Pattern, Fit],
+    pairs: Mapping[str, Pairs],
+    modalities: tuple[str, ...],
+    query: str,
+    texts: Sequence[str],
+) -> tuple[tuple[str, ...], bool, float]:
+    """Return the modalities to search by default, whether to search words, and the best MAP of all choices."""
+    choices = [*((name,) for name in modalities if name != query), modalities]
+    codes = {names: mean_average_precision(fits, pairs, names, False) for names in choices}
+    words = {names: mean_average_precision(fits, pairs, names, True) for names in choices if {*names} & {*texts}}
+    best = max(codes, key=lambda names: codes[names])
+    best_with_words = max(words, key=lambda names: words[names], default=best)
+    best_map = max([*codes.values(), *words.values()])
+    if words and words[best_with_words] >= codes[best] - _MAX_MAP_LOSS_OF_WORDS:
+        return best_with_words, True, best_map
+    return best, False, best_map
+
+
+def choose_word_weight(
+    pairs: Mapping[str, Pairs],
+    places: Mapping[str, Rows],
+    searched: Mapping[str, Pairs],
+    modalities: tuple[str, ...],
+    best_map: float,
+) -> float:
+    """Return the minimum weight of words that serves known-item search best without lowering MAP.
+
+    Many items are likely to share a label with the query. Where that is nearly certain, further differences between
+    codes do not tell which item is meant, but words do.
+    """
+    wanted = [Pattern(kind, modalities, True) for kind in pairs]
+    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, wanted), searched)
+    for weight in _WORD_WEIGHTS:
+        fits = fit_patterns(pairs, places, wanted, weight)
+        rank = reciprocal_rank(fits, searched)
+        min_map = best_map - _MAX_MAP_LOSS_OF_WEIGHT
+        if rank > best_rank + _MIN_RANK_GAIN and mean_average_precision(fits, pairs, modalities, True) >= min_map:
+            best, best_rank = weight, rank
+    return best
+
+
 def _draw(
-    items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, most: int, rng: np.random.Generator
+    items: Items, vectors: ItemVectors, encoder: Encoder, training: Training | None, n: int, rng: np.random.Generator
 ) -> Rows:
-    """Draw labelled items that have every modality and, if some were trained with, a learned code in each."""
+    """Draw labelled items that have every modality and, of training items, a learned code in each."""
     masks = [items.labelled(), *(vectors.present(name) for name in encoder.modalities_)]
     masks += [] if training is None else [training.learned[name] for name in encoder.modalities_]
     rows = np.flatnonzero(np.logical_and.reduce(masks))
-    return np.sort(rng.permutation(rows)[:most])
+    return np.sort(rng.permutation(rows)[:n])
 
 
-def _known(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, training: Training | None) -> _Known:
-    """Gather what is known of some items: learned codes of those that were trained with, hashed ones of others."""
-    labels = items.take(rows).labels or []
-    codes, projections = {}, {}
+def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, training: Training | None) -> _Sample:
+    codes, texts = {}, {}
     for name in encoder.modalities_:
-        if training is not None:
-            codes[name] = encoder.codes_[name][np.searchsorted(training.items, rows)]
+        if training is None:
+            codes[name] = encoder.model_.encode(name, vectors.take(name, rows))
         else:
-            matrix = vectors.take(name, rows)
-            projections[name] = encoder.model_.project(name, matrix)
-            codes[name] = encoder.model_.encode(name, matrix)
-    texts = {}
-    for name in encoder.modalities_:
+            codes[name] = encoder.codes_[name][np.searchsorted(training.items, rows)]
         if encoder.featurizers_[name].takes == "texts":
             texts[name] = [items.modalities[name][row] for row in rows]
-    learned, known = encoder.codes_of_labels(labels, len(labels))
-    return _Known(labels, codes, learned if known.all() else None, projections, texts)
+    return _Sample(items.take(rows).labels or [], codes, texts)
 
 
-@dataclass(frozen=True)
-class _Partly:
-    """Items that are looked for with half of their own words.
-
-    Attributes
-    ----------
-    projections : ndarray of float32 (n, n_bits)
-        Of these words.
-    words : dict of tuple of str to ndarray of float64 (n, n + trained)
-        By the texts that are looked at, what the words say of each item: of these, and of those that were trained with.
-    """
-
-    projections: npt.NDArray[np.float32]
-    words: dict[tuple[str, ...], Floats]
-
-    def of_own(self) -> dict[tuple[str, ...], Floats]:
-        """Return what the words say of the items that they are of."""
-        return {key: values.diagonal()[:, None] for key, values in self.words.items()}
-
-    def of(self, items: slice) -> dict[tuple[str, ...], Floats]:
-        """Return what the words say of some items."""
-        return {key: values[:, items] for key, values in self.words.items()}
-
-
-def _word_pairs(
-    encoder: Encoder,
-    asking: _Known,
-    trained: _Known | None,
-    texts: tuple[str, ...],
-    query: str,
-    rng: np.random.Generator,
-) -> tuple[tuple[dict[tuple[str, ...], Floats], dict[tuple[str, ...], Floats]], _Partly | None]:
-    """Return what words say of the pairs, by the texts that are looked at; nothing if the query is no text."""
-    if query not in texts:
-        return ({}, {}), None
-    n = len(asking.labels)
-    both = [asking.texts, *([] if trained is None else [trained.texts])]
-    columns = ([text for known in both for text in known[name]] for name in texts)
+def _word_evidence(
+    samples: Mapping[str, _Sample], texts: tuple[str, ...], query: str, rng: np.random.Generator
+) -> tuple[dict[str, WordEvidence], list[str], dict[str, WordEvidence]]:
+    """Return the word evidence of held-out texts, half of the words of each, and the word evidence of these halves."""
+    whole: dict[str, WordEvidence] = {kind: {} for kind in samples}
+    half: dict[str, WordEvidence] = {kind: {} for kind in samples}
+    if not texts:
+        return whole, [], half
+    columns = ([text for sample in samples.values() for text in sample.texts[name]] for name in texts)
     words = Words.of(zip(*columns, strict=True), len(texts))
-    halves = [_half(text, rng) for text in asking.texts[query]]
-    evidence: dict[tuple[str, ...], Floats] = {}
-    again: dict[tuple[str, ...], Floats] = {}
-    for pattern in patterns(texts, texts):
-        if pattern.codes == "hashed" and not pattern.words:
-            places = [texts.index(name) for name in pattern.modalities]
-            for told, questions in ((evidence, asking.texts[query]), (again, halves)):
-                coverage = np.stack([words.coverage(text, places) for text in questions])
-                told[pattern.modalities] = word_evidence(coverage)
-    first = {key: own[:, :n] for key, own in evidence.items()}
-    second = {key: own[:, n:] for key, own in evidence.items()}
-    return (first, second), _Partly(encoder.project(query, halves), again)
+    queries = samples["hashed"].texts[query]
+    halves = [_half(text, rng) for text in queries]
+    for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
+        places = [texts.index(name) for name in names]
+        for by_kind, asked in ((whole, queries), (half, halves)):
+            evidence = word_evidence(np.stack([words.coverage(text, places) for text in asked]))
+            for kind, part in zip(samples, np.split(evidence, [len(queries)], axis=1), strict=False):
+                by_kind[kind][names] = part
+    return whole, halves, half
 
 
 def _half(text: str, rng: np.random.Generator) -> str:
-    """Return half of the words of a text, drawn at random, in their order."""
+    """Return a random half of the words of a text, in their order."""
     words = text.split()
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(len(words) // 2, 1)]))
 
 
-def _with_found_again(
-    pairs: dict[str, Pairs], asking: _Known, asked: Floats, words: dict[tuple[str, ...], Floats]
-) -> dict[str, Pairs]:
-    """Return the pairs, with those of an item and half of its own words."""
-    n, n_bits = asked.shape
-    some = {}
-    for kind, own in pairs.items():
-        codes = asking.codes if kind == "hashed" else asking.learned
-        if codes is None:
-            some[kind] = own
-            continue
-        similarities = {
-            name: (asked * unpack(code, n_bits)).sum(axis=1, dtype=np.float64)[:, None] / n_bits
-            for name, code in codes.items()
-        }
-        again = Pairs(similarities, words, np.ones((n, 1), bool), np.ones((n, 1), bool))
-        some[kind] = replace(own, found_again=again)
-    return some
-
-
 def _pairs(
-    asked: Floats, codes: dict[str, Codes], words: dict[tuple[str, ...], Floats], right: Mask, *, own: bool = False
+    values: Floats, codes: Mapping[str, Codes], words: WordEvidence, relevant: Mask, *, same_items: bool = False
 ) -> Pairs:
-    n_bits = asked.shape[1]
-    similarities = {name: asked @ unpack(code, n_bits).T.astype(np.float64) / n_bits for name, code in codes.items()}
-    counted = np.ones(right.shape, bool)
-    if own:
+    n_bits = values.shape[1]
+    similarities = {name: values @ unpack(code, n_bits).T.astype(np.float64) / n_bits for name, code in codes.items()}
+    counted = np.ones(relevant.shape, bool)
+    if same_items:
         np.fill_diagonal(counted, False)
-    return Pairs(similarities, words, right, counted)
+    return Pairs(similarities, words, relevant, counted)
 
 
-def _searched(asked: Floats, asking: _Known, trained: _Known | None, partly: _Partly) -> dict[str, Pairs]:
-    """Return pairs of half of each held-out item's words and all items, as if no held-out one had labels."""
-    n = len(asked)
-    itself = np.eye(n, dtype=bool)
-    pairs = {"hashed": _pairs(asked, asking.codes, partly.of(slice(n)), itself)}
-    if trained is not None:
-        nobody = np.zeros((n, len(trained.labels)), bool)
-        pairs["learned"] = _pairs(asked, trained.codes, partly.of(slice(n, None)), nobody)
-    return pairs
+def _known_item_pairs(values: Floats, codes: Mapping[str, Codes], half_words: WordEvidence) -> Pairs:
+    """Return the pairs of each held-out item and half of its own words."""
+    n, n_bits = values.shape
+    similarities = {
+        name: (values * unpack(code, n_bits)).sum(axis=1, dtype=np.float64)[:, None] / n_bits
+        for name, code in codes.items()
+    }
+    words = {names: evidence.diagonal()[:, None] for names, evidence in half_words.items()}
+    return Pairs(similarities, words, np.ones((n, 1), bool), np.ones((n, 1), bool))
 
 
-def _calibration_reports(
+def _known_item_searches(
+    values: Floats, samples: Mapping[str, _Sample], half_words: Mapping[str, WordEvidence]
+) -> dict[str, Pairs]:
+    """Return the pairs of half of each held-out item's words and all items, as if held-out items had no labels."""
+    n = len(values)
+    return {
+        kind: _pairs(
+            values, sample.codes, half_words[kind], np.eye(n, len(sample.labels), dtype=bool) & (kind == "hashed")
+        )
+        for kind, sample in samples.items()
+    }
+
+
+def _cross_validate(
     query: str,
-    pairs: dict[str, Pairs],
+    pairs: Mapping[str, Pairs],
     modalities: tuple[str, ...],
     words: bool,
-    least: float,
+    min_word_weight: float,
     rng: np.random.Generator,
 ) -> list[CalibrationReport]:
-    """Return how far the default answers can be trusted: each half of the queries, by what the other half says."""
+    """Report on the default search by 2-fold cross-validation over the queries."""
     reports = []
     for kind, own in pairs.items():
-        order = rng.permutation(len(own.right))
-        halves = order[: len(order) // 2], order[len(order) // 2 :]
-        probabilities, right = [], []
         pattern = Pattern(kind, modalities, words)
-        for mine, other in (halves, halves[::-1]):
-            known = own.take(other, other if kind == "hashed" else None)
-            asked = own.take(mine, mine if kind == "hashed" else None)
-            scores = scores_of(known.fit(pattern, least_words=least), asked.features(pattern))[asked.counted]
-            probabilities.append(probability(scores))
-            right.append(asked.right[asked.counted])
-        reports.append(CalibrationReport.from_pairs(query, kind, np.concatenate(probabilities), np.concatenate(right)))
+        order = rng.permutation(len(own.relevant))
+        halves = order[: len(order) // 2], order[len(order) // 2 :]
+        probabilities, relevant = [], []
+        for test, train in (halves, halves[::-1]):
+            seen = own.take(train, train if kind == "hashed" else None)
+            unseen = own.take(test, test if kind == "hashed" else None)
+            fit = seen.fit(pattern, min_word_weight=min_word_weight)
+            probabilities.append(probability(unseen.log_odds(pattern, fit)[unseen.counted]))
+            relevant.append(unseen.relevant[unseen.counted])
+        reports.append(
+            CalibrationReport.from_pairs(query, kind, np.concatenate(probabilities), np.concatenate(relevant))
+        )
     return reports

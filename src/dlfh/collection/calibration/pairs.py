@@ -1,0 +1,174 @@
+"""Pairs of held-out queries and items of known relevance, to fit coefficients to and to measure rankings with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.collection.calibration.model import Fit, Pattern, probability
+
+__all__ = ["MIN_WORD_WEIGHT", "Pairs", "fit_logistic", "fit_patterns", "mean_average_precision", "reciprocal_rank"]
+
+Floats = npt.NDArray[np.float64]
+Mask = npt.NDArray[np.bool_]
+Rows = npt.NDArray[np.int64]
+
+#: Smallest weight of words: enough to order items whose codes tie.
+MIN_WORD_WEIGHT = 0.05
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Evidence and relevance of pairs of queries and items with one kind of codes.
+
+    Attributes
+    ----------
+    similarities : dict of str to ndarray of float64 (queries, items)
+        By modality, the similarity of the items' codes to the queries.
+    words : dict of tuple of str to ndarray of float64 (queries, items)
+        By the text modalities that are searched, `word_evidence`; empty if the queries are not texts.
+    relevant : ndarray of bool (queries, items)
+    counted : ndarray of bool (queries, items)
+        False for a query paired with itself.
+    known_item : Pairs or None
+        Known-item search: each query is half of the words of one item, which is its only, relevant, item.
+    """
+
+    similarities: dict[str, Floats]
+    words: dict[tuple[str, ...], Floats]
+    relevant: Mask
+    counted: Mask
+    known_item: Pairs | None = None
+
+    def take(self, queries: Rows, items: Rows | None = None) -> Pairs:
+        """Return the pairs of some queries with some items."""
+        rows = np.ix_(queries, np.arange(self.relevant.shape[1]) if items is None else items)
+        similarities = {name: values[rows] for name, values in self.similarities.items()}
+        words = {names: values[rows] for names, values in self.words.items()}
+        known_item = None if self.known_item is None else self.known_item.take(queries)
+        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], known_item)
+
+    def features(self, pattern: Pattern) -> list[Floats]:
+        """Return the evidence that a pattern uses."""
+        columns = [self.similarities[name] for name in pattern.modalities]
+        if not pattern.words:
+            return columns
+        texts = max(self.words, key=len)
+        return [*columns, self.words[tuple(name for name in texts if name in pattern.modalities) or texts]]
+
+    def log_odds(self, pattern: Pattern, fit: Fit) -> Floats:
+        return fit.log_odds(self.features(pattern))
+
+    def relevant_share(self) -> float:
+        """Return the share of relevant pairs, smoothed to lie strictly between 0 and 1."""
+        return float((self.relevant[self.counted].sum() + 0.5) / (int(self.counted.sum()) + 1))
+
+    def fit(self, pattern: Pattern, places: Rows | None = None, min_word_weight: float = MIN_WORD_WEIGHT) -> Fit:
+        """Fit a pattern to all counted pairs, or to those at some places of the flattened arrays.
+
+        A pattern with words is fitted to known-item pairs too: people also look for one item by words that are not
+        labels, and without these pairs such words would get no weight.
+        """
+        places = np.flatnonzero(self.counted) if places is None else places
+        features = [values.ravel()[places] for values in self.features(pattern)]
+        relevant = self.relevant.ravel()[places]
+        if pattern.words and self.known_item is not None:
+            more = [values.ravel() for values in self.known_item.features(pattern)]
+            features = [np.concatenate(columns) for columns in zip(features, more, strict=True)]
+            relevant = np.concatenate([relevant, self.known_item.relevant.ravel()])
+        fit = fit_logistic(features, relevant)
+        if not pattern.words or fit.weights[-1] >= min_word_weight:
+            return fit
+        codes = fit_logistic(features[:-1], relevant, offset=min_word_weight * features[-1])
+        return Fit((*codes.weights, min_word_weight), codes.bias)
+
+
+def fit_patterns(
+    pairs: Mapping[str, Pairs],
+    places: Mapping[str, Rows],
+    patterns: Sequence[Pattern],
+    min_word_weight: float = MIN_WORD_WEIGHT,
+) -> dict[Pattern, Fit]:
+    """Fit the patterns of each kind of codes, with biases shifted to one prior, the share of relevant items."""
+    prior = _log_odds(pairs["learned" if "learned" in pairs else "hashed"].relevant_share())
+    fits = {}
+    for kind, own in pairs.items():
+        shift = prior - _log_odds(own.relevant_share())
+        for pattern in patterns:
+            if pattern.codes == kind:
+                fit = own.fit(pattern, places[kind], min_word_weight)
+                fits[pattern] = Fit(fit.weights, fit.bias + shift)
+    return fits
+
+
+def _log_odds(share: float) -> float:
+    return float(np.log(share / (1 - share)))
+
+
+def mean_average_precision(
+    fits: Mapping[Pattern, Fit], pairs: Mapping[str, Pairs], modalities: tuple[str, ...], words: bool
+) -> float:
+    """Return the MAP of a search, averaged over the kinds of codes."""
+    return float(np.mean([_map(fits, pairs[kind], Pattern(kind, modalities, words)) for kind in pairs]))
+
+
+def _map(fits: Mapping[Pattern, Fit], pairs: Pairs, pattern: Pattern) -> float:
+    scores = pairs.log_odds(pattern, fits[pattern])
+    scores[~pairs.counted] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")
+    relevant = np.take_along_axis(pairs.relevant & pairs.counted, order, axis=1)
+    precision = np.cumsum(relevant, axis=1) / np.arange(1, relevant.shape[1] + 1)
+    n = relevant.sum(axis=1)
+    return float(((precision * relevant).sum(axis=1)[n > 0] / n[n > 0]).mean()) if n.any() else 0.0
+
+
+def reciprocal_rank(fits: Mapping[Pattern, Fit], searched: Mapping[str, Pairs]) -> float:
+    """Return the mean reciprocal rank of the one relevant item of each query; a tie counts as half a rank."""
+    scores = np.hstack([searched[pattern.codes].log_odds(pattern, fit) for pattern, fit in fits.items()])
+    relevant = np.hstack([searched[pattern.codes].relevant for pattern in fits])
+    targets = scores[relevant][:, None]
+    ranks = 1 + (scores > targets).sum(axis=1) + ((scores == targets).sum(axis=1) - 1) / 2
+    return float((1 / ranks).mean())
+
+
+def fit_logistic(
+    features: Sequence[Floats], relevant: Mask, strength: float = 1.0, offset: Floats | float = 0.0
+) -> Fit:
+    """Fit a ridge-regularised logistic regression with non-negative weights, by Newton's method.
+
+    The ridge keeps weights finite where the evidence separates the pairs. ``offset`` is added to the log-odds.
+
+    Examples
+    --------
+    >>> distance = np.arange(100.0)
+    >>> fit = fit_logistic([-distance / 100], distance < 20 + distance % 7)
+    >>> fit.weights[0] > 0
+    True
+    """
+    active = [*range(len(features))]
+    while True:
+        design = np.column_stack([*(features[column] for column in active), np.ones(len(relevant))])
+        weights = _newton(design, relevant.astype(np.float64), strength, offset)
+        if not active or weights[:-1].min() >= 0:
+            break
+        del active[int(np.argmin(weights[:-1]))]
+    by_column = dict(zip(active, weights[:-1].tolist(), strict=True))
+    return Fit(tuple(by_column.get(column, 0.0) for column in range(len(features))), float(weights[-1]))
+
+
+def _newton(design: Floats, relevant: Floats, strength: float, offset: Floats | float) -> Floats:
+    weights = np.zeros(design.shape[1])
+    weights[-1] = _log_odds((relevant.sum() + 0.5) / (len(relevant) + 1))
+    ridge = strength * np.eye(len(weights))
+    ridge[-1, -1] = 1e-9
+    for _ in range(50):
+        probabilities = probability(np.clip(design @ weights + offset, -40, 40))
+        curvature = design.T @ (design * (probabilities * (1 - probabilities) + 1e-9)[:, None]) + ridge
+        step = np.linalg.solve(curvature, design.T @ (relevant - probabilities) - ridge @ weights)
+        weights = weights + np.clip(step, -20, 20)
+        if np.abs(step).max() < 1e-6:
+            break
+    return weights
