@@ -1,4 +1,4 @@
-"""Updates of codes and counts of pairs are those of the twins, bit for bit."""
+"""Kernels of the latent factor model against their NumPy twins, bit for bit."""
 
 from __future__ import annotations
 
@@ -27,21 +27,20 @@ def gather(problem: Problem, kind: str) -> tuple[Any, list[np.ndarray], Columns]
 
 
 @given(problems(), st.sampled_from(["labels", "random"]))
-def test_update_of_rows(problem: Problem, kind: str) -> None:
+def test_update_rows(problem: Problem, kind: str) -> None:
     rows, (codes, _), columns = gather(problem, kind)
     n_bits = problem.model.n_bits
     masks = np.unpackbits(columns.codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
     first = int(problem.rng.integers(0, n_bits))
     last = int(problem.rng.integers(first, n_bits + 1))
     start = int(problem.rng.integers(0, len(rows)))
-    memory = codes.copy()
-    # The byte and the word view are of one memory: the twins get (and change) a pair each.
+    # The byte view and the word view share memory, so each version gets its own pair.
     outcomes = []
     for module in (_kernels, _reference):
-        mine = memory.copy()
+        updated = codes.copy()
         flips = module.update_rows(
-            mine,
-            mine.view(np.uint64),
+            updated,
+            updated.view(np.uint64),
             rows.set_of_row,
             problem.labels.starts,
             problem.labels.labels,
@@ -56,13 +55,13 @@ def test_update_of_rows(problem: Problem, kind: str) -> None:
             start,
             len(rows),
         )
-        outcomes.append((flips, mine))
+        outcomes.append((flips, updated))
     assert outcomes[0][0] == outcomes[1][0]
     np.testing.assert_array_equal(outcomes[0][1], outcomes[1][1])
 
 
 @given(problems(max_points=25), st.sampled_from(["labels", "random"]))
-def test_update_of_shared_rows(problem: Problem, kind: str) -> None:
+def test_update_shared_rows(problem: Problem, kind: str) -> None:
     rows, (codes, _), _ = gather(problem, kind)
     n_bits, labels = problem.model.n_bits, problem.labels
     lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
@@ -70,28 +69,28 @@ def test_update_of_shared_rows(problem: Problem, kind: str) -> None:
     first = int(problem.rng.integers(0, n_bits))
     outcomes = []
     for module in (_kernels, _reference):
-        mine, my_words, my_masks = codes.copy(), by_word(codes).copy(), masks.copy()
+        updated, words, bit_masks = codes.copy(), by_word(codes).copy(), masks.copy()
         flips = module.update_shared_rows(
-            mine,
-            mine.view(np.uint64),
+            updated,
+            updated.view(np.uint64),
             rows.set_of_row,
             rows.weights,
             labels.starts,
             labels.labels,
-            my_words,
-            my_masks,
+            words,
+            bit_masks,
             *lists,
             *problem.model.tables,
             first,
             n_bits,
         )
-        outcomes.append((flips, mine, my_words, my_masks))
-    for ours, theirs in zip(*outcomes, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
+        outcomes.append((flips, updated, words, bit_masks))
+    for kernel, twin in zip(*outcomes, strict=True):
+        np.testing.assert_array_equal(kernel, twin)
 
 
 @given(problems(), st.sampled_from(["labels", "random"]))
-def test_count_of_pairs(problem: Problem, kind: str) -> None:
+def test_count_pairs(problem: Problem, kind: str) -> None:
     rows, (codes, _), columns = gather(problem, kind)
     assert_twins_agree(
         "count_pairs",
@@ -128,10 +127,10 @@ def test_update_observed_rows(problem: Problem) -> None:
     model = (*problem.model.tables, 0, n_bits, 0, len(rows))
     results = []
     for module in (_kernels, _reference):
-        own = rows.copy()  # its words must share its memory, which deep copies would not
+        updated = rows.copy()
         arguments = (
-            own,
-            own.view(np.uint64),
+            updated,
+            updated.view(np.uint64),
             starts,
             places,
             S.data,
@@ -140,7 +139,7 @@ def test_update_observed_rows(problem: Problem) -> None:
             columns.view(np.uint64),
             *model,
         )
-        results.append((module.update_observed_rows(*arguments), own))
+        results.append((module.update_observed_rows(*arguments), updated))
     assert results[0][0] == results[1][0]
     np.testing.assert_array_equal(results[0][1], results[1][1])
 

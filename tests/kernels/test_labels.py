@@ -1,4 +1,4 @@
-"""Lists of labels are those of the twins."""
+"""Label kernels against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.strategies import Problem, problems
 
 
 @given(problems())
-def test_inverted_lists(problem: Problem) -> None:
+def test_invert_lists(problem: Problem) -> None:
     labels = problem.labels
     chosen = problem.rng.integers(0, labels.n_sets, size=7)
     assert_twins_agree("invert_lists", labels.starts, labels.labels, chosen, labels.n_labels)

@@ -1,4 +1,4 @@
-"""Products and their signs are those of the twins."""
+"""Kernels of products and signs against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.strategies import seeds
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64]))
-def test_sums_by_group(seed: int, dtype: Any) -> None:
+def test_sum_rows_by_group(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)
     n, d, groups = rng.integers(1, 30, size=3)
     rows = rng.standard_normal((n, d)).astype(dtype)
@@ -25,7 +25,7 @@ def test_sums_by_group(seed: int, dtype: Any) -> None:
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64]))
-def test_sparse_gram(seed: int, dtype: Any) -> None:
+def test_add_sparse_gram(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)
     n, d = (int(size) for size in rng.integers(1, 30, size=2))
     matrix = sp.random_array((n, d), density=0.3, format="csr", dtype=dtype, rng=rng)
@@ -35,7 +35,7 @@ def test_sparse_gram(seed: int, dtype: Any) -> None:
 
 
 @given(seeds, st.sampled_from([np.float32, np.float64]))
-def test_finishing_of_products(seed: int, dtype: Any) -> None:
+def test_finish_products(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)
     n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
     rows = rng.standard_normal((n, d)).astype(dtype)
@@ -61,14 +61,6 @@ def test_sparse_products(seed: int, dtype: Any) -> None:
     terms = np.array([offset, np.linalg.norm(weights, axis=0), 0.3 * np.abs(offset)]).astype(np.float32)
     start = int(rng.integers(0, n))
     assert_twins_agree("sparse_products", *parts, weights, offset, terms, products, codes, start, n)
-
-
-@given(seeds, st.sampled_from([np.float32, np.float64]))
-def test_packing_of_signs(seed: int, dtype: Any) -> None:
-    rng = np.random.default_rng(seed)
-    n, n_bits = (int(size) for size in rng.integers(1, 40, size=2))
-    values = rng.integers(-2, 3, (n, n_bits)).astype(dtype)  # with zeros
-    assert_twins_agree("pack_signs", values, np.empty((n, n_bytes(n_bits)), np.uint8))
 
 
 @given(seeds, st.integers(1, 30), st.integers(1, 20))

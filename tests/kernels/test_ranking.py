@@ -1,4 +1,4 @@
-"""Rankings are those of the twins."""
+"""Ranking kernels against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def random_ranking(rng: np.random.Generator, n_bits: int) -> tuple[np.ndarray, n
 
 
 @given(seeds, st.integers(1, 140))
-def test_distances_and_ranking_by_distance(seed: int, n_bits: int) -> None:
+def test_hamming_block_and_rank_by_distance(seed: int, n_bits: int) -> None:
     queries, items, gains = random_ranking(np.random.default_rng(seed), n_bits)
     distances = np.empty(gains.shape, np.uint16)
     assert_twins_agree("hamming_block", as_words(queries), by_word(items), distances)
@@ -28,7 +28,7 @@ def test_distances_and_ranking_by_distance(seed: int, n_bits: int) -> None:
 
 
 @given(seeds, st.integers(1, 40), st.booleans())
-def test_ranking_by_score(seed: int, n_bits: int, coarse: bool) -> None:
+def test_rank_by_score(seed: int, n_bits: int, coarse: bool) -> None:
     rng = np.random.default_rng(seed)
     _, items, gains = random_ranking(rng, n_bits)
     projections = rng.standard_normal((len(gains), n_bits)).astype(np.float32)
@@ -39,7 +39,7 @@ def test_ranking_by_score(seed: int, n_bits: int, coarse: bool) -> None:
 
 
 @given(seeds)
-def test_reordering(seed: int) -> None:
+def test_reorder(seed: int) -> None:
     rng = np.random.default_rng(seed)
     places = np.array([rng.permutation(30) for _ in range(4)]).astype(np.uint32)
     for gains in (rng.integers(0, 2, (4, 30)).astype(np.uint8), rng.random((4, 30))):
@@ -47,7 +47,7 @@ def test_reordering(seed: int) -> None:
 
 
 @given(seeds)
-def test_counts_and_sums_of_precisions(seed: int) -> None:
+def test_count_marks_and_sum_precisions(seed: int) -> None:
     rng = np.random.default_rng(seed)
     ranked = (rng.random((4, 60)) < rng.random()).astype(np.uint8) * rng.integers(1, 255, (4, 60), dtype=np.uint8)
     stops = np.sort(rng.integers(0, 61, (4, 5)))

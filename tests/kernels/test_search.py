@@ -1,4 +1,4 @@
-"""Searches are those of the twins."""
+"""Search kernels against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh.codes import as_words, random_codes
-from dlfh.index import nearest as nearest
+from dlfh.index import nearest
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import seeds
 
 
 @given(seeds, st.integers(1, 140), st.booleans())
-def test_search_by_weight(seed: int, n_bits: int, coarse: bool) -> None:
+def test_nearest_by_weight_and_weigh_candidates(seed: int, n_bits: int, coarse: bool) -> None:
     rng = np.random.default_rng(seed)
     n_items, n_queries = (int(size) for size in rng.integers(1, 60, 2))
     items, queries = (as_words(random_codes(rng, n, n_bits)) for n in (n_items, n_queries))
@@ -29,14 +29,14 @@ def test_search_by_weight(seed: int, n_bits: int, coarse: bool) -> None:
 
 
 @given(seeds, st.integers(1, 140))
-def test_search_within_a_radius(seed: int, n_bits: int) -> None:
+def test_within_radius(seed: int, n_bits: int) -> None:
     rng = np.random.default_rng(seed)
     items = as_words(random_codes(rng, int(rng.integers(0, 60)), n_bits))
     query = as_words(random_codes(rng, 1, n_bits))[0]
     assert_twins_agree("within_radius", query, items, int(rng.integers(0, n_bits + 1)))
 
 
-def test_the_scan_by_weight_of_more_codes_than_a_tile() -> None:
+def test_nearest_by_weight_over_several_tiles() -> None:
     rng = np.random.default_rng(0)
     items, queries = (as_words(random_codes(rng, n, 64)) for n in (7000, 3))
     weights = rng.integers(0, 1 << 24, (3, 64))

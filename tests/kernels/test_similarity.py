@@ -1,4 +1,4 @@
-"""Sums over all pairs of points are those of the twins."""
+"""Pairwise kernels of SePH, MLBE and DOCH against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -58,5 +58,4 @@ def test_update_anchored_rows(problem: Problem, n_bits: int, n_anchors: int) -> 
     wanted, overlap = rng.standard_normal(codes.shape), P @ P.T
     start = int(rng.integers(labels.n_points))
     arguments = (codes, labels.set_of_point, similar, anchors, sigmas, scale, wanted, overlap)
-    # Flips are counted one by one, and a bit is looked at once: as many as bits that differ.
     assert_twins_agree("update_anchored_rows", *arguments, start, labels.n_points)

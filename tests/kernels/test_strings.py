@@ -1,4 +1,4 @@
-"""Tables of strings are those of the twins."""
+"""String kernels against their NumPy twins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def random_strings(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.nda
 
 
 @given(seeds)
-def test_strings(seed: int) -> None:
+def test_hash_strings_and_gather_strings(seed: int) -> None:
     rng = np.random.default_rng(seed)
     offsets, blob = random_strings(rng, 20)
     hashes = np.empty(len(offsets) - 1, np.uint64)
@@ -30,7 +30,7 @@ def test_strings(seed: int) -> None:
 
 
 @given(seeds, st.booleans())
-def test_finding_strings(seed: int, collide: bool) -> None:
+def test_find_strings(seed: int, collide: bool) -> None:
     rng = np.random.default_rng(seed)
     stored, wanted = random_strings(rng, 20), random_strings(rng, 20)
     hashes = [np.empty(len(offsets) - 1, np.uint64) for offsets, _ in (stored, wanted)]

@@ -1,30 +1,39 @@
-"""A kernel and its twin in NumPy, on the same arguments."""
+"""Comparison of a compiled kernel with its NumPy twin."""
 
 from __future__ import annotations
 
 import copy
 import functools
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from dlfh import _kernels, _reference
+from dlfh import _reference
+from dlfh._kernels import MODULES
+
+MODULE_OF_KERNEL = {name: module for module, names in MODULES.items() for name in names.split()}
+
+
+def compiled(name: str) -> Any:
+    """Return a compiled kernel, without dispatch by size."""
+    return getattr(import_module(f"dlfh._kernels.{MODULE_OF_KERNEL[name]}"), name)
 
 
 def assert_twins_agree(name: str, *arguments: Any, exact: bool = True, tolerance: float = 0.0) -> None:
-    """Call kernel and twin on copies of the arguments; compare results and everything written."""
+    """Call kernel and twin on copies of the arguments; compare return values and modified arguments."""
     outcomes = []
-    for module in (_kernels, _reference):
+    for function in (compiled(name), getattr(_reference, name)):
         passed = [copy.deepcopy(argument) for argument in arguments]
-        outcomes.append((getattr(module, name)(*passed), passed))
+        outcomes.append((function(*passed), passed))
     (kernel_result, kernel_arrays), (twin_result, twin_arrays) = outcomes
     compare: Any = np.testing.assert_array_equal if exact else np.testing.assert_allclose
     if tolerance:
         compare = functools.partial(np.testing.assert_allclose, rtol=tolerance, atol=tolerance)
     if isinstance(twin_result, tuple):
-        for ours, theirs in zip(kernel_result, twin_result, strict=True):
-            compare(ours, theirs)
+        for kernel, twin in zip(kernel_result, twin_result, strict=True):
+            compare(kernel, twin)
     elif twin_result is not None:
         compare(kernel_result, twin_result)
-    for ours, theirs in zip(kernel_arrays, twin_arrays, strict=True):
-        compare(ours, theirs)
+    for kernel, twin in zip(kernel_arrays, twin_arrays, strict=True):
+        compare(kernel, twin)

@@ -109,13 +109,6 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
 
 
 @Kernel
-def pack_signs(values, codes):
-    """Set bit k of code i where ``values[i, k] > 0``, in the order of `numpy.packbits`."""
-    for i in range(values.shape[0]):
-        pack_row(values[i], codes[i])
-
-
-@Kernel
 def hinge_losses(values, signs, residuals):
     """Write minus the derivatives of the squared hinge max(0, 1 - u z)^2 by the values z; return each column's sum."""
     n, n_columns = values.shape

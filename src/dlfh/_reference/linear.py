@@ -35,10 +35,7 @@ def finish_products(
     values = products[start:stop] + bit_terms[0]
     scale = rounding * np.linalg.norm(rows[start:stop], axis=1)
     for i, k in np.argwhere(np.abs(values) <= np.outer(scale, bit_terms[1]) + bit_terms[2]):
-        total = 0.0
-        for x, w in zip(rows[start + i].tolist(), weights_by_bit[k].tolist(), strict=True):
-            total += x * w
-        values[i, k] = total + offset[k]
+        values[i, k] = _sum_in_order(rows[start + i].astype(np.float64) * weights_by_bit[k]) + offset[k]
     products[start:stop] = values
     codes[start:stop] = np.packbits(values > 0, axis=1)
     return bool(np.isfinite(values.astype(np.float32)).all())
@@ -58,26 +55,23 @@ def sparse_products(
 ) -> bool:
     finite = True
     for i in range(start, stop):
-        part = slice(starts[i], starts[i + 1])
-        x, w = values[part].astype(np.float32), weights[columns[part]]
-        sums, squares = bit_terms[0].copy(), np.float32(0)
-        for value, row in zip(x, w, strict=True):
-            squares += value * value
-            sums += value * row
-        scale = np.float32(len(x) + 8) * np.float32(1.2e-7) * np.sqrt(squares)
+        row = slice(starts[i], starts[i + 1])
+        x, w = values[row].astype(np.float32), weights[columns[row]]
+        sums = _sum_in_order(np.vstack([bit_terms[:1], x[:, None] * w]))
+        scale = np.float32(len(x) + 8) * np.float32(1.2e-7) * np.sqrt(_sum_in_order(x * x))
         products[i] = sums
         for k in np.flatnonzero(np.abs(sums) <= scale * bit_terms[1] + bit_terms[2]):
-            total = 0.0
-            for value, weight in zip(values[part].tolist(), w[:, k].tolist(), strict=True):
-                total += value * weight
-            products[i, k] = total + offset[k]
+            products[i, k] = _sum_in_order(values[row].astype(np.float64) * w[:, k]) + offset[k]
         finite &= bool(np.isfinite(sums).all())
     codes[start:stop] = np.packbits(products[start:stop] > 0, axis=1)
     return finite
 
 
-def pack_signs(values: Array, codes: Array) -> None:
-    codes[:] = np.packbits(values > 0, axis=1)
+def _sum_in_order(values: Array) -> Any:
+    """Return the sum over the first axis, added one after another."""
+    if values.ndim == 2 and values.shape[1] > 1:
+        return np.add.reduce(values, axis=0)  # pairwise along the last axis only, and faster than accumulate
+    return np.add.accumulate(values, axis=0)[-1] if len(values) else values.dtype.type(0)
 
 
 def hinge_losses(values: Array, signs: Array, residuals: Array) -> Array:

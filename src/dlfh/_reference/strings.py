@@ -1,10 +1,10 @@
-"""Ids of an index."""
+"""Strings stored as one UTF-8 blob with offsets."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
@@ -30,10 +30,12 @@ def find_strings(
     start: int,
     stop: int,
 ) -> None:
-    stored = [blob[a:b].tobytes() for a, b in itertools.pairwise(offsets)]
-    wanted = [wanted_blob[a:b].tobytes() for a, b in itertools.pairwise(wanted_offsets)]
     for i in range(start, stop):
-        found[i] = stored.index(wanted[i]) if wanted[i] in stored else -1
+        wanted = wanted_blob[wanted_offsets[i] : wanted_offsets[i + 1]].tobytes()
+        first, last = (np.searchsorted(sorted_hashes, wanted_hashes[i], side) for side in ("left", "right"))
+        rows = row_of_hash[first:last].astype(np.int64)
+        equal = [row for row in rows if blob[offsets[row] : offsets[row + 1]].tobytes() == wanted]
+        found[i] = equal[0] if equal else -1
 
 
 def gather_strings(offsets: Array, blob: Array, rows: Array, new_offsets: Array, new_blob: Array) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dlfh._lazy import postpone
+from dlfh._lazy import postpone_numpy_submodules
 from dlfh._terminal import plain
 from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
 from dlfh.cli.printing import print_json, print_table
@@ -155,7 +155,7 @@ def search(
     if "numpy" not in sys.modules:
         # One question gives BLAS threads nothing to do but to start and to wait.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-        postpone("numpy.ctypeslib", "numpy.f2py", "numpy.ma", "numpy.matlib", "numpy.polynomial", "numpy.testing")
+        postpone_numpy_submodules()
     from dlfh._persistence.outputs import check_not_read, check_outputs
     from dlfh.cli.models import open_collection
     from dlfh.errors import InputError

@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dlfh import _kernels
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import Targets
@@ -24,7 +23,7 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._progress import Bar
 from dlfh._validation import Features
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import Codes, pack
 
 __all__ = ["FitContext", "HashFunction", "HashLearner", "SummedLearner"]
 
@@ -75,10 +74,7 @@ class HashFunction(Registered, ABC):
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
-        values = self.project(features, modality, workers)
-        codes = np.empty((len(values), n_bytes(self.n_bits)), np.uint8)
-        _kernels.pack_signs(values, codes)
-        return codes
+        return pack(self.project(features, modality, workers))
 
     @abstractmethod
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
