@@ -65,7 +65,7 @@ test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DAT
 
 .PHONY: test-cluster
 test-cluster: $(READY)  ## Run DLFH on a Dask cluster of processes, and kill its workers and dlfh encode
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks tests/collection/test_block_codes.py tests/cli/test_measuring.py
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
 
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
@@ -193,46 +193,46 @@ study-incomplete: $(READY)  ## Measure what icons that lack a text, an image or 
 # A run that was stopped goes on where it was, in runs/.
 results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified
 results: $(READY)  ## Run the paper's experiments into docs/results: make results DLFH_DATA=/path/to/folder
-	$(DLFH) bench paper icons --out runs/icons --report docs/results/icons
-	$(DLFH) bench paper wiki --data "$(DLFH_DATA)/wiki.mat" --out runs/wiki --report docs/results/wiki
-	$(DLFH) bench paper iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --cell-minutes 8 --out runs/iapr-tc12 --report docs/results/iapr-tc12
-	$(DLFH) bench sensitivity generated:mirflickr-25k --seeds 3 --out runs/mirflickr-25k --report docs/results/mirflickr-25k-sensitivity
-	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --out runs/nus-wide-20k --report docs/results/nus-wide-sensitivity
-	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --out runs/wiki --report docs/results/wiki-unified
-	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --out runs/iapr-tc12 --report docs/results/iapr-tc12-unified
-	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --seeds 3 --settings benchmarks/scale.toml --out runs/wiki-scale --report docs/results/wiki-scale
-	$(DLFH) bench map icons --seeds 3 --settings benchmarks/scale.toml --out runs/icons-scale --report docs/results/icons-scale
-	$(DLFH) bench map iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --settings benchmarks/codes.toml --out runs/iapr-tc12-codes --report docs/results/iapr-tc12-codes
-	$(DLFH) bench map icons --seeds 5 --settings benchmarks/codes.toml --out runs/icons-codes --report docs/results/icons-codes
-	$(DLFH) bench map wiki --data "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --out runs/wiki-codes --report docs/results/wiki-codes
+	$(DLFH) bench paper icons --cache runs/icons -o docs/results/icons
+	$(DLFH) bench paper wiki --file "$(DLFH_DATA)/wiki.mat" --cache runs/wiki -o docs/results/wiki
+	$(DLFH) bench paper iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" --cell-minutes 8 --cache runs/iapr-tc12 -o docs/results/iapr-tc12
+	$(DLFH) bench sensitivity generated:mirflickr-25k --seeds 3 --cache runs/mirflickr-25k -o docs/results/mirflickr-25k-sensitivity
+	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --cache runs/nus-wide-20k -o docs/results/nus-wide-sensitivity
+	$(DLFH) bench map wiki --file "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --cache runs/wiki -o docs/results/wiki-unified
+	$(DLFH) bench map iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --cache runs/iapr-tc12 -o docs/results/iapr-tc12-unified
+	$(DLFH) bench map wiki --file "$(DLFH_DATA)/wiki.mat" --seeds 3 --settings benchmarks/scale.toml --cache runs/wiki-scale -o docs/results/wiki-scale
+	$(DLFH) bench map icons --seeds 3 --settings benchmarks/scale.toml --cache runs/icons-scale -o docs/results/icons-scale
+	$(DLFH) bench map iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" --settings benchmarks/codes.toml --cache runs/iapr-tc12-codes -o docs/results/iapr-tc12-codes
+	$(DLFH) bench map icons --seeds 5 --settings benchmarks/codes.toml --cache runs/icons-codes -o docs/results/icons-codes
+	$(DLFH) bench map wiki --file "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --cache runs/wiki-codes -o docs/results/wiki-codes
 	$(RUN) -m benchmarks.results_summary --write
 
 times: $(READY)  ## Time every method on up to 184,710 points, alone on the machine, into docs/results
-	$(DLFH) bench time generated:nus-wide --cell-minutes 1 --out runs/nus-wide --report docs/results/nus-wide-time
+	$(DLFH) bench time generated:nus-wide --cell-minutes 1 --cache runs/nus-wide -o docs/results/nus-wide-time
 	$(RUN) -m benchmarks.results_summary --write
 
 # Parameters are chosen on a part of the training points, the same number of candidates for every method; on IAPR TC-12
 # from 5,000 points, and but for CRH, a candidate of which takes as long as all of another method's.
 compare: PUBLISHED := --settings benchmarks/as_published.toml
 compare: TUNE := --bits 32 --overwrite
-compare: WIKI := wiki --data "$(DLFH_DATA)/wiki.mat" --out runs/wiki-compared
-compare: IAPR := iapr-tc12 --data "$(DLFH_DATA)/iapr_tc12.npz" --out runs/iapr-tc12-compared
-compare: ICONS := icons --out runs/icons-compared
+compare: WIKI := wiki --file "$(DLFH_DATA)/wiki.mat" --cache runs/wiki-compared
+compare: IAPR := iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" --cache runs/iapr-tc12-compared
+compare: ICONS := icons --cache runs/icons-compared
 compare: QUICK := ACQ,BATCH,CCAITQ,CMFH,CMSSH,CVH,DLFH,DOCH,KDLFH,LEMON,LFH,MLBE,PDH,SCM,SCRATCH,SMFH,SePH
-compare: TUNED = --settings docs/results/$(1)-tuned/tuned.toml --bits 64 --report docs/results/$(1)-tuned
+compare: TUNED = --settings docs/results/$(1)-tuned/tuned.toml --bits 64 -o docs/results/$(1)-tuned
 compare: $(READY)  ## Compare all methods, as published and tuned: make compare DLFH_DATA=/path/to/folder
 	mkdir -p docs/results/wiki-tuned docs/results/icons-tuned docs/results/iapr-tc12-tuned
-	$(DLFH) tune all $(WIKI) $(TUNE) --seeds 2 --write docs/results/wiki-tuned/tuned.toml
-	$(DLFH) tune all $(ICONS) $(TUNE) --seeds 2 --write docs/results/icons-tuned/tuned.toml
-	$(DLFH) tune $(QUICK) $(IAPR) $(TUNE) --seeds 1 --size 5000 --validation 0.1 --write docs/results/iapr-tc12-tuned/tuned.toml
-	$(DLFH) bench map $(WIKI) $(PUBLISHED) --seeds 5 --report docs/results/wiki-published
-	$(DLFH) bench map $(ICONS) $(PUBLISHED) --seeds 5 --report docs/results/icons-published
-	$(DLFH) bench map $(IAPR) $(PUBLISHED) --seeds 5 --report docs/results/iapr-tc12-published
+	$(DLFH) tune all $(WIKI) $(TUNE) --seeds 2 -o docs/results/wiki-tuned/tuned.toml
+	$(DLFH) tune all $(ICONS) $(TUNE) --seeds 2 -o docs/results/icons-tuned/tuned.toml
+	$(DLFH) tune $(QUICK) $(IAPR) $(TUNE) --seeds 1 --size 5000 --validation-share 0.1 -o docs/results/iapr-tc12-tuned/tuned.toml
+	$(DLFH) bench map $(WIKI) $(PUBLISHED) --seeds 5 -o docs/results/wiki-published
+	$(DLFH) bench map $(ICONS) $(PUBLISHED) --seeds 5 -o docs/results/icons-published
+	$(DLFH) bench map $(IAPR) $(PUBLISHED) --seeds 5 -o docs/results/iapr-tc12-published
 	$(DLFH) bench map $(WIKI) $(call TUNED,wiki) --seeds 5
 	$(DLFH) bench map $(ICONS) $(call TUNED,icons) --seeds 5
 	$(DLFH) bench map $(IAPR) $(call TUNED,iapr-tc12) --seeds 5 --methods $(QUICK),CRH
-	$(DLFH) bench rank docs/results/wiki-tuned docs/results/icons-tuned docs/results/iapr-tc12-tuned --out docs/results/rank-tuned
-	$(DLFH) bench rank docs/results/wiki-published docs/results/icons-published docs/results/iapr-tc12-published --out docs/results/rank-published
+	$(DLFH) bench rank docs/results/wiki-tuned docs/results/icons-tuned docs/results/iapr-tc12-tuned -o docs/results/rank-tuned
+	$(DLFH) bench rank docs/results/wiki-published docs/results/icons-published docs/results/iapr-tc12-published -o docs/results/rank-published
 	$(RUN) -m benchmarks.results_summary --write
 
 deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 for a certain version)

@@ -22,7 +22,7 @@ DATA = "Icons (GIST and TF-IDF), DLFH with its defaults, five seeds, mean of bot
 
 def measured(n_bits: int, seed: int, source: Any) -> dict[str, float]:
     """Return MAP by what is in the database, how ties are broken, and where the ranking is cut."""
-    parts = source.deal(Deal(seed=seed, held_out=0.25))
+    parts = source.deal(Deal(seed=seed, unseen_share=0.25))
     train, queries, unseen = parts.train, parts.queries, parts.unseen
     model = DLFH(n_bits=n_bits, random_state=seed).fit(train.modalities, train.labels)
     found: dict[str, list[float]] = {}

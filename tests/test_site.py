@@ -117,7 +117,7 @@ def test_the_navigation_has_every_page_of_the_docs_once() -> None:
 
 def test_the_command_line_is_documented_by_its_own_help() -> None:
     page = command_line()
-    for command in ("build", "search", "evaluate", "serve", "index add", "bench map", "tune"):
+    for command in ("build", "search", "evaluate", "serve", "add", "bench", "tune"):
         assert re.search(rf"^##+ `dlfh {command}`$", page, re.MULTILINE)
     assert "| `--picture` |" in page
     assert "[b]" not in page

@@ -30,24 +30,13 @@ def command_line() -> str:
         "sentence and ends with exit code 2, after an interrupt with 130: [errors](errors.md).",
         "",
     ]
-    for name, command in _commands(app, "dlfh"):
-        lines += _command(name, command)
+    for name, command in app.commands.items():
+        lines += _command(f"dlfh {name}", command)
     return "\n".join(lines) + "\n"
 
 
-def _commands(group: Any, before: str) -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        full = f"{before} {name}"
-        if hasattr(command, "commands"):
-            yield full, command
-            yield from _commands(command, full)
-        else:
-            yield full, command
-
-
 def _command(name: str, command: Any) -> list[str]:
-    level = "##" if name.count(" ") == 1 else "###"
-    lines = [f"{level} `{name}`", "", *_prose(inspect.cleandoc(command.help or "")), ""]
+    lines = [f"## `{name}`", "", *_prose(inspect.cleandoc(command.help or "")), ""]
     arguments = [parameter for parameter in command.params if not parameter.opts[0].startswith("-")]
     options = [parameter for parameter in command.params if parameter.opts[0].startswith("-") and not parameter.hidden]
     for title, parameters in (("argument", arguments), ("option", options)):
@@ -72,7 +61,7 @@ def _prose(text: str) -> Iterator[str]:
 def _row(parameter: Any) -> str:
     names = ", ".join(f"`{name}`" for name in [*parameter.opts, *parameter.secondary_opts])
     if not parameter.opts[0].startswith("-"):
-        names = f"`{parameter.opts[0].upper()}`" + (" ..." if parameter.nargs == -1 else "")
+        names = f"`{parameter.metavar or parameter.opts[0].upper()}`" + (" ..." if parameter.nargs == -1 else "")
     said = re.sub(r"\[/?b\]", "**", " ".join((parameter.help or "").split())).replace("|", "\\|")
     default = parameter.default
     if parameter.required:

@@ -27,7 +27,7 @@ def report(folder: Path, data: str, maps: dict[str, float], bits: int = 64, seed
 
 def test_reports_are_ranked_together(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     reports = [report(tmp_path, "x", MAPS), report(tmp_path, "y", {**MAPS, "b": 0.6, "d": 0.1})]
-    assert main(["bench", "rank", *reports, "--out", str(tmp_path / "rank")]) == 0
+    assert main(["bench", "rank", *reports, "--output", str(tmp_path / "rank")]) == 0
     said = capsys.readouterr().out
     # Two data sets, two directions, three runs; row c stands in all three, row d is on one data set alone.
     assert "12 comparisons" in said
@@ -42,7 +42,7 @@ def test_reports_are_ranked_together(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (means["a", "ahead of"], means["c", "behind"]) == ("1", "2")
     assert "a is first, and not told apart from b." in said
     assert (tmp_path / "rank" / "figures" / "rank-unseen.svg").read_text(encoding="utf-8").startswith("<?xml")
-    assert main(["bench", "rank", *reports, "--methods", "a,b,c,d", "--out", str(tmp_path / "rank")]) == 0
+    assert main(["bench", "rank", *reports, "--methods", "a,b,c,d", "--output", str(tmp_path / "rank")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,6 @@ def test_what_cannot_be_ranked_is_said(
         reports.append(report(tmp_path, "y", MAPS, bits=16))
     else:
         more = ["--methods", "a,z" if change == "no such row" else "a,b"]
-    assert main(["bench", "rank", *reports, *more, "--out", str(tmp_path / "rank")]) == 2
+    assert main(["bench", "rank", *reports, *more, "--output", str(tmp_path / "rank")]) == 2
     assert sentence in capsys.readouterr().err
     assert not (tmp_path / "rank" / "rank.html").exists()

@@ -44,7 +44,7 @@ TOO_LARGE = "sample_size is 100000 but there are only 182 points"
 
 
 def command(folder: Path, settings: Path, jobs: int) -> list[str]:
-    words = f"bench map generated:wiki --points 240 --settings {settings} --out {folder} --jobs {jobs}"
+    words = f"bench map generated:wiki --points 240 --settings {settings} --output {folder} --jobs {jobs}"
     return words.split()
 
 
@@ -102,7 +102,7 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
     os.killpg(first.pid, signal.SIGINT)
     _, said = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert said.splitlines()[-1] == "dlfh: stopped; run the same command again to go on"
+    assert said.splitlines()[-1] == "dlfh: interrupted; run the same command again to continue"
 
     second = start(killed, settings, jobs=2)
     wait_for(second, killed, chance.randrange(4, 12))

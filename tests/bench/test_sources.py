@@ -56,16 +56,16 @@ def message_for(name: str, file: Path | None = None, **options: Any) -> str:
 
 @pytest.mark.parametrize(("alias", "key"), ALIASES.items())
 def test_a_data_set_without_its_file_is_asked_for_by_any_of_its_names(alias: str, key: str) -> None:
-    expected = f"{key} does not come with dlfh: name its file with --data, or try generated:{key}"
+    expected = f"{key} does not come with dlfh: name its file with --file, or try generated:{key}"
     assert message_for(alias) == message_for(key) == expected
 
 
 def test_a_file_for_data_that_come_from_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wiki.npz"
     write_split(path, make_like("wiki", 60))
-    expected = "generated:wiki comes from no file: leave out --data, or load the file as wiki"
+    expected = "generated:wiki is generated, not read: omit --file, or load the file as wiki"
     assert message_for("generated:Wiki", path) == message_for("generated:wiki", path, n_points=60) == expected
-    assert message_for("icons", path) == 'the icons come with the extra "icons" and not from a file: leave out --data'
+    assert message_for("icons", path) == 'the icons come with the extra "icons", not from a file: omit --file'
     assert message_for("own.npz", path).startswith("there is no data set 'own.npz', but 'wiki'")
 
 

@@ -25,12 +25,12 @@ from dlfh.methods.catalogue import METHODS
 
 
 def test_tuned_settings_keep_the_queries_apart_that_tuning_never_saw(source: Source) -> None:
-    settings = Settings.from_plain({"methods": ["SCM"], "queries": 10, "held_out": 0.25, "resplit": False})
+    settings = Settings.from_plain({"methods": ["SCM"], "queries": 10, "unseen_share": 0.25, "resplit": False})
     search = Search(Plan(source, settings), "SCM", {"ridge": [0.1, 1.0]}, bits=16)
     tuned = Settings.from_plain(tomllib.loads(tuned_toml([(search, [Trial({"ridge": 1.0}, Entry(0.5))])])))
     (cell, *_) = search._cells({"ridge": 1.0}, None)
     asked = Plan(source, tuned).cell(tuned.row("SCM"), 16, seed=3)
-    assert (asked.deal.seed, asked.deal.queries, asked.deal.held_out) == (0, 10, 0.25)
+    assert (asked.deal.seed, asked.deal.queries, asked.deal.unseen_share) == (0, 10, 0.25)
     assert replace(cell.deal, validation=0.0) == asked.deal
 
 
@@ -55,7 +55,7 @@ def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
     write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
     # Codes that were never updated are random: any iterations at all are better.
     command = f"tune DLFH {tmp_path / 'own.npz'} --grid max_iter=0,20,1 --grid scale=8 --bits 16 --protocol learned"
-    assert main([*command.split(), "--jobs", "1", "--out", str(tmp_path / "run")]) == 0
+    assert main([*command.split(), "--jobs", "1", "--cache", str(tmp_path / "run")]) == 0
     assert "best: max_iter = 20, scale = 8" in capsys.readouterr().out
     tuned = tmp_path / "run" / "tuned-DLFH.toml"
     settings = Settings.read(tuned)
@@ -90,7 +90,7 @@ def test_several_methods_are_tuned_with_the_same_budget_and_a_bench_takes_what_w
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
-    run = ["--out", str(tmp_path / "run"), "--jobs", "1"]
+    run = ["--cache", str(tmp_path / "run"), "--jobs", "1"]
     command = f"tune CVH,SCM {tmp_path / 'own.npz'} --bits 16 --seeds 1 --size 60"
     assert main([*command.split(), *run]) == 0
     assert "best: SCM: variant = " in capsys.readouterr().out

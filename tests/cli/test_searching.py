@@ -97,7 +97,7 @@ def test_items_of_one_modality_make_a_collection_with_their_labels(
     everything = run("search", shop, "--text", words, "-k", 40)
     assert [item for item in everything if "labels" not in item["metadata"]]
     assert len(everything) == built["items"]
-    assert main(["index", "add", str(shop), str(photos / "items.csv"), *columns]) == 0
+    assert main(["add", str(shop), str(photos / "items.csv"), *columns]) == 0
     assert "replaced" in capsys.readouterr().out
     with Collection.open(shop) as collection:
         assert collection.encoder.modalities_ == (column, "label")
@@ -127,7 +127,7 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
         ("price", "--where takes NAME=VALUE"),
         ("price<<3", "--where takes NAME=VALUE"),
         ("price==3", "--where takes NAME=VALUE"),
-        ("{price", "a filter as JSON"),
+        ("{price", "invalid JSON filter"),
         ("price<[3]", "takes one value"),
     ):
         assert main(["search", str(tmp_path / "shop"), "--text", "thing", "--where", wrong]) == 2

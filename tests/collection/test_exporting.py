@@ -37,7 +37,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_parquet_has_every_item(shop: Path, tmp_path: Path) -> None:
-    assert main(["export", str(shop), str(tmp_path / "shop.parquet")]) == 0
+    assert main(["export", str(shop), "-o", str(tmp_path / "shop.parquet")]) == 0
     table = pyarrow.parquet.read_table(tmp_path / "shop.parquet")
     assert table.schema.metadata[b"n_bits"] == b"20"
     with Collection.open(shop) as collection:
@@ -51,7 +51,7 @@ def test_parquet_has_every_item(shop: Path, tmp_path: Path) -> None:
 
 
 def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
-    assert main(["export", str(shop), str(tmp_path / "shop.faiss"), "--in", "text"]) == 0
+    assert main(["export", str(shop), "-o", str(tmp_path / "shop.faiss"), "--modality", "text"]) == 0
     index = faiss.read_index_binary(str(tmp_path / "shop.faiss"))
     ids = json.loads((tmp_path / "shop.faiss.ids.json").read_text(encoding="utf-8"))
     with Collection.open(shop) as collection:
@@ -63,7 +63,7 @@ def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
 
 
 def test_sql_makes_a_table_of_pgvector(shop: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    assert main(["export", str(shop), str(tmp_path / "shop.sql")]) == 0
+    assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 0
     psycopg = importlib.import_module("psycopg")
     with (
         postgres_server(tmp_path_factory.mktemp("pg")) as address,
@@ -119,11 +119,11 @@ def test_what_the_docs_show_finds_items_without_this_library(
 def test_what_cannot_be_written_is_said(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, sentence in (
         (["shop.xml"], "a file that ends in .parquet, .faiss, .sql"),
-        (["shop.sql", "--in", "text"], "an index of faiss has the codes of one modality"),
-        (["shop.faiss", "--in", "sound"], "of one modality of 'text', 'title'"),
+        (["shop.sql", "--modality", "text"], "an index of faiss has the codes of one modality"),
+        (["shop.faiss", "--modality", "sound"], "of one modality of 'text', 'title'"),
     ):
-        assert main(["export", str(shop), str(tmp_path / arguments[0]), *arguments[1:]]) == 2
+        assert main(["export", str(shop), "-o", str(tmp_path / arguments[0]), *arguments[1:]]) == 2
         assert sentence in capsys.readouterr().err
     (tmp_path / "shop.sql").write_text("mine", encoding="utf-8")
-    assert main(["export", str(shop), str(tmp_path / "shop.sql")]) == 2
+    assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 2
     assert (tmp_path / "shop.sql").read_text(encoding="utf-8") == "mine"

@@ -170,11 +170,11 @@ def test_commands_take_a_folder_whose_items_are_elsewhere(
     secret = "s3cret"
     address = place_of("postgresql", tmp_path, postgres).replace("postgres:@", f"postgres:{secret}@")
     there, back = tmp_path / "there", tmp_path / "back"
-    assert main(["index", "copy", str(folder), str(there), "--items", address]) == 0
+    assert main(["copy", str(folder), "-o", str(there), "--items", address]) == 0
     told = capsys.readouterr()
-    assert "240 items to search, which are in postgresql://postgres@" in told.out
-    assert main(["index", "copy", str(there), str(back)]) == 0
-    assert main(["index", "info", str(there), "--verify"]) == 0
+    assert "240 items, stored in postgresql://postgres@" in told.out
+    assert main(["copy", str(there), "-o", str(back)]) == 0
+    assert main(["info", str(there), "--verify"]) == 0
     capsys.readouterr()
     answers = []
     for place in (folder, there, back):

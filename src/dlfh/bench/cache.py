@@ -121,7 +121,7 @@ class Cache:
         """Let one run at a time compute in this folder."""
         lock = try_lock(self.folder / ".running")
         if lock is None:
-            raise InputError(f"another run is at work in {self.folder}: wait for it, or use --out")
+            raise InputError(f"another run is using {self.folder}: wait for it, or choose another --cache")
         with lock:
             for place in (self.folder, self.cells):
                 remove_leftovers(place)

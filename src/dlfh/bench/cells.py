@@ -23,7 +23,7 @@ class Deal:
         Of the random choices below.
     queries : int or None
         How many points are queries, of data that comes without queries of its own.
-    held_out : float
+    unseen_share : float
         The share of the training points that training never sees: the *unseen* database. With 0 the
         queries are dealt into two halves, each of which is the other's unseen database.
     validation : float
@@ -36,7 +36,7 @@ class Deal:
 
     seed: int = 0
     queries: int | None = None
-    held_out: float = 0.0
+    unseen_share: float = 0.0
     validation: float = 0.0
     validation_seed: int = 0
     size: int | None = None

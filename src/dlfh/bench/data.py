@@ -50,7 +50,7 @@ class Source:
     --------
     >>> from dlfh.datasets import make_paired
     >>> source = Source.of("generated", {"all": make_paired(100, random_state=0)})
-    >>> parts = source.deal(Deal(seed=0, queries=20, held_out=0.25))
+    >>> parts = source.deal(Deal(seed=0, queries=20, unseen_share=0.25))
     >>> len(parts.train), len(parts.queries), len(parts.unseen)
     (60, 20, 20)
     """
@@ -95,14 +95,14 @@ class Source:
     def n_train(self, deal: Deal) -> int:
         """Return how many training points a split leaves."""
         n_points = len(self.parts["train"]) if self.is_split else len(self.parts["all"]) - self._n_queries(deal)
-        for share in (deal.validation, deal.held_out):
+        for share in (deal.validation, deal.unseen_share):
             n_points -= round(share * n_points)
         return min(n_points, deal.size or n_points)
 
     def check(self, deal: Deal) -> None:
         """Raise InputError if a split leaves nothing to ask with, or fewer than two points to learn from."""
-        n_points = self.n_train(replace(deal, size=None, validation=0.0, held_out=0.0))
-        for name, share in (("validation", deal.validation), ("held_out", deal.held_out)):
+        n_points = self.n_train(replace(deal, size=None, validation=0.0, unseen_share=0.0))
+        for name, share in (("validation", deal.validation), ("unseen_share", deal.unseen_share)):
             taken = max(1, round(share * n_points)) if share else 0
             if n_points - taken < 2:
                 raise InputError(
@@ -119,8 +119,8 @@ class Source:
             unseen = None
         if deal.validation:
             train, queries = train.split(max(1, round(deal.validation * len(train))), deal.validation_seed)
-        if deal.held_out:
-            train, unseen = train.split(max(1, round(deal.held_out * len(train))), deal.seed + 2)
+        if deal.unseen_share:
+            train, unseen = train.split(max(1, round(deal.unseen_share * len(train))), deal.seed + 2)
         if deal.size is not None and deal.size < len(train):
             order = np.random.default_rng(deal.seed + 3).permutation(len(train))
             train = train.take(np.sort(order[: deal.size]))

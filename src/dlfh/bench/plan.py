@@ -40,9 +40,9 @@ class Plan:
 
     def deal(self, seed: int) -> Deal:
         """Return how points are dealt out for a seed: data that comes split is the same for all."""
-        drawn = self.settings.resplit and (not self.source.is_split or self.settings.held_out > 0)
+        drawn = self.settings.resplit and (not self.source.is_split or self.settings.unseen_share > 0)
         queries = None if self.source.is_split else self.settings.queries
-        return Deal(seed if drawn else 0, queries, self.settings.held_out)
+        return Deal(seed if drawn else 0, queries, self.settings.unseen_share)
 
     def seeds(self, row: Row) -> range:
         """Return the seeds of a row: one where neither the split nor the method has anything random."""

@@ -54,7 +54,7 @@ def check_report_place(folder: Path, name: str, settings: str, read: Path | None
     own = folder / f"{name}.toml"
     _check_own(folder, [f"{name}.html", f"{name}.md", own.name], f"{name}.*")
     if read is not None and own.exists() and own.samefile(read) and own.read_text(encoding="utf-8") != settings:
-        raise InputError(f"cannot write {own}: it is what is read, and would change; choose another --report")
+        raise InputError(f"cannot write {own}: these settings were read from it; choose another --output")
 
 
 def _check_own(folder: Path, files: Iterable[str], pages: str) -> None:
@@ -66,7 +66,9 @@ def _check_own(folder: Path, files: Iterable[str], pages: str) -> None:
         and TITLE in path.read_text(encoding="utf-8", errors="replace")
         for path in folder.glob(pages)
     ):
-        raise InputError(f"cannot write {there[0]}: it is there already, and is of no report; choose another --report")
+        raise InputError(
+            f"cannot write {there[0]}: the file exists and does not belong to a report; choose another --output"
+        )
 
 
 def _files(block: ReportTable | Figure) -> dict[str, bytes]:

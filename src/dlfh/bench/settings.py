@@ -161,7 +161,7 @@ class Settings:
         Number of queries where data has none of its own; by default a fifth of the points, at most 2,000.
     resplit : bool
         Whether each run draws its own queries, where data has none of its own.
-    held_out : float
+    unseen_share : float
         Share of the training points that are held out as the *unseen* database. With 0, queries are dealt into
         two halves, each of which is the other's unseen database.
     jobs, threads, memory_gb, cell_minutes
@@ -185,7 +185,7 @@ class Settings:
     k: int = 50
     queries: int | None = None
     resplit: bool = True
-    held_out: float = 0.0
+    unseen_share: float = 0.0
     jobs: int | None = None
     threads: int = 1
     memory_gb: float = 8.0
@@ -256,8 +256,8 @@ class Settings:
                 raise InputError(f"sensitivity.rows must be rows of DLFH or KDLFH, which have λ and m, got {label!r}")
         _check_numbers(self)
         _check_lists(self)
-        if not 0 <= self.held_out < 1:
-            raise InputError(f"held_out must be at least 0 and less than 1, got {self.held_out}")
+        if not 0 <= self.unseen_share < 1:
+            raise InputError(f"unseen_share must be at least 0 and less than 1, got {self.unseen_share}")
         unknown = set(self.protocols) - set(PROTOCOLS)
         if unknown:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}: there are {', '.join(PROTOCOLS)}")

@@ -63,13 +63,13 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     if file is not None:
         return _of_split(load_dataset(name, file), like=describe(name).key)
     if name in DATA_SETS:
-        raise InputError(f"{name} does not come with dlfh: name its file with --data, or try {_GENERATED}{name}")
+        raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {_GENERATED}{name}")
     return _own(Path(name))
 
 
 def _generated(key: str, file: Path | None, n_points: int | None) -> Source:
     if file is not None:
-        raise InputError(f"{_GENERATED}{key} comes from no file: leave out --data, or load the file as {key}")
+        raise InputError(f"{_GENERATED}{key} is generated, not read: omit --file, or load the file as {key}")
     return _of_split(make_like(key, n_points), like=key)
 
 
@@ -109,7 +109,7 @@ def _icons(file: Path | None) -> Source:
     from dlfh.features import BagOfWords, Gist
 
     if file is not None:
-        raise InputError('the icons come with the extra "icons" and not from a file: leave out --data')
+        raise InputError('the icons come with the extra "icons", not from a file: omit --file')
     icons = load_icons().labelled()
     words = BagOfWords(min_df=3)
     modalities = {

@@ -241,7 +241,7 @@ def tuned_toml(chosen: Chosen) -> str:
             "bits": [measured[0][0].bits],
             "resplit": False,
             "queries": settings.queries,
-            "held_out": settings.held_out,
+            "unseen_share": settings.unseen_share,
             "parameters": parameters,
         }
     )

@@ -1,6 +1,6 @@
-"""The command line: what `dlfh` does in a terminal.
+"""The `dlfh` command line.
 
-Nothing heavy is imported before a command needs it, so that help and completion answer at once.
+Commands import NumPy and the rest of the library when they run, so that ``--help`` and completion respond at once.
 """
 
 from dlfh.cli.app import main

@@ -1,4 +1,4 @@
-"""The commands together, and what becomes of their errors: one sentence, and an exit code."""
+"""The `dlfh` command: its subcommands, one-line error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,75 +16,78 @@ import typer
 
 from dlfh._terminal import plain
 from dlfh._version import __version__
-from dlfh.cli.printing import start_clock
+from dlfh.cli.output import start_clock
 
 __all__ = ["COMMANDS", "main", "make_app"]
 
-#: Exit codes: wrong input or usage, and an interrupt (as shells have it).
-_WRONG_INPUT, _INTERRUPTED = 2, 130
+#: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
+_INVALID_INPUT, _INTERRUPTED = 2, 130
 
-#: By name: the module of each command, or of each group of commands, and what it is called there.
+#: Module and function of each command.
 COMMANDS = {
-    "build": "dlfh.cli.building:build",
-    "fit": "dlfh.cli.building:fit",
-    "encode": "dlfh.cli.encoding:encode",
+    "build": "dlfh.cli.build:build",
     "search": "dlfh.cli.searching:search",
-    "sync": "dlfh.cli.syncing:sync",
-    "serve": "dlfh.cli.serving:serve",
-    "evaluate": "dlfh.cli.evaluating:evaluate",
-    "measure": "dlfh.cli.measuring:measure",
-    "info": "dlfh.cli.informing:info",
-    "methods": "dlfh.cli.informing:methods",
-    "cite": "dlfh.cli.citing:cite",
-    "index": "dlfh.cli.indexing:app",
-    "export": "dlfh.cli.exporting:export",
-    "bench": "dlfh.bench.commands:bench",
-    "tune": "dlfh.cli.tuning:tune",
+    "serve": "dlfh.cli.serve:serve",
+    "add": "dlfh.cli.add:add",
+    "remove": "dlfh.cli.remove:remove",
+    "sync": "dlfh.cli.sync:sync",
+    "copy": "dlfh.cli.copy:copy",
+    "export": "dlfh.cli.export:export",
+    "info": "dlfh.cli.info:info",
+    "evaluate": "dlfh.cli.evaluate:evaluate",
+    "fit": "dlfh.cli.fit:fit",
+    "encode": "dlfh.cli.encode:encode",
+    "tune": "dlfh.cli.tune:tune",
+    "bench": "dlfh.cli.bench:bench",
+    "methods": "dlfh.cli.methods:methods",
+    "cite": "dlfh.cli.cite:cite",
 }
 
 
 def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
-    """Return the command line, or a part of it: who searches need not wait for the options of all other commands."""
+    """Return the application with the named commands; importing only the requested one speeds up start-up."""
     app = typer.Typer(
         name="dlfh",
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        epilog="Three commands from a folder of images to answers: [b]dlfh build[/b], [b]dlfh search[/b], and "
-        "[b]dlfh evaluate[/b]. Try [b]dlfh build --help[/b].",
+        epilog="To get started, run [b]dlfh build[/b] on a folder of images, then [b]dlfh search[/b]. "
+        "[b]dlfh build --help[/b] has examples.",
     )
     app.callback()(root)
     for name in names:
-        module, _, called = COMMANDS[name].partition(":")
-        command = getattr(import_module(module), called)
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name)
-        else:
-            app.command(name)(command)
+        module, _, function = COMMANDS[name].partition(":")
+        command = getattr(import_module(module), function)
+        app.command(name, help=_unwrapped(command.__doc__))(command)
     return app
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _unwrapped(text: str) -> str:
+    """Join the lines of each paragraph, so that help is wrapped to the width of the terminal."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"dlfh {__version__}")
         raise typer.Exit
 
 
 def root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and leave.", callback=_show_version, is_eager=True)
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Cross-modal hashing: find images by texts, and texts by images, with codes of a few bytes."""
+    """Cross-modal search with short binary codes: find images by text, and text by images."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; return its exit code."""
+    """Run a command and return its exit code."""
     start_clock()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal may lack letters that data have
+            stream.reconfigure(errors="backslashreplace")  # the terminal's encoding may lack characters of the data
     try:
         with warnings.catch_warnings(), _termination_as_interrupt():
             warnings.simplefilter("always", UserWarning)
@@ -95,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if not isinstance(error, BrokenPipeError):
             return _exit_code(error)
-        # The reader of our output has gone; nothing is left to say, not even while Python shuts down.
+        # The reader has closed the pipe. Discard the rest, including the flush at interpreter shutdown.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
@@ -103,48 +106,48 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _exit_code(error: Exception) -> int:
-    """Say what went wrong in a sentence, if it is of a kind that has one, or raise it again; return the exit code."""
+    """Print an expected error as one line and return the exit code; re-raise any other error."""
     from dlfh.errors import DLFHError
 
     if isinstance(error, typer.Abort):
         return _fail("interrupted", _INTERRUPTED)
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
-    usage: Any = getattr(error, "format_message", None)  # of the command line's parser
+    usage: Any = getattr(error, "format_message", None)  # an error of the command-line parser
     if usage is not None:
-        return _fail(str(usage()), _WRONG_INPUT)
+        return _fail(str(usage()), _INVALID_INPUT)
     if isinstance(error, DLFHError):
-        return _fail(str(error), _WRONG_INPUT)
+        return _fail(str(error), _INVALID_INPUT)
     if isinstance(error, OSError):
-        return _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), _WRONG_INPUT)
+        return _fail(f"{error.strerror or error}: {error.filename}" if error.filename else str(error), _INVALID_INPUT)
     if isinstance(error, MemoryError):
-        return _fail("there is not enough memory for this", _WRONG_INPUT)
+        return _fail("out of memory", _INVALID_INPUT)
     raise error
 
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Let a request to terminate end a command as an interrupt does: nothing half written stays."""
+    """Treat SIGTERM as an interrupt, so that a terminated command removes its partial output."""
 
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
     try:
-        before = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # in a thread, which gets no signals
+        previous = signal.signal(signal.SIGTERM, interrupt)
+    except ValueError:  # not the main thread, which alone receives signals
         yield
         return
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, previous)
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(plain(f"dlfh: warning: {message}"), file=sys.stderr)
 
 
-def _fail(sentence: str, code: int) -> int:
-    """Say in a sentence why a command ends; return its exit code."""
-    print(plain(f"dlfh: {' '.join(sentence.split())}"), file=sys.stderr)
+def _fail(message: str, code: int) -> int:
+    """Print an error message as one line and return the exit code."""
+    print(plain(f"dlfh: {' '.join(message.split())}"), file=sys.stderr)
     return code

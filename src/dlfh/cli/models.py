@@ -1,4 +1,4 @@
-"""Models and collections from the folders that commands name."""
+"""Open models and collections for commands."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["load_encoder", "open_collection"]
 
 
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:
-    """Load the encoder of a model's folder or a collection's; a model of vectors alone becomes one."""
+    """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""
     from dlfh.collection import Encoder, load
     from dlfh.collection.folder import is_collection
     from dlfh.features import Vectors
@@ -23,7 +23,7 @@ def load_encoder(path: Path, verbose: bool = False) -> Encoder:
         for name, featurizer in features.items():
             featurizer.n_features_ = model.n_features_[name]
         model = Encoder.of_fitted(features, model)
-    return _with_progress(model, verbose)
+    return _with_verbosity(model, verbose)
 
 
 def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
@@ -31,12 +31,11 @@ def open_collection(path: Path, *, writable: bool = False, verbose: bool = False
     from dlfh.collection import Collection
 
     collection = Collection.open(path, writable=writable)
-    _with_progress(collection.encoder, verbose)
+    _with_verbosity(collection.encoder, verbose)
     return collection
 
 
-def _with_progress(encoder: Encoder, verbose: bool) -> Encoder:
-    """Let an encoder's featurisers show progress bars, or not."""
+def _with_verbosity(encoder: Encoder, verbose: bool) -> Encoder:
     for featurizer in encoder.featurizers_.values():
         featurizer.verbose = verbose
     return encoder

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they are turned into."""
+"""Options that several commands share, and the objects made from them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import functools
 import inspect
 import json
 import re
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
@@ -17,116 +16,125 @@ import typer
 if TYPE_CHECKING:
     from dlfh.collection import Encoder
     from dlfh.datasets import Items
+    from dlfh.datasets.problem import Problem
     from dlfh.methods import CrossModalHasher
 
 __all__ = [
     "AsJson",
+    "CollectionFolder",
     "ItemOptions",
     "ItemsAt",
-    "ModelOptions",
+    "OutputOptions",
     "Overwrite",
-    "ProblemFile",
     "Quiet",
+    "TrainingOptions",
     "method_named",
     "parse_filters",
     "parse_pairs",
     "place_of",
-    "shows_progress",
     "with_options",
 ]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs to read.")]
-ProblemFile = Annotated[
-    Path | None, typer.Option("--problems", help="File to write all that was left out to, one JSON object a line.")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CollectionFolder = Annotated[
+    Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION", show_default=False)
 ]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace files and models that are there already; never what is read.")
+    bool, typer.Option("--overwrite", help="Replace existing output files; inputs are never replaced.")
 ]
 ItemsAt = Annotated[
     str | None,
     typer.Option(
         "--items",
-        help="Engine to keep the items in: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or "
-        "milvus://HOST:PORT#TABLE. Default: the folder.",
+        help="Database for the items: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or milvus://HOST:PORT#TABLE. "
+        "Default: files in the output folder.",
         show_default=False,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bars.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
 
-#: The length of codes with --fast.
+#: Code length with --fast.
 _FAST_BITS = 64
 
-_DATA = "What to read"
-_MODEL = "What to learn"
+_DATA = "Input data"
+_TRAINING = "Training"
 
-#: A filter as people write it.
+#: A filter condition such as "price<20".
 _COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ItemOptions:
-    """Where items come from."""
+    """Options that select the items to read."""
 
     source: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder of images, a table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or arrays (.npz, "
+            help="Folder of images, table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or array file (.npz, "
             ".npy, .mat).",
+            metavar="SOURCE",
             show_default=False,
         ),
     ] = None
     table: Annotated[
         Path | None,
         typer.Option(
-            help="A table of items; image paths are relative to SOURCE, or to the table.", rich_help_panel=_DATA
+            help="Table of items; its image paths are relative to SOURCE or to the table.", rich_help_panel=_DATA
         ),
     ] = None
     id: Annotated[
         str | None,
-        typer.Option(help="Column of ids. Default: the image's path, or the row.", rich_help_panel=_DATA),
+        typer.Option(help="Column with item ids. Default: image path or row number.", rich_help_panel=_DATA),
     ] = None
     image: Annotated[
         list[str] | None,
-        typer.Option(help="Column of image paths. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
+        typer.Option(help="Column with image paths. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
     ] = None
     text: Annotated[
         list[str] | None,
-        typer.Option(help="Column of texts. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
+        typer.Option(help="Column with text. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
     ] = None
     vectors: Annotated[
         list[str] | None,
         typer.Option(
-            help="Ready vectors as NAME=VARIABLE of SOURCE, NAME=FILE, NAME=FILE:VARIABLE or NAME=COLUMN; repeated.",
+            help="Precomputed vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; "
+            "repeatable.",
             rich_help_panel=_DATA,
         ),
     ] = None
     labels: Annotated[
         str | None,
-        typer.Option(help="Column or variable of labels.", rich_help_panel=_DATA),
+        typer.Option(help="Column or variable with labels.", rich_help_panel=_DATA),
     ] = None
     separator: Annotated[
         str | None,
         typer.Option(
-            help="What stands between labels in a cell. Default: what most have of ; | , tabs", rich_help_panel=_DATA
+            help="Separator between labels in a cell. Default: the most frequent of ; | , and tab.",
+            rich_help_panel=_DATA,
         ),
     ] = None
-    encoding: Annotated[str, typer.Option(help="How a table of text is encoded.", rich_help_panel=_DATA)] = "utf-8"
+    encoding: Annotated[str, typer.Option(help="Text encoding of the table.", rich_help_panel=_DATA)] = "utf-8"
 
     def inputs(self) -> list[Path | None]:
-        """Return the files and folders that are named here to be read."""
+        """Return the input files and folders."""
         values = parse_pairs(self.vectors, "--vectors").values()
         files = [part for value in values for part in (value, value.rpartition(":")[0]) if part]
         return [self.source, self.table, *map(Path, files)]
 
-    def names_something(self) -> bool:
-        """Return whether anything is said of what to read, beside where it is."""
+    def names_columns(self) -> bool:
+        """Return whether any option besides SOURCE selects data."""
         return any((self.table, self.id, self.image, self.text, self.vectors, self.labels, self.separator))
 
     def read(self, known: Sequence[str] | None = None, *, outputs: Sequence[Path | None] = ()) -> Items:
         """Read the items.
 
-        Where modalities are a guess (the words of a folder's file names), only those that are ``known`` are kept.
-        None of the ``outputs`` may be an image that the items name.
+        Parameters
+        ----------
+        known : sequence of str, optional
+            Modalities of the model that will encode the items. The modalities guessed from a bare folder of images are
+            restricted to these.
+        outputs : sequence of path or None
+            Output files; InputError is raised if one of them is an image that the items refer to.
         """
         from dlfh._persistence.outputs import check_not_read
         from dlfh.datasets import read_items
@@ -144,8 +152,8 @@ class ItemOptions:
             encoding=self.encoding,
         )
         if known is not None and self.table is None and self.source is not None and self.source.is_dir():
-            items = _only_known(items, known)
-        if known is not None and LABEL_WORDS in known:  # what was built of one modality has its labels for another
+            items = _with_known_modalities(items, known)
+        if known is not None and LABEL_WORDS in known:  # the model was trained on one modality and label words
             items = items.with_label_words()
         for output in outputs:
             if output is not None and output.exists():
@@ -154,12 +162,15 @@ class ItemOptions:
         return items
 
 
-def _only_known(items: Items, known: Sequence[str]) -> Items:
+def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
     from dlfh.errors import InputError
 
     unknown = {name for name in items.modalities if name not in known}
     if unknown == {*items.modalities}:
-        raise InputError(f"a folder of images gives image and text, and this model knows {', '.join(known)}")
+        raise InputError(
+            f"a folder of images has the modalities image and text, but the model has {', '.join(known)}: "
+            "name the columns of a --table"
+        )
     return replace(
         items,
         modalities={name: values for name, values in items.modalities.items() if name not in unknown},
@@ -168,113 +179,147 @@ def _only_known(items: Items, known: Sequence[str]) -> Items:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
-    """What is to be learned from items."""
+class TrainingOptions:
+    """Options for training a model."""
 
     settings: Annotated[
         Path | None,
-        typer.Option(help="TOML file that `dlfh tune` wrote; options win over it.", rich_help_panel=_MODEL),
+        typer.Option(
+            help="TOML file written by `dlfh tune`. Command-line options take precedence.", rich_help_panel=_TRAINING
+        ),
     ] = None
     method: Annotated[
         str | None,
-        typer.Option(help="A method of `dlfh methods`.", show_default="DLFH", rich_help_panel=_MODEL),
+        typer.Option(help="Hashing method; see `dlfh methods`.", show_default="DLFH", rich_help_panel=_TRAINING),
     ] = None
     bits: Annotated[
         int | None,
         typer.Option(
             "--bits",
             "-b",
-            help="Length of the codes. Default: 128, or 64 with --fast.",
+            help="Code length in bits. Default: 128, or 64 with --fast.",
             show_default=False,
-            rich_help_panel=_MODEL,
+            rich_help_panel=_TRAINING,
         ),
     ] = None
     set: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
-            help="A parameter of the method, as NAME=VALUE (such as hash_function=kernel).",
-            rich_help_panel=_MODEL,
+            help="Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable.",
+            rich_help_panel=_TRAINING,
         ),
     ] = None
     image_features: Annotated[
         str | None,
         typer.Option(
-            help="gist, hog, thumbnail, combined (these three), cnn (dlfh[cnn]), clip:FOLDER; or auto: what serves "
-            "best of combined, gist, thumbnail and, if it is installed, cnn, tried on some of the items.",
+            help="gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. "
+            "auto tries combined, gist, thumbnail and, if installed, cnn on a sample and keeps the best.",
             show_default="auto",
-            rich_help_panel=_MODEL,
+            rich_help_panel=_TRAINING,
         ),
     ] = None
     text_features: Annotated[
         str | None,
         typer.Option(
-            help="tfidf, pieces (of words, beside words), count, binary, clip:FOLDER; or auto: tfidf or pieces.",
+            help="tfidf, pieces (words and parts of words), count, binary or clip:FOLDER. auto tries tfidf and pieces.",
             show_default="auto",
-            rich_help_panel=_MODEL,
+            rich_help_panel=_TRAINING,
         ),
     ] = None
     fast: Annotated[
         bool,
         typer.Option(
             "--fast",
-            help="Try nothing: gist, tfidf, linear hash functions and 64 bits, where options say nothing else.",
-            rich_help_panel=_MODEL,
+            help="Skip all trials: use gist, tfidf, linear hash functions and 64 bits unless set otherwise.",
+            rich_help_panel=_TRAINING,
         ),
     ] = False
-    seed: Annotated[int, typer.Option(help="Seed of all that is random.", rich_help_panel=_MODEL)] = 0
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0
     hold_out: Annotated[
         int | None,
         typer.Option(
-            help="Keep so many labelled items out of training, to measure with. Default: a tenth, of 200 or more.",
+            help="Number of labelled items to hold out of training, to measure quality. Default: a tenth, if at least "
+            "200 are labelled.",
             show_default=False,
-            rich_help_panel=_MODEL,
+            rich_help_panel=_TRAINING,
         ),
     ] = None
 
-    def hasher(self, verbose: bool) -> CrossModalHasher:
-        """Return the method, with its parameters."""
+    def make_hasher(self, verbose: bool) -> CrossModalHasher:
+        """Return the untrained method with its parameters."""
         from dlfh.cli.settings import BuildSettings
         from dlfh.collection.candidates import N_BITS
         from dlfh.errors import InputError
         from dlfh.methods.catalogue import METHODS
 
-        said = BuildSettings.read(self.settings)
-        chosen = METHODS[method_named(self.method or said.method or "DLFH")]
-        if said.method is not None and chosen is not METHODS[method_named(said.method)]:
-            raise InputError(
-                f"{self.settings} is for {said.method} and --method is {self.method}: leave out one of them"
-            )
-        given = {name: _value(text) for name, text in parse_pairs(self.set, "--set").items()}
-        parameters = {**said.parameters, **given}
-        known = chosen.parameter_names()
+        saved = BuildSettings.read(self.settings)
+        method = METHODS[method_named(self.method or saved.method or "DLFH")]
+        if saved.method is not None and method is not METHODS[method_named(saved.method)]:
+            raise InputError(f"{self.settings} is for {saved.method} but --method is {self.method}: omit one of them")
+        given = {name: _parse_value(text) for name, text in parse_pairs(self.set, "--set").items()}
+        parameters = {**saved.parameters, **given}
+        known = method.parameter_names()
         if self.fast and "hash_function" in known:
             parameters = {"hash_function": "linear", **parameters}
         for name in parameters:
             if name not in known or name in ("n_bits", "random_state", "verbose"):
-                raise InputError(f"{chosen.__name__} has no parameter {name!r} to set: it has {', '.join(known)}")
-        usual = said.bits or (_FAST_BITS if self.fast else N_BITS)
-        common = {"n_bits": usual if self.bits is None else self.bits, "random_state": self.seed, "verbose": verbose}
+                raise InputError(f"{method.__name__} has no parameter {name!r} to set; it has {', '.join(known)}")
+        default_bits = saved.bits or (_FAST_BITS if self.fast else N_BITS)
+        n_bits = default_bits if self.bits is None else self.bits
+        common = {"n_bits": n_bits, "random_state": self.seed, "verbose": verbose}
         parameters |= {name: value for name, value in common.items() if name in known}
-        return chosen(**parameters)
+        return method(**parameters)
 
-    def encoder(self, items: Items, hasher: CrossModalHasher, verbose: bool) -> Encoder:
-        """Return an unfitted encoder of the method and the features that the options name."""
+    def make_encoder(self, items: Items, hasher: CrossModalHasher, verbose: bool) -> Encoder:
+        """Return an untrained encoder with the method and the selected features."""
         from dlfh.cli.settings import BuildSettings
         from dlfh.collection import Encoder
 
-        settings = BuildSettings.read(self.settings)
-        image = self.image_features or settings.image_features or "auto"
-        text = self.text_features or settings.text_features or "auto"
+        saved = BuildSettings.read(self.settings)
+        image = self.image_features or saved.image_features or "auto"
+        text = self.text_features or saved.text_features or "auto"
         if self.fast:
             image, text = image.replace("auto", "gist"), text.replace("auto", "tfidf")
         return Encoder.for_items(items, hasher, image_features=image, text_features=text, verbose=verbose)
 
 
-def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a command take groups of options: a parameter that is named here gets an object of the group.
+@dataclass(frozen=True)
+class OutputOptions:
+    """Options for reporting results, skipped input and progress."""
 
-    Typer reads a function's signature; the fields of the groups take the place of these parameters in it.
+    problem_file: Annotated[
+        Path | None,
+        typer.Option("--problems", help="File to list skipped items and values in, as JSON lines.", show_default=False),
+    ] = None
+    overwrite: Overwrite = False
+    as_json: AsJson = False
+    quiet: Quiet = False
+
+    @property
+    def verbose(self) -> bool:
+        """Whether to report progress on standard error."""
+        return not self.quiet and not self.as_json
+
+    def check(self, inputs: Iterable[Path | None], *others: Path) -> None:
+        """Raise InputError if the list of problems, or another output file, cannot be written."""
+        from dlfh._persistence import outputs
+
+        outputs.check_outputs([*others, self.problem_file], inputs, overwrite=self.overwrite)
+
+    def report(self, message: str, summary: Mapping[str, Any], problems: Sequence[Problem] = ()) -> None:
+        """Print the outcome of a command, and write the list of problems."""
+        from dlfh.cli.output import report, write_problems
+
+        if self.problem_file is not None:
+            write_problems(problems, self.problem_file, overwrite=self.overwrite)
+        report(message, summary, problems, as_json=self.as_json)
+
+
+def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Let a command take groups of options: each named parameter receives an instance of its group.
+
+    Typer reads a function's signature, in which the fields of each group replace the parameter.
     """
 
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -292,7 +337,7 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
                 )
                 for field in fields(group)
             ]
-        # Arguments first, then options: a signature has its required parameters first.
+        # Keyword-only parameters may mix required and optional ones.
         parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
 
         @functools.wraps(command)
@@ -303,7 +348,7 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
                 return command(**given)
             from dlfh.features import cached
 
-            with cached():  # images that were described before are not described again
+            with cached():  # compute the features of each image once
                 return command(**given)
 
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -314,7 +359,7 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def method_named(name: str) -> str:
-    """Return a method's name in the registry, however it is written.
+    """Return the registered name of a method; case and hyphens are ignored.
 
     Examples
     --------
@@ -325,29 +370,29 @@ def method_named(name: str) -> str:
     from dlfh.methods.catalogue import METHODS
 
     by_name = {known.lower(): known for known in METHODS}
-    found = by_name.get(name.lower().replace("-", ""))
-    if found is None:
+    method = by_name.get(name.lower().replace("-", ""))
+    if method is None:
         raise InputError(f"unknown method {name!r}: choose one of {', '.join(METHODS)}")
-    return found
+    return method
 
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     """Return NAME=VALUE pairs as a dict."""
     from dlfh.errors import InputError
 
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
         if not equals or not name or not value:
             raise InputError(f"{option} takes NAME=VALUE, got {pair!r}")
-        if name in found:
+        if name in parsed:
             raise InputError(f"{option} names {name!r} twice")
-        found[name] = value
-    return found
+        parsed[name] = value
+    return parsed
 
 
 def place_of(value: str) -> tuple[Path, str | None]:
-    """Return what FILE or FILE:NAME says: a file or folder, and which part of it.
+    """Split FILE:NAME into the file or folder and the variable or column; NAME is optional.
 
     Examples
     --------
@@ -359,7 +404,7 @@ def place_of(value: str) -> tuple[Path, str | None]:
 
 
 def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
-    """Return what `--where` says as a filter: NAME=VALUE and its like, or JSON.
+    """Parse `--where` conditions, such as NAME=VALUE or JSON, into one filter.
 
     Examples
     --------
@@ -369,25 +414,25 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
     from dlfh.errors import InputError
     from dlfh.index.where import parse_where
 
-    parts: list[Any] = []
+    conditions: list[Any] = []
     for text in filters or []:
         comparison = _COMPARISON.fullmatch(text)
         if text.lstrip().startswith("{"):
             try:
-                parts.append(json.loads(text))
+                conditions.append(json.loads(text))
             except (ValueError, RecursionError):
-                raise InputError(f"--where takes a filter as JSON, got {text!r}") from None
+                raise InputError(f"--where: invalid JSON filter {text!r}") from None
         elif comparison is None:
-            raise InputError(f"--where takes NAME=VALUE, or another of <, <=, >, >= and !=, got {text!r}")
+            raise InputError(f"--where takes NAME=VALUE, or one of <, <=, >, >= and != instead of =, got {text!r}")
         else:
-            name, operator, value = comparison.groups()
-            wanted = _value(value)
-            operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(wanted, list) else operator
-            parts.append({name: {operator: wanted}})
-    if not parts:
+            name, operator, right = comparison.groups()
+            value = _parse_value(right)
+            operator = {"=": "in", "!=": "not in"}.get(operator, operator) if isinstance(value, list) else operator
+            conditions.append({name: {operator: value}})
+    if not conditions:
         return None
-    where = {"and": parts}
-    parse_where(where)  # before anything is opened: a wrong filter is soon said
+    where = {"and": conditions}
+    parse_where(where)  # reject an invalid filter before opening the collection
     return where
 
 
@@ -399,14 +444,9 @@ def _columns(given: list[str] | None, name: str) -> dict[str, str] | None:
     return parse_pairs(given, f"--{name}")
 
 
-def _value(text: str) -> Any:
-    """Return what was written as a number, true, false or null, or else as the string it is."""
+def _parse_value(text: str) -> Any:
+    """Return the JSON value that a text spells, or else the text itself."""
     try:
         return json.loads(text)
     except ValueError:
         return text
-
-
-def shows_progress(quiet: bool, as_json: bool) -> bool:
-    """Return whether somebody is there to see progress bars."""
-    return not quiet and not as_json and sys.stderr.isatty()

@@ -13,7 +13,7 @@ import typer
 from dlfh._lazy import postpone_numpy_submodules
 from dlfh._terminal import plain
 from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
-from dlfh.cli.printing import print_json, print_table
+from dlfh.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,9 +1,9 @@
-"""What `dlfh tune` chose for items, in a file that `dlfh build` takes."""
+"""Build settings: the TOML file that `dlfh tune` writes and `dlfh build` reads."""
 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +12,14 @@ from dlfh.errors import InputError
 
 __all__ = ["BuildSettings"]
 
-_MOST_BYTES = 1 << 16
-_EXPECTED = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
-_CALLED = {str: "a string", int: "a whole number", dict: "a table"}
+_MAX_BYTES = 1 << 16
+_TYPES = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
+_TYPE_NAMES = {str: "a string", int: "a whole number", dict: "a table"}
 
 
 @dataclass(frozen=True)
 class BuildSettings:
-    """Settings of a build; None where nothing is said.
-
-    Attributes
-    ----------
-    method, image_features, text_features : str or None
-    bits : int or None
-    parameters : dict
-        Of the method.
-    """
+    """Method, code length, features and method parameters; None where the file sets nothing."""
 
     method: str | None = None
     bits: int | None = None
@@ -37,27 +29,26 @@ class BuildSettings:
 
     @classmethod
     def read(cls, path: Path | None) -> BuildSettings:
-        """Read them from a file; None says nothing."""
+        """Read a settings file; None yields empty settings."""
         if path is None:
             return cls()
         try:
-            plain = tomllib.loads(read_regular(path, _MOST_BYTES).decode())
+            plain = tomllib.loads(read_regular(path, _MAX_BYTES).decode())
         except FileNotFoundError:
-            raise InputError(f"there are no settings at {path}: no such file") from None
+            raise InputError(f"settings file {path} does not exist") from None
         except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"{path} cannot be read as settings in TOML: {str(error).splitlines()[0]}") from None
+            raise InputError(f"cannot read {path} as TOML settings: {str(error).splitlines()[0]}") from None
         for name, value in plain.items():
-            if name not in _EXPECTED:
-                known = ", ".join(_EXPECTED)
-                raise InputError(f"{path} has {name!r}, which is no setting of a build: it may have {known}")
-            if type(value) is not _EXPECTED[name]:
-                raise InputError(f"{name} in {path} must be {_CALLED[_EXPECTED[name]]}, got {value!r}")
+            if name not in _TYPES:
+                raise InputError(f"{path}: unknown build setting {name!r}; settings are {', '.join(_TYPES)}")
+            if type(value) is not _TYPES[name]:
+                raise InputError(f"{path}: {name} must be {_TYPE_NAMES[_TYPES[name]]}, got {value!r}")
         if plain.get("parameters") and "method" not in plain:
-            raise InputError(f"{path} has parameters and does not say of which method")
+            raise InputError(f"{path} has parameters but no method that they belong to")
         return cls(**plain)
 
     def to_toml(self) -> str:
-        """Return them as a file holds them.
+        """Return the settings as TOML.
 
         Examples
         --------
@@ -71,5 +62,4 @@ class BuildSettings:
         """
         from dlfh.bench.toml import to_toml
 
-        said = {own.name: getattr(self, own.name) for own in fields(self)}
-        return to_toml({name: value for name, value in said.items() if value is not None and value != {}})
+        return to_toml({name: value for name, value in vars(self).items() if value is not None and value != {}})

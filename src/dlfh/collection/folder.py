@@ -89,7 +89,7 @@ def read_card(folder: Path) -> dict[str, Any]:
         content = read_regular(folder / _CARD, _MOST_CARD_BYTES)
         card = json.loads(content)
     except FileNotFoundError:
-        why = "it is a model, which load loads and dlfh index build makes one of" if holds_model(folder) else ""
+        why = "it is a model; dlfh build --model makes a collection with it" if holds_model(folder) else ""
         raise ModelError(f"{folder} is not a collection: {why or f'it has no {_CARD}'}") from None
     except (OSError, ValueError, RecursionError):
         raise ModelError(f"collection {folder} is damaged: {_CARD} cannot be read") from None

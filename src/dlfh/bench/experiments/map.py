@@ -85,8 +85,9 @@ def _is_known(plan: Plan, results: Results, protocol: str, measure: str) -> bool
 
 
 def _unseen_words(plan: Plan) -> str:
-    if plan.settings.held_out:
-        return f"They are {plan.settings.held_out:.0%} of the training points, held out of training in all tables here."
+    if plan.settings.unseen_share:
+        share = plan.settings.unseen_share
+        return f"They are {share:.0%} of the training points, held out of training in all tables here."
     if "unseen" in plan.source.parts:
         return "They came with the data."
     return "Queries are dealt into two halves, each of which is the other's database."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dlfh.cli.app import main
-from dlfh.cli.printing import print_json, print_problems, print_table, report
+from dlfh.cli.output import print_json, print_problems, print_table, write_problems
 from dlfh.datasets.problem import Problem
 from tests.test_terminal import steers
 
@@ -37,10 +37,10 @@ def test_errors_that_name_a_path_steer_no_terminal(capsys: pytest.CaptureFixture
     assert "no\\x1b[31msuch\\u202efile" in said
 
 
-def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path) -> None:
     """(Names of files need not be text.)"""
     problem = Problem("photo-\udcff.png", NASTY, "no image")
-    report("done", {}, [problem], as_json=False, problem_file=tmp_path / "left.jsonl")
+    write_problems([problem], tmp_path / "left.jsonl")
     written = (tmp_path / "left.jsonl").read_text()
     assert json.loads(written) == {"where": "photo-\udcff.png", "lost": NASTY, "reason": "no image"}
     assert not steers(written)

@@ -39,7 +39,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
 
 def command(*changes: str) -> list[str]:
     labels = ["--query-labels", "asking.npy", "--database-labels", "labels.npy"]
-    return ["measure", "queries.npy", "codes.parquet:image", *labels, *changes]
+    return ["evaluate", "codes.parquet:image", "queries.npy", *labels, *changes]
 
 
 @pytest.mark.parametrize("ties", ["order", "expected"])
@@ -61,7 +61,7 @@ def test_labels_in_other_blocks_and_mean_average_precision_by_default(
     queries, images, asking, labels = files
     np.save("images.npy", images)
     options = ["--query-labels", "asking.npy", "--database-labels", "labels.parquet"]
-    assert main(["measure", "queries.npy", "images.npy", *options]) == 0
+    assert main(["evaluate", "images.npy", "queries.npy", *options]) == 0
     assert capsys.readouterr().out.strip() == repr(evaluate(queries, images, asking, labels, measures="AP"))
 
 

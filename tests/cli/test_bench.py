@@ -20,34 +20,43 @@ from tests.test_terminal import steers
     ("arguments", "sentence"),
     [
         *([f"bench {name} no-such-data", "there is no data set and no file 'no-such-data'"] for name in EXPERIMENTS),
-        ("bench map wiki", "wiki does not come with dlfh: name its file with --data, or try generated:wiki"),
-        ("bench map wiki --data no-such-file.mat", "no-such-file.mat"),
+        ("bench nothing icons", "EXPERIMENT must be one of 'map', 'time'"),
+        ("bench map icons wiki", "bench map takes one data set, got 2"),
+        ("bench map icons --check x.json", "--check does not apply to bench map"),
+        ("bench rank a b --seeds 3", "--seeds does not apply to bench rank"),
+        ("bench rank a b --bits 8,16", "bench rank takes one code length, got --bits 8,16"),
+        ("bench splits icons --cache x", "--cache does not apply to bench splits"),
+        ("bench map wiki", "wiki does not come with dlfh: name its file with --file, or try generated:wiki"),
+        ("bench map wiki --file no-such-file.mat", "no-such-file.mat"),
         ("bench map generated:nothing", "there is no data set 'nothing'"),
         ("bench map icons --points 9", "only generated data can have any number of points"),
-        ("bench map generated:wiki --bits 8,x", "--bits must be whole numbers with commas between them"),
+        ("bench map generated:wiki --bits 8,x", "--bits takes comma-separated whole numbers"),
         ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
         ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
         ("bench map generated:wiki --settings no.toml", "cannot read the settings no.toml"),
         ("bench map generated:wiki --settings broken.toml", "the settings broken.toml are not valid TOML"),
         ("bench map generated:wiki --settings wrong.toml", "settings wrong.toml: unknown setting 'bit'"),
-        ("bench map generated:wiki --points 60 --out broken.toml", "broken.toml is a file; a run needs a folder"),
+        ("bench map generated:wiki --points 60 --output broken.toml", "broken.toml is a file; a run needs a folder"),
         (
             "tune SCM generated:wiki --points 60 --grid ridge=1 --protocol unified",
             "SCM has no rule for one code from several modalities: choose by another protocol",
         ),
-        ("bench map generated:wiki --points 60 --out x --report own.npz", "own.npz is a file; a run needs a folder"),
+        ("bench map generated:wiki --points 60 --cache x --output own.npz", "own.npz is a file; a run needs a folder"),
         ("bench map generated:wiki --points 60 --threads 9999", "threads is 9999 but there are only"),
         ("bench map own.npz --queries 999", "own has 40 points: 999 queries leave none to learn from"),
         ("bench map generated:wiki --points 60 --queries 9", "comes with queries of its own: leave out queries"),
         ("bench map generated:wiki --points 60 --memory-gb nan", "memory_gb must be finite, got nan"),
         ("bench map generated:wiki --points 60 --cell-minutes inf", "cell_minutes must be finite, got inf"),
-        ("bench map own.npz --held-out 0.999", "held_out is 0.999, which leaves 0 of 32 points to learn from"),
+        ("bench map own.npz --unseen-share 0.999", "unseen_share is 0.999, which leaves 0 of 32 points to learn from"),
         ("bench map own.npz --settings refused.toml", "DLFH: scale must be a positive finite number, got 'abc'"),
         ("tune DLFH own.npz --grid scale=1,nan", "scale of DLFH must be finite, got nan"),
         ("tune DLFH own.npz --grid scale=2020-01-01,4", "scale of DLFH must be a number, a string, true or false"),
-        ("tune DLFH own.npz --grid scale=1 --validation 0.999", "validation is 0.999, which leaves 0 of 32 points"),
-        ("tune DLFH own.npz --grid scale=1 --write .", "cannot write .: it is a folder"),
+        (
+            "tune DLFH own.npz --grid scale=1 --validation-share 0.999",
+            "validation is 0.999, which leaves 0 of 32 points",
+        ),
+        ("tune DLFH own.npz --grid scale=1 --output .", "cannot write .: it is a folder"),
         ("tune DLFH,LSH generated:wiki", "unknown method 'LSH'"),
         ("tune DLFH generated:wiki --grid seeds=1,2", "seeds are no parameter to choose"),
         ("tune DLHF generated:wiki --grid scale=1", "unknown method 'DLHF'"),
@@ -55,7 +64,7 @@ from tests.test_terminal import steers
         ("tune DLFH generated:wiki --grid scale", "a grid is NAME=VALUE,VALUE"),
         ("tune DLFH generated:wiki --grid scale=1 --halving luck", "--halving must be one of"),
         ("tune DLFH generated:wiki --grid scale=1 --protocol seen", "--protocol must be one of"),
-        ("tune DLFH generated:wiki --points 60 --grid scale=1 --validation 2", "validation must be a share"),
+        ("tune DLFH generated:wiki --points 60 --grid scale=1 --validation-share 2", "validation must be a share"),
         (
             "tune SCM generated:wiki --points 60 --grid ridge=1,2,3 --halving max_iter",
             "SCM cannot be halved by max_iter",
@@ -91,29 +100,31 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    command = "bench map generated:wiki --points 60 --bits 8 --seeds 1 --methods DLFH --jobs 1 -q --out run"
+    command = (
+        "bench map generated:wiki --points 60 --bits 8 --seeds 1 --methods DLFH --jobs 1 -q --cache run --output run"
+    )
     for name in ("map.md", "map.html", "map.toml"):
         (tmp_path / name).write_text("mine")
-        assert main([*command.split(), "--report", "."]) == 2
-        assert f"cannot write {name}: it is there already, and is of no report" in capsys.readouterr().err
+        assert main([*command.split(), "--output", "."]) == 2
+        assert f"cannot write {name}: the file exists and does not belong to a report" in capsys.readouterr().err
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).unlink()
     assert not (tmp_path / "run").exists()
-    assert main([*command.split(), "--report", "first"]) == 0
+    assert main([*command.split(), "--output", "first"]) == 0
     table = min(path.name for path in (tmp_path / "first" / "tables").iterdir())
     (tmp_path / "tables").mkdir()
     (tmp_path / "tables" / table).write_text("mine")
-    assert main([*command.split(), "--report", "."]) == 2
-    assert f"cannot write tables/{table}: it is there already, and is of no report" in capsys.readouterr().err
+    assert main([*command.split(), "--output", "."]) == 2
+    assert f"cannot write tables/{table}: the file exists and does not belong to a report" in capsys.readouterr().err
     assert (tmp_path / "tables" / table).read_text() == "mine"
     assert not (tmp_path / "map.html").exists()
     for more in ([], ["--settings", "run/map.toml"]):  # a report may take its own place
         assert main([*command.split(), *more]) == 0
     settings = (tmp_path / "run" / "map.toml").read_text()
     assert main([*command.replace("--bits 8", "--bits 9").split(), "--settings", "run/map.toml"]) == 2
-    assert "it is what is read, and would change" in capsys.readouterr().err
+    assert "these settings were read from it" in capsys.readouterr().err
     assert (tmp_path / "run" / "map.toml").read_text() == settings
-    tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --out run -q --settings run/map.toml --write"
+    tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --cache run -q --settings run/map.toml --output"
     assert main([*tune.split(), "run/map.toml", "--overwrite"]) == 2
     assert "it is what is read" in capsys.readouterr().err
     (tmp_path / "mine.toml").write_text("mine")
@@ -125,8 +136,8 @@ def test_names_of_folders_steer_no_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    data = ["generated:wiki", "--points", "60", "--jobs", "1", "--out", "run\x1b[2J\u202e"]
-    assert main(["bench", "map", *data, "--bits", "8", "--seeds", "1", "--methods", "SCM"]) == 0
+    data = ["generated:wiki", "--points", "60", "--jobs", "1", "--cache", "run\x1b[2J\u202e"]
+    assert main(["bench", "map", *data, "--bits", "8", "--seeds", "1", "--methods", "SCM", "--output", data[-1]]) == 0
     assert main(["tune", "SCM", *data, "--bits", "8", "--seeds", "1", "--grid", "ridge=1"]) == 0
     said = capsys.readouterr()
     assert "report: run\\x1b[2J\\u202e/map.html" in said.out
@@ -137,7 +148,7 @@ def test_names_of_folders_steer_no_terminal(
 def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
     command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
     shown = tmp_path / "docs" / "wiki"
-    assert main([*command.split(), "--out", str(tmp_path / "run"), "--report", str(shown)]) == 0
+    assert main([*command.split(), "--cache", str(tmp_path / "run"), "--output", str(shown)]) == 0
     assert {path.name for path in shown.iterdir()} == {"map.html", "map.md", "map.toml", "tables"}
     assert len(list((tmp_path / "run" / "cells").iterdir())) == 1
     assert not list((tmp_path / "run").glob("map.*"))
@@ -153,16 +164,15 @@ def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path, capsys:
     assert settings.row("CRH").parameters["n_pairs"] == 500  # as is usual for the icons
 
 
-def test_every_command_shows_an_example_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
-    for name in EXPERIMENTS:
-        assert main(["bench", name, "--help"]) == 0
-        assert f"dlfh bench {name} " in capsys.readouterr().out
-    assert main(["tune", "--help"]) == 0
-    assert "dlfh tune DLFH icons" in capsys.readouterr().out
+def test_help_shows_an_example_of_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name in (*EXPERIMENTS, "rank", "splits"):
+        assert f"dlfh bench {name} " in shown
 
 
 def test_the_commands_import_nothing_heavy_until_they_run() -> None:
-    path = Path(sys.modules["dlfh.bench.commands"].__file__ or "")
+    path = Path(sys.modules["dlfh.cli.bench"].__file__ or "")
     outside = re.findall(r"^(?:from|import) (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     light = {
         "__future__",
@@ -173,5 +183,6 @@ def test_the_commands_import_nothing_heavy_until_they_run() -> None:
         "typing",
         "typer",
         "dlfh._terminal",
+        "dlfh.cli.options",
     }
     assert set(outside) == light

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dlfh.cli import main
-from dlfh.cli.syncing import Watch
+from dlfh.cli.sync import Watch
 from tests.cli.conftest import COLUMNS
 
 
@@ -55,7 +55,10 @@ def test_a_table_is_synced_by_what_changed_in_it(mine: Path, capsys: pytest.Capt
 
 
 def test_wrong_options_are_said_in_a_sentence(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for options, words in ((["--every", "0"], "number of seconds"), (["--max-removed", "2"], "share from 0 to 1")):
+    for options, words in (
+        (["--interval", "0"], "must be positive"),
+        (["--max-removed", "2"], "must be between 0 and 1"),
+    ):
         assert main(arguments(mine, *options)) == 2
         assert words in capsys.readouterr().err
 
@@ -70,13 +73,13 @@ def test_a_watched_folder_is_synced_again_when_it_has_come_to_rest(tmp_path: Pat
             file.write_bytes(b"." * len(looks))
         return [file]
 
-    watch = Watch(files, every=0.001)
-    watch.look()
+    watch = Watch(files, interval=0.001)
+    watch.poll()
     watch.wait()
     assert len(looks) == 5
-    assert not watch.look()
-    watch.forget()
-    assert watch.look()
+    assert not watch.poll()
+    watch.reset()
+    assert watch.poll()
 
 
 def test_what_never_comes_to_rest_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -86,15 +89,15 @@ def test_what_never_comes_to_rest_is_taken_as_it_is(tmp_path: Path) -> None:
         looks.append(tmp_path / f"{len(looks)}.png")
         return looks
 
-    watch = Watch(files, every=0.001)
-    watch.look()
+    watch = Watch(files, interval=0.001)
+    watch.poll()
     watch.wait()
     assert len(looks) == 12
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
 def test_a_watching_process_follows_its_source_and_leaves_when_it_is_told(mine: Path) -> None:
-    command = [sys.executable, "-m", "dlfh", *arguments(mine, "--watch", "--every", "0.05", "--json")]
+    command = [sys.executable, "-m", "dlfh", *arguments(mine, "--watch", "--interval", "0.05", "--json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         decoder, text = json.JSONDecoder(), ""

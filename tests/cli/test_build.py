@@ -10,7 +10,7 @@ import pytest
 
 from dlfh import DLFH, Encoder
 from dlfh.cli import main
-from dlfh.cli.expecting import expectations
+from dlfh.cli.build import quality_sentences
 from dlfh.collection.evaluation import fit_and_evaluate
 from dlfh.datasets import Items, make_paired
 from dlfh.features import Vectors
@@ -25,26 +25,26 @@ def fitted(features: Any, n_items: int, **options: Any) -> list[str]:
     items = Items.of({"image": image, "text": text}, labels)
     encoder = Encoder({"image": features, "text": Vectors()}, DLFH(n_bits=16, random_state=0, **options))
     found = fit_and_evaluate(encoder, items)
-    return [*expectations(encoder, found.report)]
+    return [*quality_sentences(encoder, found.report)]
 
 
 def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:
-    chosen, expected, more = fitted([Vectors(), Vectors()], 300, hash_function="kernel")
-    assert chosen == "Features, as trials say: image by Vectors(), text by Vectors(). Codes: 16 bits, 2 bytes each."
-    assert expected.startswith("Expect of new items, hashed: image to text MAP ")
-    assert "by chance" in expected
+    chosen, expected, calibrated, more = fitted([Vectors(), Vectors()], 300, hash_function="kernel")
+    assert chosen == (
+        "Features: Vectors() for image, Vectors() for text (chosen by trials). Code length: 16 bits (2 bytes per code)."
+    )
+    assert expected.startswith("Expected mean average precision (MAP) for new, unlabelled items: image → text ")
+    assert "random order" in expected
     assert "of the first five" in expected
-    assert "Probabilities are off by 0." in expected
-    assert more.startswith("With --bits 32 (4 bytes a code) trials had MAP ")
+    assert calibrated.startswith("Calibration error of the probabilities: at most 0.")
+    assert more.startswith("In trials, --bits 32 (4 bytes per code) changed MAP by ")
 
 
 def test_what_was_not_tried_is_said() -> None:
     chosen, expected, more = fitted(Vectors(), 60, hash_function="linear")
-    assert chosen.startswith("Features: image by Vectors()")
-    assert expected == (
-        "Nothing is known of how good answers are: too few labelled items to hold some out (--hold-out)."
-    )
-    assert more.startswith("More time: without --fast")
+    assert chosen.startswith("Features: Vectors() for image")
+    assert expected == "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
+    assert more.startswith("Without --fast")
 
 
 def test_fast_is_the_light_path(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""What commands print: tables for people, JSON for programs, and what was left out."""
+"""Command output: tables for people, JSON for programs, and lists of skipped input."""
 
 from __future__ import annotations
 
@@ -31,27 +31,28 @@ __all__ = [
     "print_trials",
     "report",
     "start_clock",
+    "write_problems",
 ]
 
-#: How many problems are listed one by one.
-_SHOWN = 20
+#: Maximum number of problems printed one by one.
+_MAX_PRINTED_PROBLEMS = 20
 
-_began = time.perf_counter()
+_started = time.perf_counter()
 
 
 def start_clock() -> None:
-    """Begin to count the time of a command."""
-    global _began
-    _began = time.perf_counter()
+    """Start timing a command."""
+    global _started
+    _started = time.perf_counter()
 
 
 def elapsed() -> float:
-    """Return for how many seconds the user has been waiting for a command."""
-    return time.perf_counter() - _began
+    """Return the seconds since the command started."""
+    return time.perf_counter() - _started
 
 
 def duration(seconds: float) -> str:
-    """Return a time in words.
+    """Format a duration.
 
     Examples
     --------
@@ -71,15 +72,14 @@ def print_json(value: Any) -> None:
 
 def _to_json(value: Any, indent: int | None = None) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
-    # (Of what steers a terminal, JSON itself spells out only a part; the newlines here are its own.)
-    return STEERING.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+    # JSON escapes only some of the characters that control a terminal; the newlines here are its own.
+    return STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], whole: Sequence[str] = ()) -> None:
     """Print a table on standard output.
 
-    The cells of the columns that are named in ``whole`` are never cut or broken, however narrow the terminal: they are
-    to be copied.
+    Cells of the columns named in ``whole`` are never truncated or wrapped, so that users can copy them.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -88,22 +88,22 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]
 
     table = Table(title=Text(plain(title)) if title else None, title_justify="left")
     cells = [[Text(plain(cell)) for cell in row] for row in rows]
-    least = [
+    min_widths = [
         max([cell_len(row[place].plain) for row in cells], default=0) if column in whole else min(len(column), 8)
         for place, column in enumerate(columns)
     ]
-    for column, width in zip(columns, least, strict=True):
+    for column, width in zip(columns, min_widths, strict=True):
         table.add_column(Text(plain(column)), no_wrap=column in whole, min_width=width if column in whole else None)
     for row in cells:
         table.add_row(*row)
     console = Console()
-    if whole:  # lines of a table have three characters between cells, and two at each end
-        console.width = max(console.width, sum(least) + 3 * len(columns) + 1)
+    if whole:  # borders take three characters per column and one more
+        console.width = max(console.width, sum(min_widths) + 3 * len(columns) + 1)
     console.print(table)
 
 
 def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
-    """Print how well each direction of search works."""
+    """Print retrieval quality by direction."""
     print_table(
         title,
         ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "specific"),
@@ -118,7 +118,7 @@ def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
         ],
     )
     print_table(
-        "More than one label: nDCG@10, and the first five that have exactly the query's (asymmetric ranking)",
+        "Asymmetric ranking: nDCG@10, and the share of the first five results with exactly the query's labels",
         ("query → database", "nDCG@10", "exact"),
         [
             (f"{quality.query} → {quality.database}", f"{quality.ndcg:.3f}", f"{quality.exact:.3f}")
@@ -128,12 +128,12 @@ def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
 
 
 def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
-    """Print what was tried, and what was taken."""
+    """Print the options that were tried and those that were chosen."""
     if trials:
-        drawn = "" if n_draws == 1 else f", drawn {n_draws} times"
+        samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
         n_items = max(trial.n_items for trial in trials)
         print_table(
-            f"Tried on {n_items:,} items{drawn}, a part of them asking for each other unseen",
+            f"Trials on {n_items:,} items{samples}, measured on items held out of training",
             ("what", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
             [
                 (
@@ -141,7 +141,7 @@ def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
                     trial.option,
                     *(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact)),
                     f"{trial.seconds:.1f}" if trial.seconds else "",
-                    "taken" if trial.chosen else "",
+                    "chosen" if trial.chosen else "",
                 )
                 for trial in trials
             ],
@@ -149,11 +149,11 @@ def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
 
 
 def print_calibration(reports: Sequence[CalibrationReport]) -> None:
-    """Print how well probabilities agree with observed relevance."""
+    """Print how well predicted probabilities are calibrated."""
     if reports:
         print_table(
-            "Probabilities of answers, against the truth",
-            ("query", "codes found", "pairs", "right", "calibration error", "Brier score"),
+            "Calibration of the predicted probabilities",
+            ("query", "item codes", "pairs", "relevant", "calibration error", "Brier score"),
             [
                 (
                     report.query,
@@ -167,43 +167,37 @@ def print_calibration(reports: Sequence[CalibrationReport]) -> None:
 
 
 def report(
-    sentence: str,
-    summary: Mapping[str, Any],
-    problems: Sequence[Problem],
-    *,
-    as_json: bool,
-    problem_file: Path | None,
-    overwrite: bool = False,
+    message: str, summary: Mapping[str, Any], problems: Sequence[Problem] = (), *, as_json: bool = False
 ) -> None:
-    """Say what a command did and what it left out: a sentence for people, or the summary as JSON."""
-    if problem_file is not None:
-        _write_problems(problems, problem_file, overwrite)
+    """Print the outcome of a command and the skipped input: a message for people, or the summary as JSON."""
     if as_json:
         print_json({**summary, "problems": [asdict(problem) for problem in problems]})
         return
     print_problems(problems)
-    print(plain(sentence))
+    print(plain(message))
 
 
 def print_problems(problems: Sequence[Problem]) -> None:
-    """Say on standard error what was left out and why: the first twenty, and how many more."""
+    """Print on standard error what was skipped and why: the first twenty problems and the number of others."""
     if not problems:
         return
     lost = Counter(problem.lost for problem in problems)
-    counted = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in lost.items())
-    print(f"left out: {plain(counted)}", file=sys.stderr)
-    for problem in sorted(problems, key=lambda problem: _by_number(problem.where))[:_SHOWN]:
+    counts = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in lost.items())
+    print(f"skipped: {plain(counts)}", file=sys.stderr)
+    for problem in sorted(problems, key=lambda problem: _natural_key(problem.where))[:_MAX_PRINTED_PROBLEMS]:
         print(plain(f"  {problem.where} ({problem.lost}): {problem.reason}"), file=sys.stderr)
-    if len(problems) > _SHOWN:
-        print(f"  ... and {len(problems) - _SHOWN} more (--problems FILE writes them all)", file=sys.stderr)
+    if len(problems) > _MAX_PRINTED_PROBLEMS:
+        n_more = len(problems) - _MAX_PRINTED_PROBLEMS
+        print(f"  ... and {n_more} more (--problems FILE lists all of them)", file=sys.stderr)
 
 
-def _by_number(place: str) -> list[tuple[int, str]]:
-    """Return a key that sorts line 9 before line 10."""
+def _natural_key(place: str) -> list[tuple[int, str]]:
+    """Return a sort key that places line 9 before line 10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", place)]
 
 
-def _write_problems(problems: Sequence[Problem], path: Path, overwrite: bool) -> None:
+def write_problems(problems: Sequence[Problem], path: Path, *, overwrite: bool = False) -> None:
+    """Write problems as JSON lines."""
     from dlfh._persistence.outputs import write_output
 
     write_output(path, [(_to_json(asdict(problem)) + "\n").encode() for problem in problems], overwrite=overwrite)

@@ -1,4 +1,4 @@
-"""`dlfh export`: a collection as files that others read."""
+"""`dlfh export`: export a collection to Parquet, SQL or faiss."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from typing import Annotated
 
 import typer
 
-from dlfh.cli.options import AsJson, Overwrite
-from dlfh.cli.printing import report
+from dlfh.cli.options import AsJson, CollectionFolder, Overwrite
+from dlfh.cli.output import report
 
 __all__ = ["export"]
 
 
 def export(
-    collection: Annotated[Path, typer.Argument(help="Folder of a collection.", show_default=False)],
+    collection: CollectionFolder,
     output: Annotated[
-        Path, typer.Argument(help="File to write: .parquet, .faiss, or .sql for pgvector.", show_default=False)
+        Path,
+        typer.Option("--output", "-o", help="Output file: .parquet, .faiss, or .sql for pgvector.", show_default=False),
     ],
     modality: Annotated[
         str | None,
-        typer.Option("--in", help="Whose codes an index of faiss has. Default: the first.", show_default=False),
+        typer.Option(help="Modality whose codes a .faiss file holds. Default: the first.", show_default=False),
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a collection for those who need no engine of ours: items, metadata and codes.
+    """Export items, metadata and codes to Parquet, SQL or faiss.
 
     [b]Examples[/b]
 
-    $ dlfh export shop/ shop.parquet
+    $ dlfh export shop/ -o shop.parquet
 
-    $ dlfh export shop/ shop.faiss --in image     [dim](and shop.faiss.ids.json, the ids by row)[/dim]
+    $ dlfh export shop/ -o shop.faiss --modality image     [dim](also writes the item ids, shop.faiss.ids.json)[/dim]
 
-    $ dlfh export shop/ shop.sql
+    $ dlfh export shop/ -o shop.sql
     """
     from dlfh.cli.models import open_collection
     from dlfh.collection.exporting import export as write
@@ -44,7 +45,5 @@ def export(
     report(
         f"{' and '.join(map(str, files))}: {n_items:,} items",
         {"files": [str(file) for file in files], "items": n_items},
-        [],
         as_json=as_json,
-        problem_file=None,
     )

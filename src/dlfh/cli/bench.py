@@ -1,0 +1,325 @@
+"""`dlfh bench`: run experiments that compare methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dlfh._terminal import plain, plain_lines
+from dlfh.cli.options import Quiet, with_options
+
+if TYPE_CHECKING:
+    from dlfh.bench.data import Source
+    from dlfh.bench.plan import Section
+    from dlfh.bench.settings import Settings
+
+__all__ = ["RunOptions", "bench", "default_folder", "resumable", "split_words"]
+
+_DATA, _RUN, _SPLITS = "Data", "Computation", "For splits"
+
+#: Options of the "experiments" that compute nothing; all options but those for splits apply to the others.
+_APPLICABLE = {
+    "rank": {"output", "bits", "methods", "quiet"},
+    "splits": {"output", "file", "seeds", "queries", "points", "check", "overwrite", "quiet"},
+}
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options for data and computation, shared with `dlfh tune`."""
+
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")] = None
+    file: Annotated[
+        Path | None, typer.Option(help="File of a data set that is given by name.", rich_help_panel=_DATA)
+    ] = None
+    points: Annotated[int | None, typer.Option(help="Number of points to generate.", rich_help_panel=_DATA)] = None
+    queries: Annotated[
+        int | None, typer.Option(help="Number of queries, if the data set does not define them.", rich_help_panel=_DATA)
+    ] = None
+    settings: Annotated[
+        Path | None, typer.Option(help="TOML file with settings. Command-line options take precedence.")
+    ] = None
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for intermediate results, from which an interrupted run continues.",
+            show_default="as --output for bench, bench-DATA for tune",
+            rich_help_panel=_RUN,
+        ),
+    ] = None
+    jobs: Annotated[
+        int | None, typer.Option(help="Number of worker processes.", show_default="one per core", rich_help_panel=_RUN)
+    ] = None
+    threads: Annotated[
+        int | None, typer.Option(help="Number of threads per worker.", show_default="1", rich_help_panel=_RUN)
+    ] = None
+    memory_gb: Annotated[
+        float | None,
+        typer.Option("--memory-gb", help="Memory limit of one computation.", show_default="8", rich_help_panel=_RUN),
+    ] = None
+    cell_minutes: Annotated[
+        float | None, typer.Option(help="Time limit of one computation.", show_default="60", rich_help_panel=_RUN)
+    ] = None
+    quiet: Quiet = False
+
+    def resolve_settings(self, data: str, **changes: Any) -> Settings:
+        """Return the settings for a data set: its defaults, the settings file, then the options."""
+        from dlfh.bench.settings import Settings
+
+        defaults = Settings.usual(data)
+        settings = defaults if self.settings is None else Settings.read(self.settings, defaults)
+        shared = {name: getattr(self, name) for name in ("queries", "jobs", "threads", "memory_gb", "cell_minutes")}
+        return settings.changed(**shared, **changes)
+
+    def load(self, data: str) -> Source:
+        """Load a data set."""
+        from dlfh.bench.sources import load_source
+
+        return load_source(data, self.file, n_points=self.points)
+
+
+@dataclass(frozen=True)
+class BenchOptions(RunOptions):
+    """Options of `dlfh bench`."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Folder for the report; for splits, a JSON file.",
+            show_default="bench-DATA; splits are printed",
+        ),
+    ] = None
+    methods: Annotated[str | None, typer.Option(help="Methods, comma-separated.", show_default="all")] = None
+    bits: Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")] = None
+    seeds: Annotated[int | None, typer.Option(help="Number of runs, each with its own seed.", show_default="5")] = None
+    protocols: Annotated[
+        str | None,
+        typer.Option(
+            help="Any of unseen, hashed, learned and unified, comma-separated.", show_default="unseen,hashed,learned"
+        ),
+    ] = None
+    k: Annotated[int | None, typer.Option("-k", help="Cut-off of MAP@k and precision@k.", show_default="50")] = None
+    unseen_share: Annotated[
+        float | None,
+        typer.Option(
+            help="Share of the training points to use as the unseen database instead of half of the queries.",
+            rich_help_panel=_DATA,
+        ),
+    ] = None
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Repeat computations that failed.", rich_help_panel=_RUN)
+    ] = False
+    print_settings: Annotated[bool, typer.Option("--print-settings", help="Print the settings as TOML and exit.")] = (
+        False
+    )
+    check: Annotated[Path | None, typer.Option(help="Published splits to compare with.", rich_help_panel=_SPLITS)] = (
+        None
+    )
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing output file.", rich_help_panel=_SPLITS)
+    ] = False
+
+
+@with_options(options=BenchOptions)
+def bench(
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            help="map, time, convergence, sensitivity, curves, paper, rank or splits.",
+            metavar="EXPERIMENT",
+            show_default=False,
+        ),
+    ],
+    data: Annotated[
+        list[str],
+        typer.Argument(
+            help="Data set: icons; wiki, iapr-tc12, mirflickr-25k or nus-wide with --file; generated:NAME, such as "
+            "generated:nus-wide; or an array file. For rank: report folders of `dlfh bench map`.",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ],
+    options: BenchOptions,
+) -> None:
+    """Run an experiment on a data set and write a report (HTML, Markdown, CSV, LaTeX, SVG and PNG).
+
+    An interrupted run continues where it stopped when it is started again.
+
+    [b]map[/b]: accuracy by method, code length, direction and protocol (Table 1 of the DLFH paper).
+
+    [b]time[/b]: training time by method and number of points (Table 2).
+
+    [b]convergence[/b]: objective and MAP by iteration, full and stochastic (Figure 1).
+
+    [b]sensitivity[/b]: MAP against λ and m (Figure 2).
+
+    [b]curves[/b]: precision-recall and top-N precision curves.
+
+    [b]paper[/b]: all of these in one report.
+
+    [b]rank[/b]: mean ranks over several reports, with Friedman's test and Nemenyi's critical difference.
+
+    [b]splits[/b]: the query rows by seed with checksums of the data, so that others can repeat an experiment.
+
+    [b]Examples[/b]
+
+    $ dlfh bench paper icons
+
+    $ dlfh bench map icons --methods DLFH,CCAITQ,SCM --bits 16,32
+
+    $ dlfh bench time generated:nus-wide --points 20000 --cell-minutes 5
+
+    $ dlfh bench convergence wiki --file wiki.mat
+
+    $ dlfh bench sensitivity iapr-tc12 --file iapr_tc12.npz --seeds 3
+
+    $ dlfh bench curves my-data.npz --bits 64
+
+    $ dlfh bench rank bench-icons bench-wiki bench-iapr_tc12
+
+    $ dlfh bench splits wiki --file wiki.mat --check docs/splits/wiki.json
+    """
+    from dlfh._validation import check_choice
+    from dlfh.bench.experiments import EXPERIMENTS
+    from dlfh.errors import InputError
+
+    check_choice(experiment, "EXPERIMENT", (*EXPERIMENTS, "rank", "splits"))
+    for field in fields(options):
+        applies = field.name in _APPLICABLE.get(experiment, {field.name} - {"check", "overwrite"})
+        if getattr(options, field.name) != field.default and not applies:
+            raise InputError(f"--{field.name.replace('_', '-')} does not apply to bench {experiment}")
+    if experiment == "rank":
+        _rank([Path(report) for report in data], options)
+        return
+    if len(data) > 1:
+        raise InputError(f"bench {experiment} takes one data set, got {len(data)}")
+    with resumable():
+        if experiment == "splits":
+            _write_splits(data[0], options)
+        else:
+            _run(experiment, data[0], options)
+
+
+def _run(experiment: str, data: str, options: BenchOptions) -> None:
+    from dlfh.bench.report import check_report_place
+    from dlfh.bench.run import run_experiment
+
+    settings = options.resolve_settings(
+        data,
+        methods=split_words(options.methods),
+        bits=_parse_lengths(options.bits),
+        seeds=options.seeds,
+        protocols=split_words(options.protocols),
+        k=options.k,
+        unseen_share=options.unseen_share,
+    )
+    if options.print_settings:
+        typer.echo(settings.to_toml(), nl=False)
+        return
+    report = options.output or default_folder(data)
+    check_report_place(report, experiment, settings.to_toml(), options.settings)
+    sections = run_experiment(
+        experiment,
+        options.load(data),
+        settings,
+        options.cache or report,
+        report=report,
+        show=not options.quiet,
+        retry=options.retry_failed,
+    )
+    if not options.quiet:
+        _print_tables([section for section in sections if section.key != "seconds"])
+    typer.echo(plain(f"report: {report / experiment}.html"))
+
+
+def _rank(reports: list[Path], options: BenchOptions) -> None:
+    from dlfh.bench.ranking import rank_reports
+    from dlfh.errors import InputError
+
+    lengths = _parse_lengths(options.bits)
+    if lengths is not None and len(lengths) != 1:
+        raise InputError(f"bench rank takes one code length, got --bits {options.bits}")
+    output = options.output or Path("bench-rank")
+    sections = rank_reports(reports, output, lengths[0] if lengths else None, split_words(options.methods))
+    if not options.quiet:
+        _print_tables(sections, with_paragraphs=True)
+    typer.echo(plain(f"report: {output / 'rank'}.html"))
+
+
+def _print_tables(sections: list[Section], *, with_paragraphs: bool = False) -> None:
+    """Print the first table of each section."""
+    from dlfh.bench.tables import ReportTable
+
+    for section in sections:
+        tables = [block for block in section.blocks if isinstance(block, ReportTable)]
+        if tables:
+            typer.echo(plain_lines(tables[0].to_text()))
+        if with_paragraphs:
+            typer.echo(plain_lines("\n".join(section.paragraphs) + "\n"))
+
+
+def _write_splits(data: str, options: BenchOptions) -> None:
+    import json
+
+    from dlfh._persistence.outputs import check_outputs, write_output
+    from dlfh.bench.splits import compare_splits, splits_of
+    from dlfh.errors import InputError
+
+    if options.output is not None:
+        check_outputs([options.output], [Path(data), options.file, options.check], overwrite=options.overwrite)
+    if options.seeds is not None and options.seeds < 1:
+        raise InputError(f"--seeds must be positive, got {options.seeds}")
+    source = options.load(data)
+    if options.check is not None:
+        try:
+            differences = compare_splits(json.loads(options.check.read_text(encoding="utf-8")), source)
+        except (OSError, ValueError, KeyError, StopIteration) as error:
+            raise InputError(f"cannot compare with {options.check}: {error}") from None
+        if differences:
+            raise InputError(f"{data} differs from {options.check}: {'; '.join(differences)}")
+        typer.echo(plain(f"{data} and its splits match {options.check}"))
+        return
+    splits = splits_of(source, 5 if options.seeds is None else options.seeds, options.queries)
+    text = json.dumps(splits, separators=(",", ":")).replace('],"', '],\n"') + "\n"
+    if options.output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_output(options.output, [text.encode()], overwrite=options.overwrite)
+
+
+def default_folder(data: str) -> Path:
+    """Return the default folder of a report and of intermediate results."""
+    return Path(f"bench-{Path(data).stem.replace(':', '-')}")
+
+
+def split_words(text: str | None) -> tuple[str, ...] | None:
+    """Split a comma-separated list."""
+    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def _parse_lengths(text: str | None) -> tuple[int, ...] | None:
+    from dlfh.errors import InputError
+
+    words = split_words(text)
+    if words is None:
+        return None
+    if not all(word.isdecimal() for word in words):
+        raise InputError(f"--bits takes comma-separated whole numbers, such as 16,32, got {text!r}")
+    return tuple(map(int, words))
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """When interrupted, tell the user how to continue the run."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("dlfh: interrupted; run the same command again to continue", err=True)
+        raise typer.Exit(130) from None

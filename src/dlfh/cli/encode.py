@@ -1,0 +1,167 @@
+"""`dlfh encode`: encode items into a file of codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dlfh.cli.options import ItemOptions, OutputOptions, parse_pairs, place_of, with_options
+
+__all__ = ["encode"]
+
+_SUFFIXES = (".npz", ".npy", ".mat")
+
+
+@with_options(items=ItemOptions, options=OutputOptions)
+def encode(
+    model: Annotated[
+        Path, typer.Argument(help="Folder of a model or a collection.", metavar="MODEL", show_default=False)
+    ],
+    items: ItemOptions,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Output file: .npz, .mat, or .npy for a single modality. A name ending in .parquet is a folder, "
+            "written block by block.",
+            show_default=False,
+        ),
+    ],
+    options: OutputOptions,
+    real: Annotated[bool, typer.Option("--real", help="Write the real values whose signs are the codes.")] = False,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Encode blocks on a Dask cluster: the scheduler's address, or local for processes on this machine.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Encode items with the hash functions of a model, in each modality that they have.
+
+    The file holds an array of packed codes (uint8) for each modality, and the item ids of its rows under NAME_ids. A
+    .npy file holds the codes alone.
+
+    Vectors that do not fit in memory (.parquet files or folders, .npy, .h5, .zarr) are encoded block by block into a
+    folder of Parquet files, in row order. An interrupted run continues when it is started again.
+
+    [b]Examples[/b]
+
+    $ dlfh encode model/ new.csv --text caption -o codes.npz
+
+    $ dlfh encode model/ --vectors image=features.npy -o codes.npy
+
+    $ dlfh encode model/ data.parquet/ -o codes.parquet          [dim](columns named like the modalities)[/dim]
+
+    $ dlfh encode model/ data.parquet/ --vectors image=clip -o codes.parquet --cluster tcp://10.0.0.1:8786
+    """
+    import numpy as np
+
+    from dlfh.cli.models import load_encoder
+    from dlfh.datasets import write_arrays
+    from dlfh.errors import InputError
+
+    suffix = output.suffix.lower()
+    if suffix == ".parquet":
+        _encode_blocks(model, items, output, real, cluster, options)
+        return
+    if cluster is not None:
+        raise InputError(f"--cluster requires an output folder such as codes.parquet, got {output}")
+    if suffix not in _SUFFIXES:
+        raise InputError(f"cannot write codes to {output}: the name must end in {', '.join(_SUFFIXES)} or .parquet")
+    options.check([model, *items.inputs()], output)
+    encoder = load_encoder(model, options.verbose)
+    read = items.read(encoder.modalities_, outputs=[output, options.problem_file])
+    if suffix == ".npy" and len(read.modalities) != 1:
+        raise InputError(f"a .npy file holds one modality but the items have {len(read.modalities)}: write a .npz file")
+    vectors = encoder.describe(read)
+    problems = [*read.problems, *vectors.problems]
+    arrays: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for name, matrix in vectors.matrices.items():
+        if not matrix.shape[0]:
+            continue
+        arrays[name] = encoder.model_.project(name, matrix) if real else encoder.model_.encode(name, matrix)
+        counts[name] = matrix.shape[0]
+        if suffix != ".npy":
+            arrays[f"{name}_ids"] = np.array([read.ids[row] for row in vectors.positions[name]])
+    if not arrays:
+        raise InputError(f"no item could be encoded: {problems[0]}")
+    write_arrays(output, arrays, overwrite=options.overwrite)
+    options.report(
+        f"{output}: " + ", ".join(f"{number:,} {name} codes" for name, number in counts.items()),
+        {"file": str(output), "codes": counts},
+        problems,
+    )
+
+
+def _encode_blocks(
+    model: Path, items: ItemOptions, output: Path, real: bool, cluster: str | None, options: OutputOptions
+) -> None:
+    """Encode vectors block by block into a folder."""
+    from dlfh._persistence.outputs import check_not_read
+    from dlfh.blocks import open_blocks
+    from dlfh.cli.models import load_encoder
+    from dlfh.collection.block_codes import encode_blocks
+    from dlfh.errors import InputError
+
+    if output.exists() and not output.is_dir():
+        raise InputError(f"cannot write {output}: block-wise codes need a folder, but this is a file")
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"cannot write {output}: there is no folder {output.absolute().parent}")
+    for option in ("table", "id", "image", "text", "labels"):
+        if getattr(items, option) is not None:
+            raise InputError(f"--{option} does not apply to block-wise encoding, which takes vectors in row order")
+    encoder = load_encoder(model)
+    places = _vector_places(items, encoder.modalities_)
+    check_not_read(output, [model, *(path for path, _ in places.values())])
+    for name in places:
+        if name not in encoder.modalities_:
+            raise InputError(f"unknown modality {name!r}: the model has {', '.join(encoder.modalities_)}")
+        if encoder.featurizers_[name].takes != "vectors":
+            raise InputError(f"modality {name!r} does not take vectors, and block-wise encoding takes only vectors")
+    features = {name: open_blocks(path, part) for name, (path, part) in places.items()}
+    leader, *_ = features.values()
+    features = {name: blocks.cut_like(leader) for name, blocks in features.items()}
+    done = encode_blocks(
+        encoder.model_,
+        features,
+        output,
+        sources={name: path for name, (path, _) in places.items()},
+        real=real,
+        cluster=cluster,
+        overwrite=options.overwrite,
+        show_progress=options.verbose,
+    )
+    resumed = f", {done.n_before} of them from an earlier run" if done.n_before else ""
+    blocks = "1 block" if done.n_blocks == 1 else f"{done.n_blocks:,} blocks"
+    options.report(
+        f"{output}: {done.n_rows:,} codes for {', '.join(features)} in {blocks}{resumed}",
+        {"folder": str(output), "codes": dict.fromkeys(features, done.n_rows), "blocks": done.n_blocks},
+    )
+
+
+def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
+    """Return the file or folder of each modality's vectors, and the variable or column in it."""
+    from dlfh.blocks import matrix_names
+    from dlfh.errors import InputError
+
+    pairs, source = parse_pairs(items.vectors, "--vectors"), items.source
+    columns = [] if source is None else matrix_names(source)
+    if not pairs and source is not None:
+        named: dict[str, tuple[Path, str | None]] = {name: (source, name) for name in modalities if name in columns}
+        if not named:
+            raise InputError(
+                f"{source} has no vectors named like a modality of the model ({', '.join(modalities)}): "
+                "use --vectors NAME=COLUMN"
+            )
+        return named
+    if not pairs:
+        raise InputError("no input: name a file, or vectors with --vectors NAME=FILE")
+    return {
+        name: (source, value) if source is not None and value in columns else place_of(value)
+        for name, value in pairs.items()
+    }

@@ -1,0 +1,70 @@
+"""`dlfh serve`: serve a collection over HTTP."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlfh.cli.options import CollectionFolder
+
+__all__ = ["serve"]
+
+
+def serve(
+    collection: CollectionFolder,
+    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Host name that clients may use, besides localhost; repeatable.", show_default=False),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the token that requests must carry. Default: $DLFH_TOKEN, or no token.", show_default=False
+        ),
+    ] = None,
+    writable: Annotated[
+        bool, typer.Option("--writable", help="Allow clients to add and remove items; requires a token.")
+    ] = False,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=64, help="Number of search threads.", show_default=False)
+    ] = None,
+) -> None:
+    """Serve a collection over HTTP: a search page for browsers and a JSON API for programs.
+
+    By default, only this machine can connect; see --host. Changes that other processes make to the collection are
+    picked up while it is served.
+
+    [b]Examples[/b]
+
+    $ dlfh serve shop/
+
+    $ DLFH_TOKEN=... dlfh serve shop/ --host 0.0.0.0 --allow-host search.example.org --writable
+    """
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # parallelism comes from the search threads
+    from dlfh._optional import require
+
+    for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
+        require(module, "serving", "serve")
+    from dlfh.service import Settings
+    from dlfh.service import serve as serve_collection
+    from dlfh.service.settings import LOOPBACK, read_token
+
+    hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
+    settings = Settings(token=read_token(token_file), writable=writable, hosts=tuple(hosts))
+    if workers is not None:
+        settings = replace(settings, workers=workers)
+
+    def announce(address: str) -> None:
+        access = "this machine only" if host in LOOPBACK else "any machine that can reach it"
+        token = ", token required" if settings.token else ""
+        print(f"serving {collection} at {address} ({access}{token}); press Ctrl-C to stop", flush=True)
+
+    serve_collection(collection, settings, host=host, port=port, on_ready=announce)

@@ -1,0 +1,268 @@
+"""`dlfh tune`: choose a method, its parameters and features on held-out data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dlfh._terminal import plain, plain_lines
+from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
+from dlfh.cli.options import ItemOptions, Overwrite, method_named, with_options
+
+if TYPE_CHECKING:
+    from dlfh.collection.choosing import Trial
+    from dlfh.collection.tuning import Candidate
+
+__all__ = ["tune"]
+
+#: Options that apply to raw items; the others are for data sets of vectors.
+_FOR_ITEMS = {"grid", "bits", "seeds", "validation_share", "size", "output", "overwrite", "quiet"}
+
+
+@dataclass(frozen=True)
+class TuneItems(ItemOptions):
+    """Options that select the data to tune for."""
+
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            help="Folder of images or table, as for `dlfh build`; or icons, a data set's name with --file, "
+            "generated:NAME, or an array file, as for `dlfh bench`.",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TuneOptions(RunOptions):
+    """Options of `dlfh tune`."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="File for the best settings; for vectors, a CSV file beside it lists the MAP of every candidate.",
+            show_default="printed; for vectors, tuned-METHOD.toml in the --cache folder",
+        ),
+    ] = None
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grid",
+            "-g",
+            help="Values to try: NAME=VALUE,VALUE,...; repeatable.",
+            show_default="eight candidates per method",
+        ),
+    ] = None
+    bits: Annotated[int | None, typer.Option(help="Code length.", show_default="128; for vectors 32")] = None
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Number of runs per candidate, each on its own validation points.", show_default="3"),
+    ] = None
+    protocol: Annotated[str, typer.Option(help="Protocol whose MAP decides: unseen, hashed, learned or unified.")] = (
+        "unseen"
+    )
+    validation_share: Annotated[
+        float | None,
+        typer.Option(help="Share of the points to validate on.", show_default="a third; for vectors 0.2"),
+    ] = None
+    halving: Annotated[
+        str | None,
+        typer.Option(help="Successive halving by max_iter, size or seeds, instead of a full grid.", show_default=False),
+    ] = None
+    size: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            help="Number of items to try candidates on; for vectors, of points to train them on.",
+            show_default="1200; for vectors all",
+        ),
+    ] = None
+    overwrite: Overwrite = False
+
+
+@with_options(data=TuneItems, options=TuneOptions)
+def tune(
+    method: Annotated[
+        str,
+        typer.Argument(
+            help="Method, such as DLFH; several, comma-separated; or all.", metavar="METHOD", show_default=False
+        ),
+    ],
+    data: TuneItems,
+    options: TuneOptions,
+) -> None:
+    """Choose a method, its parameters and features by their quality on held-out data.
+
+    For raw items, candidates are compared by the mean of MAP, nDCG@10 and exact precision on items held out of
+    training, over several random samples; features are chosen too. `dlfh build --settings` reads the result.
+
+    For vectors, part of the training set serves as queries, and the data set's own queries are never used. `dlfh bench
+    --settings` reads the result. Unless --grid is given, every method has the same number of candidates.
+
+    [b]Examples[/b]
+
+    $ dlfh tune DLFH PHOTOS/ --table items.csv --image file --text caption --labels tags -o best.toml
+
+    $ dlfh tune DLFH,KDLFH items.csv --text caption --image file --labels tags --bits 64 --size 3000 -o best.toml
+
+    $ dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100
+    """
+    from dlfh.errors import InputError
+
+    if data.source is None and not data.names_columns():
+        raise InputError("no data to tune for: name a folder, a table or a data set")
+    if _is_raw(data):
+        _tune_items(method, data, options)
+    else:
+        with resumable():
+            _tune_vectors(method, str(data.source), options)
+
+
+def _is_raw(data: TuneItems) -> bool:
+    """Return whether the data consists of raw items rather than vectors."""
+    from dlfh.datasets.descriptions import DATA_SETS
+    from dlfh.datasets.tables import TABLE_SUFFIXES
+
+    if data.names_columns() or data.source is None:
+        return True
+    if str(data.source) in ("icons", *DATA_SETS):
+        return False
+    return data.source.is_dir() or (data.source.suffix.lower() in TABLE_SUFFIXES and data.source.suffix != ".parquet")
+
+
+def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
+    from dlfh._persistence.outputs import check_outputs, write_output
+    from dlfh.cli.output import print_trials
+    from dlfh.cli.settings import BuildSettings
+    from dlfh.collection.candidates import N_BITS
+    from dlfh.collection.choosing import HELD_OUT, MOST_ITEMS
+    from dlfh.collection.tuning import tune_items
+    from dlfh.errors import InputError
+
+    for field in fields(options):
+        if field.name not in _FOR_ITEMS and getattr(options, field.name) != field.default:
+            raise InputError(f"--{field.name.replace('_', '-')} is for data sets of vectors, but these are raw items")
+    if options.validation_share is not None and not 0 < options.validation_share < 1:
+        raise InputError(f"--validation-share must be between 0 and 1, got {options.validation_share}")
+    check_outputs([options.output], data.inputs(), overwrite=options.overwrite)
+    candidates = _candidates(method, options.grid or [])
+    n_bits = N_BITS if options.bits is None else options.bits
+    models = [candidate.model(n_bits, 0) for candidate in candidates]  # before reading: reject invalid parameters early
+    items = data.read(outputs=[options.output])
+    if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
+        items = items.with_label_words()
+
+    def print_trial(trial: Trial) -> None:
+        if not options.quiet:
+            typer.echo(plain(f"{trial.what}: {trial.option}: {trial.merit:.3f}"), err=True)
+
+    tuned = tune_items(
+        items,
+        candidates,
+        n_bits=n_bits,
+        n_draws=options.seeds or 3,
+        n_items=options.size or MOST_ITEMS,
+        held_out=options.validation_share or HELD_OUT,
+        on_trial=print_trial,
+    )
+    if not options.quiet:
+        print_trials(tuned.trials, n_draws=options.seeds or 3)
+    for failed, reason in tuned.failures.items():
+        typer.echo(plain(f"not measured: {failed}: {reason}"), err=True)
+    features = {f"{kind}_features": name for kind, name in tuned.features.items()}
+    settings = BuildSettings(
+        method=tuned.candidate.method, bits=n_bits, parameters=tuned.candidate.parameters, **features
+    )
+    described = "".join(f"; {kind} features {name}" for kind, name in tuned.features.items())
+    typer.echo(plain(f"best: {tuned.candidate.method}, {tuned.candidate}{described}"))
+    if options.output is None:
+        typer.echo(settings.to_toml(), nl=False)
+    else:
+        write_output(options.output, [settings.to_toml().encode()], overwrite=options.overwrite)
+        typer.echo(plain(f"settings for dlfh build --settings: {options.output}"))
+
+
+def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
+    """Return each method with every combination of parameter values."""
+    import itertools
+
+    from dlfh.bench.tune import parse_grid, usual_grid
+    from dlfh.collection.tuning import Candidate
+    from dlfh.methods.catalogue import METHODS
+
+    values = parse_grid(grid)
+    names = [*METHODS] if methods == "all" else [method_named(name.strip()) for name in methods.split(",")]
+    return [
+        Candidate(name, dict(zip(parameters, combination, strict=True)))
+        for name, parameters in ((name, values or usual_grid(name)) for name in names)
+        for combination in itertools.product(*parameters.values())
+    ]
+
+
+def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
+    from dlfh._persistence.outputs import check_outputs, write_output
+    from dlfh._validation import check_choice
+    from dlfh.bench.cache import Cache
+    from dlfh.bench.plan import Plan
+    from dlfh.bench.run import limits_of
+    from dlfh.bench.runner import Runner
+    from dlfh.bench.settings import PROTOCOLS
+    from dlfh.bench.tune import Search, parse_grid, trials_csv, tuned_toml, usual_grid
+    from dlfh.errors import InputError
+    from dlfh.methods.catalogue import METHODS
+
+    if options.halving is not None:
+        check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))
+    check_choice(options.protocol, "--protocol", PROTOCOLS)
+    settings = options.resolve_settings(
+        data,
+        methods=tuple(METHODS) if method == "all" else split_words(method),
+        bits=(options.bits,) if options.bits is not None else (32,) if options.settings is None else None,
+        seeds=3 if options.seeds is None and options.settings is None else options.seeds,
+        resplit=False,
+    )
+    grid = parse_grid(options.grid or [])
+    source = options.load(data)
+    cache = options.cache or default_folder(data)
+    target = options.output or cache / f"tuned-{method.replace(' ', '-').replace(',', '-')}.toml"
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a folder")
+    candidates = target.with_name(f"{target.stem}-candidates.csv")
+    if candidates.is_dir():
+        raise InputError(f"cannot write {candidates}: it is a folder")
+    if options.output is not None:
+        inputs = [Path(data), options.file, options.settings]
+        check_outputs([target, candidates], inputs, overwrite=options.overwrite)
+    plan = Plan(source, settings)
+    searches = [
+        Search(
+            plan,
+            row.label,
+            grid or usual_grid(row.method),
+            settings.bits[0],
+            options.protocol,
+            0.2 if options.validation_share is None else options.validation_share,
+            options.halving,  # type: ignore[arg-type]
+            options.size,
+        )
+        for row in settings.rows()
+    ]
+    runner = Runner(Cache(cache), limits_of(settings), show=not options.quiet)
+    results = []
+    for search in searches:
+        results.append((search, search.run(runner)))
+        if not options.quiet:
+            typer.echo(plain_lines(search.table(results[-1][1]).to_text()))
+    overwrite = options.overwrite or options.output is None
+    write_output(target, [tuned_toml(results).encode()], overwrite=overwrite)
+    write_output(candidates, [trials_csv(results).encode()], overwrite=overwrite)
+    for search, trials in results:
+        name = f"{search.method}: " if len(results) > 1 else ""
+        typer.echo(plain(f"best: {name}{trials[0].label}"))
+    typer.echo(plain(f"settings for dlfh bench --settings: {target}"))
