@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from dlfh import Encoder
-from dlfh.datasets import Items, load_icons, read_arrays, read_items
+from dlfh.datasets import Items, load_dataset, read_arrays, read_items
 
 __all__ = ["Setting", "draws_of_settings", "settings", "without_labels"]
 
@@ -82,7 +82,7 @@ def icons(work: Path) -> Items:
     """Return the icons that have categories, as files and a table."""
     table = work / "icons" / "items.csv"
     if not table.exists():
-        load_icons().labelled().write(work / "icons")
+        load_dataset("icons").labelled().write(work / "icons")
     return read_items(table, id="name", image="file", text="words", labels="categories")
 
 

@@ -30,7 +30,7 @@ from dlfh.collection.calibration.report import CalibrationReport
 from dlfh.collection.ranking import Query
 from dlfh.collection.searcher import How
 from dlfh.datasets import Items
-from dlfh.features import cached
+from dlfh.features.cache import cached
 
 #: Rankings of a collection: how they are asked for, and whether what held-out items told is known.
 RANKINGS: dict[str, tuple[How, bool]] = {

@@ -32,7 +32,8 @@ from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.candidates import N_BITS, candidate_featurizers
 from dlfh.collection.choosing import choose
 from dlfh.datasets import Items
-from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors, cached
+from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors
+from dlfh.features.cache import cached
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.metrics import AP, P, evaluate, nDCG
 

@@ -34,7 +34,7 @@ Split = tuple[Paired, Paired]
 
 
 def load_wiki(folder: Path) -> Split:
-    split = datasets.load_wiki(folder / "wiki.mat")
+    split = datasets.load_dataset("wiki", folder / "wiki.mat")
     return split.train, split.queries
 
 

@@ -27,7 +27,7 @@ from benchmarks.report import fill, machine
 from benchmarks.run import seconds
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import shortlist
-from dlfh.datasets import load_icons, read_items
+from dlfh.datasets import load_dataset, read_items
 from dlfh.index import ApproximateSearch, Index
 from dlfh.index.faiss_index import KINDS
 
@@ -239,7 +239,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 def shortlists(n_items: int) -> str:
     """Compare the answers of a collection in an engine with those of the same one in a folder."""
-    parts = load_icons().labelled().split(test_size=60)
+    parts = load_dataset("icons").labelled().split(test_size=60)
     with tempfile.TemporaryDirectory() as folder:
         items = []
         for part, name in zip(parts, ("train", "test"), strict=True):

@@ -19,7 +19,7 @@ from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
 from dlfh.collection import contact_sheet
-from dlfh.datasets import load_icons
+from dlfh.datasets import load_dataset
 from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
@@ -270,7 +270,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="fill the tables into this document")
     parser.add_argument("--picture", type=Path, help="save the answers to a few queries here")
     options = parser.parse_args()
-    icons = load_icons(size=128)
+    icons = load_dataset("icons", size=128)
     pool, test = icons.labelled().split(test_size=300, random_state=0)
     tables = {}
     if options.only in (None, "validation"):

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.icons_study import DIRECTIONS, between_halves
 from benchmarks.report import fill, machine
 from dlfh import DLFH, Encoder
-from dlfh.datasets import Items, load_icons
+from dlfh.datasets import Items, load_dataset
 from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Vectors
 from dlfh.hashing import KernelRidge, LinearRidge
@@ -124,7 +124,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="document to write the table into")
     parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3)")
     arguments = parser.parse_args()
-    tables = {"incomplete": table(load_icons().labelled(), arguments.seeds), "incomplete-machine": machine()}
+    tables = {"incomplete": table(load_dataset("icons").labelled(), arguments.seeds), "incomplete-machine": machine()}
     if arguments.write:
         fill(arguments.write, tables)
     else:

@@ -24,7 +24,8 @@ from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import ResultItem, contact_sheet
 from dlfh.datasets import Items
-from dlfh.features import BagOfWords, Gist, cached
+from dlfh.features import BagOfWords, Gist
+from dlfh.features.cache import cached
 
 QUERIES = Path(__file__).with_name("fifty_queries.csv")
 #: How many answers are looked at, and how many a first right one is looked for in.

@@ -153,11 +153,11 @@ def bench_wide(share: float) -> Rows:
 
 def measure_arriving(method: str, n_parts: int, seed: int) -> dict[str, Any]:
     """Learn IAPR TC-12 at once or in parts; say how long it took and the MAP of unseen points that ask."""
-    from dlfh.datasets import load_iapr
+    from dlfh.datasets import load_dataset
     from dlfh.methods import LEMON
 
     warnings.simplefilter("ignore")  # of queries that are alike
-    data = load_iapr(Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=seed)
+    data = load_dataset("iapr-tc12", Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=seed)
     train, test = data.train, data.queries
     names = list(train.modalities)[:2]
     train_data = {name: train.modalities[name] for name in names}
@@ -484,12 +484,12 @@ def measure_logistic(way: str, share: float, folder: str) -> dict[str, Any]:
     from dlfh import KDLFH
     from dlfh._mathematics.classifiers import Classifiers
     from dlfh.blocks import ArrayBlocks
-    from dlfh.datasets import load_iapr
+    from dlfh.datasets import load_dataset
     from dlfh.hashing import KernelLogistic
     from dlfh.hashing.kernel_rows import KernelRows
 
     warnings.simplefilter("ignore")  # of queries that are alike
-    data = load_iapr(Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=0)
+    data = load_dataset("iapr-tc12", Path(os.environ["DLFH_DATA"]) / "iapr_tc12.npz", random_state=0)
     train, test = data.train, data.queries
     names, n = list(train.modalities)[:2], int(share * len(train))
     features: dict[str, Any] = {name: train.modalities[name][:n] for name in names}

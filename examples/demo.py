@@ -17,7 +17,7 @@ from rich.table import Table
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import contact_sheet
-from dlfh.datasets import load_icons, read_items
+from dlfh.datasets import load_dataset, read_items
 from dlfh.features import BagOfWords, CombinedImage, Gist
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.methods import CCAITQ
@@ -42,7 +42,7 @@ def main() -> None:
     console, began = Console(), time.perf_counter()
     console.rule("dlfh: cross-modal search")
 
-    icons = load_icons(verbose=True)
+    icons = load_dataset("icons", verbose=True)
     icons = icons.take(range(0, len(icons), arguments.every))
     table = icons.write(output / "icons")
     items = read_items(table, id="name", image="file", text="words", labels="categories")

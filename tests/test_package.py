@@ -175,10 +175,10 @@ def test_without_extras_every_door_opens_and_what_is_missing_is_named(plain: Env
     rooms = sorted((ROOT / "src" / "dlfh").glob("[a-z]*/__init__.py"))
     doors = [f"dlfh.{file.parent.name}" for file in rooms if file.parent.name not in NEED_EXTRAS]
     plain.python("\n".join(f"import {door}" for door in doors))
-    asking = (
-        "from dlfh.datasets import load_icons\ntry:\n    load_icons()\nexcept ValueError as error:\n    print(error)"
+    program = (
+        "from dlfh.datasets import load_dataset\ntry: load_dataset('icons')\nexcept ValueError as error: print(error)"
     )
-    assert plain.python(asking).stdout.strip().endswith('pip install "dlfh[icons]"')
+    assert plain.python(program).stdout.strip().endswith('pip install "dlfh[icons]"')
 
 
 def test_the_three_commands_of_the_readme_run_on_a_folder(plain: Environment, photos: Path, tmp_path: Path) -> None:

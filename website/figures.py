@@ -22,7 +22,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, Rectangle
 
 from dlfh import DLFH, Encoder
 from dlfh.codes import hamming_distances, unpack
-from dlfh.datasets import load_icons
+from dlfh.datasets import load_dataset
 from dlfh.features import BagOfWords, CombinedImage
 from dlfh.metrics import mean_average_precision
 from website.sources import ROOT
@@ -53,7 +53,7 @@ class Trained(NamedTuple):
 @cache
 def trained(n_bits: int) -> Trained:
     """Learn from 957 icons; 200 ask, and 289 are a database that training never saw."""
-    rest, queries = load_icons().labelled().split(200, 0)
+    rest, queries = load_dataset("icons").labelled().split(200, 0)
     train, unseen = rest.split(289, 0)
     features = {"image": CombinedImage(), "text": BagOfWords(analyzer="word+char", min_df=2)}
     encoder = Encoder(features, DLFH(n_bits=n_bits, hash_function="linear", random_state=0))

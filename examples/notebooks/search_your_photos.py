@@ -6,11 +6,11 @@
 
 # %%
 from dlfh import Collection, Encoder
-from dlfh.datasets import load_icons, read_items
+from dlfh.datasets import load_dataset, read_items
 from dlfh.features import BagOfWords, Hog
 from dlfh.methods import DLFH
 
-known, later = load_icons().labelled().split(test_size=100)
+known, later = load_dataset("icons").labelled().split(test_size=100)
 known.write("photos")  # pictures, and a table: name, file, words, categories
 later.write("more-photos")
 

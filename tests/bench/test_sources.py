@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.bench.sources import canonical_name, load_source
-from dlfh.datasets import Split, make_like, make_paired, write_arrays, write_paired, write_split
-from dlfh.datasets.descriptions import DATA_SETS
+from dlfh.bench.sources import load_source
+from dlfh.datasets import Split, load_dataset, make_paired, write_arrays
+from dlfh.datasets.descriptions import DATA_SETS, canonical_name
 from dlfh.errors import DataWarning, InputError
 
 ALIASES = {
@@ -44,7 +44,7 @@ def test_a_canonical_name_is_its_own(name: str) -> None:
 
 
 def test_nothing_unknown_is_generated() -> None:
-    with pytest.raises(InputError, match="there is no data set 'coco', but 'wiki'"):
+    with pytest.raises(InputError, match="unknown data set 'coco': the known ones are 'wiki'"):
         canonical_name("generated:coco")
 
 
@@ -62,15 +62,15 @@ def test_a_data_set_without_its_file_is_asked_for_by_any_of_its_names(alias: str
 
 def test_a_file_for_data_that_come_from_none_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "wiki.npz"
-    write_split(path, make_like("wiki", 60))
+    load_dataset("generated:wiki", n_points=60).write(path)
     expected = "generated:wiki is generated, not read: omit --file, or load the file as wiki"
     assert message_for("generated:Wiki", path) == message_for("generated:wiki", path, n_points=60) == expected
     assert message_for("icons", path) == 'the icons come with the extra "icons", not from a file: omit --file'
-    assert message_for("own.npz", path).startswith("there is no data set 'own.npz', but 'wiki'")
+    assert message_for("own.npz", path).startswith("unknown data set 'own.npz': the known ones are 'wiki'")
 
 
 def test_only_generated_data_have_any_number_of_points(tmp_path: Path) -> None:
-    write_paired(tmp_path / "own.npz", make_paired(20, random_state=0))
+    make_paired(20, random_state=0).write(tmp_path / "own.npz")
     for name in ("icons", "wiki", str(tmp_path / "own.npz")):
         assert message_for(name, n_points=10).startswith("only generated data can have any number of points")
     assert len(load_source("generated:Wiki", n_points=60).parts["train"]) == 45
@@ -80,12 +80,12 @@ def test_what_is_neither_data_set_nor_file_is_said_so(tmp_path: Path) -> None:
     expected = "there is no data set and no file 'coco': data is icons, wiki, mirflickr-25k, nus-wide, iapr-tc12, "
     assert message_for("coco").startswith(expected)
     (tmp_path / "own.npz").write_bytes(b"nothing")
-    assert "own.npz: it is damaged, cut short or not a NumPy archive" in message_for(str(tmp_path / "own.npz"))
+    assert "own.npz: it is damaged, truncated or not a NumPy archive" in message_for(str(tmp_path / "own.npz"))
 
 
 def test_generated_data_from_a_file_are_not_the_data_set(tmp_path: Path) -> None:
-    split = make_like("mirflickr-25k", 200)
-    write_split(tmp_path / "like.npz", split)
+    split = load_dataset("generated:mirflickr-25k", n_points=200)
+    split.write(tmp_path / "like.npz")
     source = load_source("mirflickr", tmp_path / "like.npz")
     assert (source.name, source.like, source.as_published) == (split.name, "mirflickr-25k", False)
     assert source.notes[:1] == split.notes
@@ -93,9 +93,9 @@ def test_generated_data_from_a_file_are_not_the_data_set(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("n_train", "expected"), [(2173, True), (2000, False)])
 def test_a_data_set_knows_whether_it_is_as_published(tmp_path: Path, n_train: int, expected: bool) -> None:
-    like = make_like("wiki")
+    like = load_dataset("generated:wiki")
     train = like.train.take(np.arange(n_train))
-    write_split(tmp_path / "wiki.npz", Split("Wiki", train, like.queries, train))
+    Split("Wiki", train, like.queries, train).write(tmp_path / "wiki.npz")
     assert load_source("wiki", tmp_path / "wiki.npz").as_published is expected
 
 
@@ -115,12 +115,18 @@ def own_arrays() -> dict[str, Any]:
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "soft labels": ({"labels": np.full((20, 4), 0.6)}, "must be an indicator matrix of 0 and 1, and holds 0.6"),
-    "one modality": ({"text": np.ones(20)}, "it needs two or more modalities, and has 'image'; left out, .*: 'text'"),
-    "NaN": ({"text": np.full((20, 4), np.nan)}, "text of train holds NaN or infinity, 60 in all"),
-    "strings": ({"image": np.full((20, 6), "0.5")}, "image of train must be a matrix of numbers"),
-    "complex": ({"image": np.full((20, 6), 1j)}, "image of train must be a matrix of numbers"),
-    "a damaged split": ({"is_test": np.ones(3)}, "there are 20 points, and the parts of 3"),
+    "soft labels": (
+        {"labels": np.full((20, 4), 0.6)},
+        "must be an indicator matrix of 0 and 1, but it also contains 0.6",
+    ),
+    "one modality": (
+        {"text": np.ones(20)},
+        "at least two modalities are needed, but it has 'image'; not a matrix .*: 'text'",
+    ),
+    "NaN": ({"text": np.full((20, 4), np.nan)}, "text of train contains NaN or infinity: 60 values"),
+    "strings": ({"image": np.full((20, 6), "0.5")}, "image of train must be a numeric matrix"),
+    "complex": ({"image": np.full((20, 6), 1j)}, "image of train must be a numeric matrix"),
+    "a damaged split": ({"is_test": np.ones(3)}, "'is_test' has 3 entries but there are 20 points"),
 }
 
 
@@ -164,6 +170,6 @@ def test_leaks_in_files_of_ones_own_are_reported(tmp_path: Path) -> None:
     for name in ("image", "text"):
         arrays[name][17] = arrays[name][1]
     write_arrays(tmp_path / "own.npz", arrays)
-    with pytest.warns(DataWarning, match="own: 1 queries are in the train set as well"):
+    with pytest.warns(DataWarning, match="own: 1 query also occurs in the training set"):
         source = load_source(str(tmp_path / "own.npz"))
-    assert "query 1 = train 12" in source.notes[0]
+    assert "query 1 = row 12" in source.notes[0]

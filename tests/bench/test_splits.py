@@ -10,7 +10,7 @@ from dlfh.bench.cells import Deal
 from dlfh.bench.data import Source
 from dlfh.bench.splits import compare_splits, splits_of
 from dlfh.cli import main
-from dlfh.datasets import make_paired, write_paired
+from dlfh.datasets import make_paired
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_other_data_and_other_splits_are_found_out(source: Source) -> None:
 
 
 def test_the_command_writes_what_it_then_finds_to_be_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_paired(tmp_path / "data.npz", make_paired(60, random_state=0))
+    make_paired(60, random_state=0).write(tmp_path / "data.npz")
     command = ["bench", "splits", str(tmp_path / "data.npz")]
     assert main([*command, "-o", str(tmp_path / "splits.json")]) == 0
     assert main([*command, "--check", str(tmp_path / "splits.json")]) == 0

@@ -19,7 +19,7 @@ from dlfh.bench.sources import load_source
 from dlfh.bench.tables import Entry
 from dlfh.bench.tune import Search, Trial, parse_grid, tuned_toml, usual_grid
 from dlfh.cli import main
-from dlfh.datasets import make_paired, write_paired
+from dlfh.datasets import make_paired
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
@@ -52,7 +52,7 @@ def test_a_grid_is_read_as_it_is_written() -> None:
 def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
+    make_paired(120, n_labels=4, random_state=0).write(tmp_path / "own.npz")
     # Codes that were never updated are random: any iterations at all are better.
     command = f"tune DLFH {tmp_path / 'own.npz'} --grid max_iter=0,20,1 --grid scale=8 --bits 16 --protocol learned"
     assert main([*command.split(), "--jobs", "1", "--cache", str(tmp_path / "run")]) == 0
@@ -89,7 +89,7 @@ def test_every_method_has_as_many_candidates_and_its_default_is_one_of_them(name
 def test_several_methods_are_tuned_with_the_same_budget_and_a_bench_takes_what_was_chosen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_paired(tmp_path / "own.npz", make_paired(120, n_labels=4, random_state=0))
+    make_paired(120, n_labels=4, random_state=0).write(tmp_path / "own.npz")
     run = ["--cache", str(tmp_path / "run"), "--jobs", "1"]
     command = f"tune CVH,SCM {tmp_path / 'own.npz'} --bits 16 --seeds 1 --size 60"
     assert main([*command.split(), *run]) == 0

@@ -12,7 +12,7 @@ import pytest
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.settings import Settings
 from dlfh.cli import main
-from dlfh.datasets import make_paired, write_paired
+from dlfh.datasets import make_paired
 from tests.test_terminal import steers
 
 
@@ -28,7 +28,7 @@ from tests.test_terminal import steers
         ("bench splits icons --cache x", "--cache does not apply to bench splits"),
         ("bench map wiki", "wiki does not come with dlfh: name its file with --file, or try generated:wiki"),
         ("bench map wiki --file no-such-file.mat", "no-such-file.mat"),
-        ("bench map generated:nothing", "there is no data set 'nothing'"),
+        ("bench map generated:nothing", "unknown data set 'nothing'"),
         ("bench map icons --points 9", "only generated data can have any number of points"),
         ("bench map generated:wiki --bits 8,x", "--bits takes comma-separated whole numbers"),
         ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
@@ -83,7 +83,7 @@ def test_wrong_input_is_one_sentence(
     (tmp_path / "broken.toml").write_text("bits = [")
     (tmp_path / "wrong.toml").write_text("bit = 1")
     (tmp_path / "refused.toml").write_text('[parameters.DLFH]\nscale = "abc"\n')
-    write_paired(tmp_path / "own.npz", make_paired(40, n_labels=3, random_state=0))
+    make_paired(40, n_labels=3, random_state=0).write(tmp_path / "own.npz")
     assert main(arguments.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("dlfh: ")

@@ -250,7 +250,7 @@ def test_items_are_added_and_removed(photos: Path, tmp_path: Path, capsys: pytes
     table.write_text("file,caption\na.png,level new\nb.png,\nc.png,upright new\n")
     added = run(capsys, "add", tmp_path / "shop", table, "--image", "file", "--text", "caption")
     assert (added["items"], added["new"], added["learned"]) == (43, 3, 0)
-    assert [problem["lost"] for problem in added["problems"]] == ["image", "text"]
+    assert [problem["skipped"] for problem in added["problems"]] == ["image", "text"]
     again = run(capsys, "add", tmp_path / "shop", table, "--image", "file", "--text", "caption")
     assert (again["new"], len(again["problems"])) == (0, 5)
     updated = run(capsys, "add", tmp_path / "shop", table, "--image", "file", "--text", "caption", "--update")
@@ -333,8 +333,8 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
             "DLFH takes at least 2 modalities, and the items have 1: text",
         ),
         (["fit", "{photos}/items.csv", "--text", "nothing", "-o", "{out}"], "has no column 'nothing'"),
-        (["fit", "{photos}/gone.csv", *COLUMNS, "-o", "{out}"], "there is nothing at"),
-        (["fit", "-o", "{out}"], "there is nothing to read"),
+        (["fit", "{photos}/gone.csv", *COLUMNS, "-o", "{out}"], "does not exist"),
+        (["fit", "-o", "{out}"], "nothing to read"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "cannot save a model in"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{photos}/items.csv"], "it is a file, not a folder"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--encoding", "klingon"], "unknown encoding"),
@@ -358,7 +358,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
             ["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
             "there is no folder",
         ),
-        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "the separator of labels is empty"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "separator is empty"),
         (["fit", "{photos}/items.csv", "--text", "labels=caption", "-o", "{out}"], "cannot be called 'labels'"),
         (["search", "{shop}", "--text", "level", "--ask", "text=level"], "ask one question"),
         (["search", "{shop}", "--text", "level", "--match", "sounds"], "match must be one of"),

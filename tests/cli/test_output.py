@@ -42,5 +42,5 @@ def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path) -> None:
     problem = Problem("photo-\udcff.png", NASTY, "no image")
     write_problems([problem], tmp_path / "left.jsonl")
     written = (tmp_path / "left.jsonl").read_text()
-    assert json.loads(written) == {"where": "photo-\udcff.png", "lost": NASTY, "reason": "no image"}
+    assert json.loads(written) == {"where": "photo-\udcff.png", "skipped": NASTY, "reason": "no image"}
     assert not steers(written)

@@ -33,7 +33,7 @@ def test_items_are_learned_from_with_what_they_have(items: Items) -> None:
     training = model.fit_items(items)
     assert training.items.tolist() == sorted({*range(40)} - {7})  # 7 has no labels
     assert (len(training), training.n_incomplete) == (39, 3)
-    assert [(problem.where, problem.lost) for problem in training.vectors.problems] == [
+    assert [(problem.where, problem.skipped) for problem in training.vectors.problems] == [
         ("items.csv, line 5", "image"),
         ("items.csv, line 6", "image"),
     ]

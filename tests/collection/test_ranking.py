@@ -13,7 +13,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.codes import unpack
 from dlfh.collection.collection import BuildResult
 from dlfh.collection.searcher import How
-from dlfh.datasets import Items, load_icons
+from dlfh.datasets import Items, load_dataset
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
 from dlfh.hashing import KernelRidge
@@ -211,7 +211,7 @@ def test_a_model_keeps_its_calibration(built: BuildResult, tmp_path: Path) -> No
 def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
     """Icons in folders that are their labels, named by their files, as a folder of clip art is."""
     folder = tmp_path_factory.mktemp("icons")
-    drawn_icons = load_icons(size=24).labelled()
+    drawn_icons = load_dataset("icons", size=24).labelled()
     few = drawn_icons.take(np.arange(0, len(drawn_icons), 3))
     texts = [name.replace("-", " ") for name in few.ids]
     pictures = few.images.reshape(len(texts), -1)[:, ::7].astype(np.float32)

@@ -1,4 +1,4 @@
-"""Files and streams of Arrow hold the same table, and a small one asks for little memory, whatever it says."""
+"""Arrow files and streams contain the same table, and a small file never takes much memory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(path: Path, table: Any, *, stream: bool = False, compression: str | No
     compression=st.sampled_from([None, "lz4", "zstd"]),
     kind=st.sampled_from(["string", "string_view", "large_string", "words"]),
 )
-def test_cells_are_those_that_were_written(
+def test_cells_are_read_as_written(
     tmp_path_factory: Any, texts: list[str | None], stream: bool, compression: str | None, kind: str
 ) -> None:
     column = pa.array(texts, pa.string() if kind == "words" else getattr(pa, kind)())
@@ -46,7 +46,7 @@ def test_cells_are_those_that_were_written(
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows", ".feather"])
-def test_items_are_those_of_a_parquet_file(tmp_path: Path, suffix: str) -> None:
+def test_items_equal_those_of_a_parquet_file(tmp_path: Path, suffix: str) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     table = pa.table(
         {"caption": ["a red car", None, "a dog"], "tags": [["car", "red"], ["car"], []], "vector": [[1.0, 2.0]] * 3}
@@ -66,13 +66,16 @@ def test_items_are_those_of_a_parquet_file(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10**9], pa.int32()), pa.array(["a"])), "is not read"),
-        (lambda: pa.nulls(10**9), "more than 1 GB of memory"),
-        (lambda: pa.FixedSizeListArray.from_arrays(pa.nulls(10**9), 10**8), "more than 1 GB of memory"),
-        (lambda: pa.array([[1]], pa.list_view(pa.int64())), "is not read"),
+        (
+            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10**9], pa.int32()), pa.array(["a"])),
+            "not supported",
+        ),
+        (lambda: pa.nulls(10**9), "DLFH_MAX_BYTES"),
+        (lambda: pa.FixedSizeListArray.from_arrays(pa.nulls(10**9), 10**8), "DLFH_MAX_BYTES"),
+        (lambda: pa.array([[1]], pa.list_view(pa.int64())), "not supported"),
     ],
 )
-def test_few_bytes_that_stand_for_many_values_are_refused(tmp_path: Path, column: Any, sentence: str) -> None:
+def test_few_bytes_that_encode_many_values_are_refused(tmp_path: Path, column: Any, sentence: str) -> None:
     table = pa.table({"a": column()})
     with ipc.new_file(str(tmp_path / "x.arrow"), table.schema) as writer:
         writer.write_table(table)
@@ -81,18 +84,18 @@ def test_few_bytes_that_stand_for_many_values_are_refused(tmp_path: Path, column
         read_table(tmp_path / "x.arrow")
 
 
-def test_compressed_parts_are_not_unpacked_if_they_say_that_they_are_large(tmp_path: Path) -> None:
+def test_compressed_buffers_with_a_large_stated_size_are_not_unpacked(tmp_path: Path) -> None:
     write(tmp_path / "x.arrow", pa.table({"a": ["x" * 4000]}), compression="zstd")
     content = bytearray((tmp_path / "x.arrow").read_bytes())
     size = (4000).to_bytes(8, "little")
     place = content.rindex(size)  # the last: the first is the second offset
     content[place : place + 8] = (2**40).to_bytes(8, "little")
     (tmp_path / "x.arrow").write_bytes(content)
-    with pytest.raises(InputError, match=r"more than 1 GB of memory, the most that is read"):
+    with pytest.raises(InputError, match="DLFH_MAX_BYTES"):
         read_table(tmp_path / "x.arrow")
 
 
-def test_offsets_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
+def test_invalid_offsets_are_refused(tmp_path: Path) -> None:
     write(tmp_path / "x.arrow", pa.table({"a": ["abcd", "efgh"]}))
     content = (tmp_path / "x.arrow").read_bytes()
     offsets = b"".join(number.to_bytes(4, "little") for number in (0, 4, 8))
@@ -101,15 +104,15 @@ def test_offsets_that_lead_nowhere_are_refused(tmp_path: Path) -> None:
         (tmp_path / "x.arrow").write_bytes(
             content.replace(offsets, b"".join(number.to_bytes(4, "little") for number in wrong))
         )
-        with pytest.raises(InputError, match=r"x\.arrow cannot be read as Arrow"):
+        with pytest.raises(InputError, match=r"cannot read .*x\.arrow as Arrow"):
             read_table(tmp_path / "x.arrow")
 
 
-def test_what_is_no_arrow_is_said(tmp_path: Path) -> None:
+def test_other_formats_are_an_error(tmp_path: Path) -> None:
     for content in (b"", b"ARROW1", b"ARROW1\0\0", b"id,text\n1,a cat\n"):
         (tmp_path / "x.feather").write_bytes(content)
-        with pytest.raises(InputError, match=r"x\.feather cannot be read as Arrow"):
+        with pytest.raises(InputError, match=r"cannot read .*x\.feather as Arrow"):
             read_table(tmp_path / "x.feather")
     (tmp_path / "x.feather").write_bytes(b"FEA1" + bytes(40) + b"FEA1")
-    with pytest.raises(InputError, match=r"first version of Feather: write it again"):
+    with pytest.raises(InputError, match=r"Feather version 1: write it again"):
         read_table(tmp_path / "x.feather")

@@ -1,10 +1,11 @@
-"""Workbooks are read as openpyxl writes them, and what is damaged or too large is refused in a sentence."""
+"""Workbooks are read as openpyxl writes them; damaged or excessive ones are refused in one sentence."""
 
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dlfh.errors import InputError
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff"), max_size=20)
 _EIGHTHS = st.integers(-(10**6), 10**6).map(lambda number: number / 8 + 0.0625)  # which need few digits
 CELLS = st.one_of(TEXTS, st.integers(-(10**15), 10**15), _EIGHTHS, st.booleans(), st.none())
+SHEET, SHARED = "xl/worksheets/sheet1.xml", "xl/sharedStrings.xml"
 
 
 def write(path: Path, rows: Any, *others: Any) -> Path:
@@ -34,18 +36,19 @@ def write(path: Path, rows: Any, *others: Any) -> Path:
     return path
 
 
-def changed(path: Path, part: str, content: str | None) -> Path:
-    """Put other content in a part of a workbook, or none."""
+def changed(path: Path, **contents: str | None) -> Path:
+    """Replace the sheet or the shared texts of a workbook, or another part; None removes a part."""
+    names = {"sheet": SHEET, "shared": SHARED, "workbook": "xl/workbook.xml"}
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
-    parts.pop(part) if content is None else parts.update({part: content.encode()})
+    for key, content in contents.items():
+        parts.pop(names[key], None)
+        if content is not None:
+            parts[names[key]] = content.encode()
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in parts.items():
             archive.writestr(name, data)
     return path
-
-
-SHEET = "xl/worksheets/sheet1.xml"
 
 
 def sheet(rows: str) -> str:
@@ -58,19 +61,19 @@ def test_the_first_sheet_is_the_table(tmp_path: Path) -> None:
     table = read_table(path)
     assert table.columns == ("sku", "caption", "tags")
     assert table.rows == [(7, " a red car", "car;red"), (9, None, None)]
-    assert [str(problem) for problem in table.problems] == ["items.xlsx, row 4: 4 cells where the header has 3"]
+    assert [str(problem) for problem in table.problems] == ["items.xlsx, row 4: 4 cells but the header has 3"]
     assert read_items(path, id="sku", text="caption", labels="tags").labels == [["car", "red"]]
 
 
 @given(rows=st.lists(st.lists(CELLS, min_size=3, max_size=3), max_size=5))
-def test_cells_are_what_openpyxl_wrote(tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]]) -> None:
+def test_cells_are_read_as_written_by_openpyxl(tmp_path_factory: pytest.TempPathFactory, rows: list[list[Any]]) -> None:
     book = openpyxl.Workbook()
     for row, cells in enumerate([["a", "b", "c"], *rows], 1):
         for column, value in enumerate(cells, 1):
             cell = book.active.cell(row, column)
             cell.value = value
             if isinstance(value, str):
-                cell.data_type = "s"  # also what begins as a formula does
+                cell.data_type = "s"  # even if it begins like a formula
     path = tmp_path_factory.mktemp("book") / "items.xlsx"
     book.save(path)
     expected = [tuple(None if cell == "" else cell for cell in row) for row in rows]
@@ -78,63 +81,87 @@ def test_cells_are_what_openpyxl_wrote(tmp_path_factory: pytest.TempPathFactory,
     assert read == [row for row in expected if any(cell is not None for cell in row)]
 
 
-def test_dates_are_dates_and_numbers_are_numbers(tmp_path: Path) -> None:
-    values = [date(2024, 2, 29), datetime(1999, 12, 31, 23, 59, 30), time(6, 30), 45351, 0.25]
-    path = write(tmp_path / "items.xlsx", [["a", "b", "c", "d", "e"], values])
-    assert read_table(path).rows == [("2024-02-29", "1999-12-31 23:59:30", "06:30:00", 45351, 0.25)]
+def test_dates_and_times_are_iso_strings(tmp_path: Path) -> None:
+    values = [date(2024, 2, 29), datetime(1999, 12, 31, 23, 59, 30), time(6, 30), timedelta(hours=26), 45351, 0.25]
+    path = write(tmp_path / "items.xlsx", [list("abcdef"), values])
+    assert read_table(path).rows == [
+        ("2024-02-29", "1999-12-31 23:59:30", "06:30:00", "1 day, 2:00:00", 45351, 0.25),
+    ]
 
 
-def test_texts_may_stand_in_their_cells_and_come_in_pieces(tmp_path: Path) -> None:
+def test_inline_and_rich_texts_are_read(tmp_path: Path) -> None:
     rows = (
         '<row><c t="inlineStr"><is><r><t>cap</t></r><r><t>tion</t></r><rPh><t>no</t></rPh></is></c></row>'
         '<row><c t="str"><f>1+1</f><v>made</v></c></row><row><c t="e"><v>#N/A</v></c></row>'
         '<row><c t="b"><v>1</v></c></row>'
     )
-    path = changed(write(tmp_path / "items.xlsx", [["a"]]), SHEET, sheet(rows))
+    path = changed(write(tmp_path / "items.xlsx", [["a"]]), sheet=sheet(rows))
     assert read_table(path).columns == ("caption",)
     assert read_table(path).rows == [("made",), (True,)]
 
 
 @pytest.mark.parametrize(
-    ("part", "content", "sentence"),
+    ("contents", "sentence"),
     [
-        (SHEET, None, f"it has no {SHEET}"),
-        ("xl/workbook.xml", None, "it has no xl/workbook.xml"),
-        ("xl/workbook.xml", "<workbook/>", "it has no sheet"),
-        (SHEET, "<worksheet>", "it is damaged"),
-        (SHEET, sheet('<row><c r="XFE1"><v>1</v></c></row>'), "beyond the last column"),
-        (SHEET, sheet('<row><c r="7"><v>1</v></c></row>'), "nowhere"),
-        (SHEET, sheet('<row><c t="s"><v>99</v></c></row>'), "refers to a text that is not there"),
-        (SHEET, sheet(f'<row><c t="str"><v>{"x" * 40_000}</v></c></row>'), "more than 32,767 characters"),
-        (SHEET, '<!DOCTYPE a [<!ENTITY b "c">]>' + sheet(""), "defines no words of its own"),
-        (SHEET, sheet(""), "is empty"),
+        ({"sheet": None}, "its first sheet is missing"),
+        ({"workbook": None}, "it has no sheets"),
+        ({"workbook": "<workbook/>"}, "it has no sheets"),
+        ({"sheet": "<worksheet>"}, "it is damaged"),
+        ({"sheet": sheet('<row><c r="XFE1"><v>1</v></c></row>')}, "invalid cell reference 'XFE1'"),
+        ({"sheet": sheet('<row><c r="7"><v>1</v></c></row>')}, "invalid cell reference '7'"),
+        ({"sheet": sheet('<row r="0"><c><v>1</v></c></row>')}, "invalid row number '0'"),
+        ({"sheet": sheet('<row><c t="s"><v>99</v></c></row>')}, "it is damaged: Cell string index not found"),
+        ({"sheet": '<!DOCTYPE a [<!ENTITY b "c">]>' + sheet("")}, "no document type declaration"),
+        ({"sheet": sheet("")}, "is empty"),
     ],
 )
-def test_damaged_workbooks_are_refused(tmp_path: Path, part: str, content: str | None, sentence: str) -> None:
-    path = changed(write(tmp_path / "items.xlsx", [["a", "b"], [1, 2]]), part, content)
-    with pytest.raises(InputError, match=sentence):
+def test_damaged_workbooks_are_refused(tmp_path: Path, contents: dict[str, str | None], sentence: str) -> None:
+    path = changed(write(tmp_path / "items.xlsx", [["a", "b"], [1, 2]]), **contents)
+    with pytest.raises(InputError, match=sentence) as raised:
         read_table(path)
+    assert str(path) in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_small_workbook_cannot_take_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "items.xlsx", [["a"]])
     monkeypatch.setenv("DLFH_MAX_BYTES", str(1 << 20))
-    for part, content in (
-        (SHEET, sheet('<row><c r="XFD1"><v>1</v></c></row>' * 20)),  # a wide grid of nothing
-        (SHEET, sheet(" " * (2 << 20))),
-        ("xl/sharedStrings.xml", "<sst>" + "<si/>" * 50_000 + "</sst>"),
+    last = '<row r="1"><c r="A1"><v>1</v></c></row><row r="1048576"><c r="{}"><v>1</v></c></row>'
+    for contents in (
+        {"sheet": sheet(last.format("XFD1048576"))},  # a grid of empty cells
+        {"sheet": sheet(last.format("A1048576"))},
+        {"sheet": sheet('<row><c r="XFD1"/>' + "<c><v>1</v></c>" * 40_000 + "</row>")},
+        {"sheet": sheet(" " * (2 << 20))},
+        {"shared": "<sst>" + "<si/>" * 50_000 + "</sst>"},
+        {  # one text in many cells
+            "shared": f"<sst><si><t>{'x' * 10_000}</t></si></sst>",
+            "sheet": sheet('<row><c t="s"><v>0</v></c></row>' * 200),
+        },
     ):
-        with pytest.raises(InputError, match="set DLFH_MAX_BYTES to allow more"):
-            read_table(changed(path, part, content))
+        with pytest.raises(InputError, match="DLFH_MAX_BYTES"):
+            read_table(changed(path, **contents))
 
 
-def test_what_is_no_workbook_is_said(tmp_path: Path) -> None:
-    (tmp_path / "items.xlsx").write_bytes(b"\xd0\xcf\x11\xe0 an old one, or one with a password")
-    with pytest.raises(InputError, match="no Excel workbook"):
+def test_formatted_empty_cells_take_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLFH_MAX_BYTES", str(1 << 20))
+    rows = '<row r="1"><c r="A1" t="str"><v>a</v></c></row><row r="1048576"><c r="XFD1048576" s="1"/></row>'
+    assert read_table(changed(write(tmp_path / "items.xlsx", [["a"]]), sheet=sheet(rows))).columns == ("a",)
+
+
+def test_other_files_are_not_workbooks(tmp_path: Path) -> None:
+    (tmp_path / "items.xlsx").write_bytes(b"\xd0\xcf\x11\xe0 an old format, or one with a password")
+    with pytest.raises(InputError, match="not an Excel workbook"):
         read_table(tmp_path / "items.xlsx")
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_BZIP2) as archive:
         archive.writestr("xl/workbook.xml", "<workbook/>")
     (tmp_path / "items.xlsx").write_bytes(content.getvalue())
-    with pytest.raises(InputError, match="packed as workbooks never are"):
+    with pytest.raises(InputError, match="unknown compression method"):
         read_table(tmp_path / "items.xlsx")
+
+
+def test_without_calamine_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "items.xlsx", [["a"]])
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(InputError, match=r'not installed: pip install "dlfh\[excel\]"$'):
+        read_table(path)

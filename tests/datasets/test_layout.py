@@ -14,17 +14,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.datasets import (
-    Split,
-    load_own,
-    load_wiki,
-    make_paired,
-    read_paired,
-    read_split,
-    write_arrays,
-    write_paired,
-    write_split,
-)
+from dlfh.datasets import Paired, Split, load_dataset, make_paired, write_arrays
+from dlfh.datasets.loaders import load_file
 from dlfh.errors import DataWarning, InputError
 from tests.datasets.test_loaders import FORMATS, NAMES, in_one_folder, original, same_points, splits, variables
 
@@ -57,19 +48,19 @@ DAMAGED: dict[str, tuple[Any, str]] = {
     "a number": (np.array(3.0), "it is not a JSON object"),
     "several texts": (np.array(["{}", "{}"]), "it is not a JSON object"),
     "a deep nest": (np.array("[" * 100_000), "it is not a JSON object"),
-    "a number for a name": (about(name=3), "its 'name' must be a text, got 3"),
-    "a text for notes": (about(notes="a note"), "its 'notes' must be a list of texts, got 'a note'"),
-    "a note that is none": (about(notes=["a", 1]), r"its 'notes' must be a list of texts, got \['a', 1\]"),
-    "a number for modalities": (about(modalities=3), "its 'modalities' must be a list of texts, got 3"),
-    "numbers for modalities": (about(modalities=[0, 1]), r"its 'modalities' must be a list of texts, got \[0, 1\]"),
-    "a text for label names": (about(label_names="sea"), "its 'label_names' must be a list of texts, got 'sea'"),
-    "nested label names": (about(label_names=[["a"], []]), r"its 'label_names' must be a list of texts, got \[\['a'\]"),
+    "a number for a name": (about(name=3), "'name' must be a string, got 3"),
+    "a text for notes": (about(notes="a note"), "'notes' must be a list of strings, got 'a note'"),
+    "a note that is none": (about(notes=["a", 1]), r"'notes' must be a list of strings, got \['a', 1\]"),
+    "a number for modalities": (about(modalities=3), "'modalities' must be a list of strings, got 3"),
+    "numbers for modalities": (about(modalities=[0, 1]), r"'modalities' must be a list of strings, got \[0, 1\]"),
+    "a text for label names": (about(label_names="sea"), "'label_names' must be a list of strings, got 'sea'"),
+    "nested label names": (about(label_names=[["a"], []]), r"'label_names' must be a list of strings, got \[\['a'\]"),
     "labels as a modality": (about(modalities=["image", "labels"]), "a modality cannot be called 'labels'"),
     "parts as a modality": (about(modalities=["is_test", "image"]), "a modality cannot be called 'is_test'"),
 }
 
 
-@pytest.mark.parametrize("read", [read_paired, read_split, load_own, load_wiki])
+@pytest.mark.parametrize("read", [Paired.read, Split.read, load_file, lambda path: load_dataset("wiki", path)])
 @pytest.mark.parametrize("damage", DAMAGED)
 def test_what_a_file_says_of_itself_is_checked(tmp_path: Path, damage: str, read: Callable[[Path], Any]) -> None:
     stored, message = DAMAGED[damage]
@@ -93,7 +84,7 @@ json_values = st.recursive(
 )
 def test_whatever_a_file_says_of_itself_it_is_read_or_refused_in_one_sentence(tmp_path: Path, value: Any) -> None:
     path = saved(tmp_path, {"about": np.array(json.dumps(value))})
-    for read in (read_paired, load_own):
+    for read in (Paired.read, load_file):
         refusal = f"{path}: "
         try:
             read(path)
@@ -112,62 +103,74 @@ GOOD = own_arrays()
 WRONG: dict[str, tuple[Arrays, str]] = {
     "soft labels": (
         {"labels": one_value(GOOD["labels"], 5, 2, 0.6)},
-        "labels must be an indicator matrix of 0 and 1, and holds 0.6 as well",
+        "labels must be an indicator matrix of 0 and 1, but it also contains 0.6",
     ),
-    "soft class ids": ({"labels": np.arange(N_POINTS) / 2}, "labels must hold class ids, which are whole numbers"),
+    "soft class ids": ({"labels": np.arange(N_POINTS) / 2}, "labels must contain class ids: whole numbers"),
     "labels in words": ({"labels": np.full((N_POINTS, 3), "sea")}, "labels must be an indicator matrix .* type <U3"),
-    "a single label": ({"labels": np.float64(3)}, "'labels' must have a row per point, got a single value"),
-    "labels cut": ({"labels": GOOD["labels"][:-1]}, "rows differ: 'image' has 12, 'text' has 12, 'labels' has 11"),
-    "no labels": ({"labels": None}, "it has neither the variables .*, nor modalities with 'labels'; it holds 'image'"),
+    "a single label": ({"labels": np.float64(3)}, "'labels' must have one row per point, got a scalar"),
+    "labels cut": (
+        {"labels": GOOD["labels"][:-1]},
+        "the same number of rows: 'image' has 12, 'text' has 12, 'labels' has 11",
+    ),
+    "no labels": (
+        {"labels": None},
+        "it has neither the variables .*, nor modalities with 'labels'; it contains 'image'",
+    ),
     "queries without labels": (
         {"labels": GOOD["labels"] * ~GOOD["is_test"][:, None]},
-        "labels holds no label at all",
+        "labels contains no labels",
     ),
-    "one modality": ({"text": None}, "it needs two or more modalities, and has 'image'$"),
+    "one modality": ({"text": None}, "at least two modalities are needed, but it has 'image'$"),
     "a vector for a modality": (
         {"text": np.ones(N_POINTS), "ids": np.arange(N_POINTS)},
-        "it needs two or more modalities, and has 'image'; left out, because it takes a matrix .*: 'text', 'ids'$",
+        "at least two modalities are needed, but it has 'image'; not a matrix .*: 'text', 'ids'$",
     ),
     "vectors for modalities": (
         {"text": np.ones(N_POINTS), "image": np.ones(N_POINTS)},
-        "it needs two or more modalities, and has none; left out, because .*: 'image', 'text'$",
+        "at least two modalities are needed, but it has none; not a matrix .*: 'image', 'text'$",
     ),
     "a value for a modality": (
         {"text": np.float64(2), "about": about(modalities=["image", "text"])},
-        "'text' must have a row per point, got a single value",
+        "'text' must have one row per point, got a scalar",
     ),
     "NaN": (
         {"text": one_value(GOOD["text"], 5, 2, np.nan)},
-        "text of train holds NaN or infinity, 1 in all, the first in row 1, column 2",
+        "text of train contains NaN or infinity: 1 value, the first in row 1, column 2",
     ),
-    "strings": ({"text": GOOD["text"].astype(str)}, "text of train must be a matrix of numbers .* type <U"),
-    "complex numbers": ({"image": GOOD["image"] + 1j}, "image of train must be a matrix of numbers .* type complex128"),
+    "strings": ({"text": GOOD["text"].astype(str)}, "text of train must be a numeric matrix .* type <U"),
+    "complex numbers": ({"image": GOOD["image"] + 1j}, "image of train must be a numeric matrix .* type complex128"),
     "an image of pixels": (
         {"image": np.ones((N_POINTS, 4, 4)), "about": about(modalities=["image", "text"])},
-        "image of train must be a matrix of numbers .* shape 8 x 4 x 4",
+        "image of train must be a numeric matrix .* shape 8 x 4 x 4",
     ),
     "queries alone": (
         {"is_test": np.ones(N_POINTS)},
-        "points must be of the parts 'train' and 'queries', .*, and they are of 'queries'$",
+        "a split file must have the parts 'train' and 'queries' .*, but this one has 'queries'$",
     ),
     "no queries": (
         {"part": np.repeat(["train", "database"], N_POINTS // 2)},
-        "points must be of the parts 'train' and 'queries', .*, and they are of 'train', 'database'$",
+        "a split file must have the parts 'train' and 'queries' .*, but this one has 'train', 'database'$",
     ),
     "half divided": (
         {"part": np.repeat(["train", "queries", "all"], N_POINTS // 3)},
-        "points must be of the parts 'train' and 'queries', .* of 'train', 'queries', 'all'$",
+        "a split file must have the parts 'train' and 'queries' .* has 'train', 'queries', 'all'$",
     ),
     "more queries than other points": (
         {"is_test": np.arange(N_POINTS) < 7},
-        "image of queries has 7 rows and image of train only 5: queries and database are swapped",
+        "image of queries has 7 rows but image of train has only 5: queries and database are swapped",
     ),
-    "parts by names": ({"is_test": np.full(N_POINTS, "no")}, "'is_test' must hold 1 for queries and 0 for the others"),
-    "parts by halves": ({"is_test": np.full(N_POINTS, 0.5)}, "'is_test' must hold 1 for queries and 0 for the others"),
-    "too few parts": ({"is_test": np.ones(3)}, "there are 12 points, and the parts of 3"),
+    "parts by names": (
+        {"is_test": np.full(N_POINTS, "no")},
+        "'is_test' must be 1 for queries and 0 for all other points",
+    ),
+    "parts by halves": (
+        {"is_test": np.full(N_POINTS, 0.5)},
+        "'is_test' must be 1 for queries and 0 for all other points",
+    ),
+    "too few parts": ({"is_test": np.ones(3)}, "'is_test' has 3 entries but there are 12 points"),
     "a single point": (
         {name: GOOD[name][:1] for name in ("image", "text", "labels")} | {"is_test": None},
-        "there is a single point, and none to search for",
+        "at least two points are needed, but there is only one",
     ),
 }
 
@@ -177,7 +180,7 @@ def test_what_is_wrong_with_a_file_of_ones_own_is_said_in_one_sentence(tmp_path:
     changes, message = WRONG[wrong]
     path = saved(tmp_path, changes)
     with pytest.raises(InputError, match=message) as caught:
-        load_own(path)
+        load_file(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert "\n" not in str(caught.value)
 
@@ -186,10 +189,10 @@ def test_what_is_wrong_with_a_file_of_ones_own_is_said_in_one_sentence(tmp_path:
 @given(splits(), st.sampled_from([".npz", ".parquet"]))
 def test_own_data_are_those_that_were_written(tmp_path: Path, split: Split, suffix: str) -> None:
     path = tmp_path / f"mine{suffix}"
-    write_split(path, split)
+    split.write(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        own = load_own(path)
+        own = load_file(path)
     assert own.name == (split.name or "mine")
     assert own.notes[: len(split.notes)] == split.notes
     expected = {"train": split.train, "queries": split.queries}
@@ -198,9 +201,9 @@ def test_own_data_are_those_that_were_written(tmp_path: Path, split: Split, suff
     assert own.parts.keys() == expected.keys()
     for part, points in expected.items():
         same_points(own.parts[part], points)
-    write_paired(path, split.train)
+    split.train.write(path)
     if len(split.train) > 1:
-        own = load_own(path)
+        own = load_file(path)
         assert (own.name, list(own.parts)) == ("mine", ["all"])
         same_points(own.parts["all"], split.train)
 
@@ -210,7 +213,7 @@ def test_own_data_are_those_that_were_written(tmp_path: Path, split: Split, suff
 def test_own_data_may_speak_either_dialect(tmp_path: Path, ending: str, dialect: str) -> None:
     expected = original()
     FORMATS[ending](tmp_path / f"mine{ending}", variables(expected, dialect))
-    own = load_own(tmp_path / f"mine{ending}")
+    own = load_file(tmp_path / f"mine{ending}")
     assert own.name == Path(f"mine{ending}").stem
     same_points(own.parts["train"], expected.train)
     same_points(own.parts["queries"], expected.queries)
@@ -220,10 +223,10 @@ def test_features_of_a_network_are_a_modality_if_all_parts_have_them(tmp_path: P
     expected = original()
     network = {"VTest": expected.queries.modalities["image"][:, :7]}
     write_arrays(tmp_path / "mine.mat", variables(expected) | network)
-    assert list(load_own(tmp_path / "mine.mat").parts["train"].modalities) == ["image", "text"]
+    assert list(load_file(tmp_path / "mine.mat").parts["train"].modalities) == ["image", "text"]
     network["VDatabase"] = expected.train.modalities["image"][:, :7]
     write_arrays(tmp_path / "mine.mat", variables(expected) | network)
-    own = load_own(tmp_path / "mine.mat")
+    own = load_file(tmp_path / "mine.mat")
     assert [list(points.modalities) for points in own.parts.values()] == [["image", "text", "cnn"]] * 2
 
 
@@ -231,13 +234,13 @@ def test_features_of_a_network_are_a_modality_if_all_parts_have_them(tmp_path: P
 def test_data_are_called_as_the_file_calls_them_or_as_the_file(tmp_path: Path, stored: Any, name: str) -> None:
     for division in (GOOD["is_test"], None):
         path = saved(tmp_path, {"about": stored, "is_test": division})
-        assert load_own(path).name == name
-    assert read_split(saved(tmp_path, {"about": stored})).name == name
+        assert load_file(path).name == name
+    assert Split.read(saved(tmp_path, {"about": stored})).name == name
 
 
 def test_class_ids_of_one_array_count_from_the_same_number(tmp_path: Path) -> None:
     ids = np.where(GOOD["is_test"], 0, 1) + np.arange(N_POINTS) % 3
-    own = load_own(saved(tmp_path, {"labels": ids}))
+    own = load_file(saved(tmp_path, {"labels": ids}))
     np.testing.assert_array_equal(own.parts["queries"].labels, ids[GOOD["is_test"]])
 
 
@@ -245,31 +248,31 @@ def test_points_without_labels_are_counted_over_all_parts(tmp_path: Path) -> Non
     labels = GOOD["labels"].copy()
     labels[[0, 5, 6]] = 0
     with pytest.warns(DataWarning, match="mine: 3 rows of labels have no label") as caught:
-        own = load_own(saved(tmp_path, {"labels": labels}))
+        own = load_file(saved(tmp_path, {"labels": labels}))
     assert [warning.filename for warning in caught] == [__file__]
-    assert own.notes == ("3 rows of labels have no label, so nothing is similar to these points",)
+    assert own.notes == ("3 rows of labels have no label, so no point counts as similar to them",)
 
 
 def test_leaks_in_own_data_are_found(tmp_path: Path) -> None:
     image, text = GOOD["image"].copy(), GOOD["text"].copy()
     image[9], text[9] = image[2], text[2]
     path = saved(tmp_path, {"image": image, "text": text})
-    message = "1 queries are in the train set as well, alike in all modalities: query 2 = train 5"
+    message = "1 query also occurs in the training set, identical in all modalities: query 2 = row 5"
     with pytest.warns(DataWarning, match=f"mine: {message}") as caught:
-        assert load_own(path).notes == (message,)
+        assert load_file(path).notes == (message,)
     assert [warning.filename for warning in caught] == [__file__]
     with pytest.raises(InputError, match=f"{path}: {message}"):
-        load_own(path, on_leak="error")
-    dropped = load_own(path, on_leak="drop")
+        load_file(path, on_leak="error")
+    dropped = load_file(path, on_leak="drop")
     np.testing.assert_array_equal(dropped.parts["train"].modalities["image"], np.delete(image, 9, axis=0)[N_TEST:])
-    assert dropped.notes == (f"{message}; left out",)
+    assert dropped.notes == (f"{message}; dropped",)
     with pytest.raises(InputError, match=r"^on_leak must be one of 'warn', 'error', 'drop', got 'no'"):
-        load_own(path, on_leak="no")  # type: ignore[arg-type]
+        load_file(path, on_leak="no")  # type: ignore[arg-type]
 
 
 def test_sparse_parts_are_read_as_dense_ones(tmp_path: Path) -> None:
     data = make_paired(20, random_state=0)
     arrays = {**data.modalities, "labels": data.labels, "is_test": sp.csr_array(np.arange(20)[None] < 5)}
     write_arrays(tmp_path / "mine.npz", arrays)
-    own = load_own(tmp_path / "mine.npz")
+    own = load_file(tmp_path / "mine.npz")
     same_points(own.parts["queries"], data.take(np.arange(5)))

@@ -1,4 +1,4 @@
-"""Tables of every kind are read to the same rows, whatever separates their cells and wherever they come from."""
+"""Tables of every format, in files or in memory, yield the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dlfh.errors import InputError
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_what_stands_between_cells_is_found_in_the_header(tmp_path: Path, suffix: str, delimiter: str) -> None:
+def test_the_delimiter_is_detected_in_the_header(tmp_path: Path, suffix: str, delimiter: str) -> None:
     rows = [["id", "a title", "tags"], ["7", "one", "x"], ["8", f'"two{delimiter} three, four; five"', "y"]]
     (tmp_path / f"items{suffix}").write_text("\n".join(map(delimiter.join, rows)) + "\n")
     table = read_table(tmp_path / f"items{suffix}")
@@ -30,16 +30,18 @@ def test_what_stands_between_cells_is_found_in_the_header(tmp_path: Path, suffix
 def test_an_encoding_error_names_the_line_and_the_option(tmp_path: Path) -> None:
     lines = ["caption", *["plain"] * 3000, "café", *["plain"] * 3000]
     (tmp_path / "items.csv").write_bytes("\n".join(lines).encode("latin-1"))
-    with pytest.raises(InputError, match=r"0xe9 in line 3002; save it in UTF-8, or .* \(--encoding latin-1") as raised:
+    with pytest.raises(
+        InputError, match=r"line 3002 contains the byte 0xe9; save it as UTF-8, or .* --encoding latin-1"
+    ) as raised:
         read_table(tmp_path / "items.csv")
     assert "encoding" in str(raised.value)
     (tmp_path / "items.jsonl").write_bytes('{"caption": "a"}\n{"caption": "café"}\n'.encode("latin-1"))
-    with pytest.raises(InputError, match=r"0xe9 in line 2; .*--encoding"):
+    with pytest.raises(InputError, match=r"line 2 contains the byte 0xe9; .*--encoding"):
         read_table(tmp_path / "items.jsonl")
     assert read_table(tmp_path / "items.jsonl", encoding="latin-1").column("caption") == ["a", "café"]
 
 
-# JSON, a line each
+# JSON Lines
 
 
 def test_lines_of_json_are_rows(tmp_path: Path) -> None:
@@ -53,9 +55,9 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
     table = read_table(tmp_path / "items.jsonl")
     assert table.columns == ("id", "caption", "tags", "vector", "price")
     assert [str(problem) for problem in table.problems] == [
-        "items.jsonl, line 5: it is no JSON: Expecting value",
-        'items.jsonl, line 6: it is no object of JSON, such as {"text": "a cat"}',
-        "items.jsonl, line 7: it is no JSON that can be read: NaN is no number of JSON",
+        "items.jsonl, line 5: invalid JSON: Expecting value",
+        'items.jsonl, line 6: not a JSON object such as {"text": "a cat"}',
+        "items.jsonl, line 7: invalid JSON: NaN is not a JSON number",
     ]
     items = read_items(tmp_path / "items.jsonl", id="id", text="caption", vectors={"image": "vector"}, labels="tags")
     assert items.ids == ["7", "8"]
@@ -67,22 +69,22 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("", "has no columns: a table of JSON has an object a line"),
-        ("[1]\n", "has no columns: line 1: it is no object"),
-        ('{"a": ' + "[" * 200 + "]" * 200 + "}\n", "more than 64 deep"),
-        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "too deep|more than 64 deep"),
-        ('{"a": ' + "1" * 10_000 + "}\n", "no JSON that can be read"),
+        ("", "has no columns: a JSON Lines table has one object per line"),
+        ("[1]\n", "has no columns: line 1: not a JSON object"),
+        ('{"a": ' + "[" * 200 + "]" * 200 + "}\n", "more than 64 levels deep"),
+        ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}\n", "too deeply|more than 64 levels deep"),
+        ('{"a": ' + "1" * 10_000 + "}\n", "invalid JSON: Exceeds the limit"),
         ('{"a": "' + "x" * (1 << 22) + '"}\n', "set DLFH_MAX_CHARACTERS"),
     ],
     ids=range(6),
 )
-def test_what_is_no_table_of_json_is_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
+def test_invalid_json_lines_are_one_sentence(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "items.jsonl").write_text(content)
     with pytest.raises(InputError, match=sentence):
         read_table(tmp_path / "items.jsonl")
 
 
-def test_json_that_takes_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_that_needs_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLFH_MAX_BYTES", "100000")
     (tmp_path / "items.jsonl").write_text('{"a": [' + "[]," * 5000 + "[]]}\n")
     with pytest.raises(InputError, match="DLFH_MAX_BYTES"):
@@ -91,7 +93,7 @@ def test_json_that_takes_too_much_is_refused(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".xlsx"])
-def test_a_pipe_is_no_table(tmp_path: Path, suffix: str) -> None:
+def test_a_pipe_is_not_read(tmp_path: Path, suffix: str) -> None:
     os.mkfifo(tmp_path / f"items{suffix}")
     with pytest.raises(InputError, match="pipe or a device"):
         read_table(tmp_path / f"items{suffix}")
@@ -106,7 +108,7 @@ COLUMNS: dict[str, list[Any]] = {"sku": [7, 8], "caption": ["a red car", None], 
 @pytest.mark.parametrize("kind", ["pandas", "arrow", "protocol"])
 def test_tables_in_memory_are_tables(kind: str) -> None:
     class Stream:
-        """What Polars and others have."""
+        """Arrow's protocol, as Polars implements it."""
 
         def __arrow_c_stream__(self, schema: object = None) -> object:
             return pa.table(COLUMNS).__arrow_c_stream__(schema)
@@ -118,23 +120,21 @@ def test_tables_in_memory_are_tables(kind: str) -> None:
     ):
         assert items.ids == ["7"]
         assert items.labels == [["car", "red"]]
-        assert [problem.reason for problem in items.problems] == [
-            "the caption is empty, and nothing else describes the item"
-        ]
-    with pytest.raises(InputError, match=f"the {type(frame).__name__} has no column 'x': it has 'sku'"):
+        assert [problem.reason for problem in items.problems] == ["'caption' is empty; nothing else describes the item"]
+    with pytest.raises(InputError, match=f"the {type(frame).__name__} has no column 'x': its columns are 'sku'"):
         read_items(frame, text="x")
-    with pytest.raises(InputError, match="there are two tables"):
+    with pytest.raises(InputError, match="two tables were given"):
         read_items(frame, table=frame, text="caption")
 
 
-def test_whole_numbers_with_holes_stay_whole_in_pandas() -> None:
+def test_integers_with_gaps_stay_integers_in_pandas() -> None:
     frame = pd.DataFrame({"id": [7, None, 9], "text": ["a", "b", "c"], "price": [1.5, None, np.inf]})
     items = read_items(frame, id="id", text="text")
     assert items.ids == ["7", "9"]
     assert items.metadata == [{"text": "a", "columns": {"price": 1.5}}, {"text": "c"}]
 
 
-def test_images_of_a_table_in_memory_are_looked_for_here_or_in_the_folder_given(
+def test_image_paths_of_a_table_in_memory_are_relative_to_the_source_or_the_current_folder(
     photos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame = pd.DataFrame({"file": ["8.png", "9.png"]})

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from dlfh.errors import InputError
-from dlfh.features import CombinedImage, Gist, Thumbnail, cached, images
+from dlfh.features import CombinedImage, Gist, Thumbnail, images
+from dlfh.features.cache import cached
 from dlfh.features.descriptions import DescriptionCache
 from tests.conftest import stripes
 

@@ -12,8 +12,9 @@ import pytest
 from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
-from dlfh.features import EfficientNet, cached
+from dlfh.features import EfficientNet
 from dlfh.features.base import featurizer_from_parts
+from dlfh.features.cache import cached
 from tests.conftest import stripes
 
 try:

@@ -17,7 +17,8 @@ from PIL import Image
 from sklearn.base import clone
 
 from dlfh import InputError
-from dlfh.features import CombinedImage, Thumbnail, read_image
+from dlfh.features import CombinedImage, Thumbnail
+from dlfh.features.images import read_image
 from tests.features.examples import PICTURES
 
 

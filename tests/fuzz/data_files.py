@@ -26,10 +26,12 @@ import scipy.sparse as sp
 from PIL import Image
 
 from dlfh._validation import check_features
-from dlfh.datasets import load_own, make_paired, read_arrays, read_items, read_paired, write_paired
+from dlfh.datasets import Paired, make_paired, read_arrays, read_items
+from dlfh.datasets.loaders import load_file
 from dlfh.datasets.tables import read_table
 from dlfh.errors import DLFHError
-from dlfh.features import BagOfWords, Thumbnail, read_image
+from dlfh.features import BagOfWords, Thumbnail
+from dlfh.features.images import read_image
 from tests.datasets.matlab73 import write_matlab73
 from tests.fuzz.cases import Case, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, damage_text, to_json
@@ -75,8 +77,8 @@ def _use_only(use: Callable[[Path], Any]) -> Callable[[Case, Path], None]:
 
 
 def _use_layout(path: Path) -> None:
-    read_paired(path)
-    load_own(path)
+    Paired.read(path)
+    load_file(path)
 
 
 def _use_table(path: Path) -> None:
@@ -525,7 +527,7 @@ def _odd_number(rng: Random, content: bytes) -> bytes:
 @cache
 def _layout_arrays() -> dict[str, Any]:
     data = make_paired(20, n_labels=3, image_features=4, text_features=6, random_state=0)
-    content = _written(lambda path: write_paired(path, data), ".npz")
+    content = _written(data.write, ".npz")
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         return {name.removesuffix(".npy"): np.lib.format.read_array(archive.open(name)) for name in archive.namelist()}
 

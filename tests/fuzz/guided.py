@@ -45,7 +45,7 @@ def _seeds(name: str) -> list[bytes]:
 def _reader(name: str) -> Callable[[bytes], object]:
     """Return what reads bytes as a format; called while imports are instrumented."""
     from dlfh.datasets.arrays import read_arrays
-    from dlfh.datasets.layout import read_layout
+    from dlfh.datasets.layout import contents_of
     from dlfh.datasets.tables import read_table
 
     place = Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None))
@@ -77,7 +77,7 @@ def _reader(name: str) -> Callable[[bytes], object]:
     def layout(content: bytes) -> object:
         matrix = np.zeros((2, 3))
         about = np.array(content.decode("utf-8", "replace"))
-        return read_layout({"image": matrix, "text": matrix, "labels": matrix, "about": about})
+        return contents_of({"image": matrix, "text": matrix, "labels": matrix, "about": about})
 
     readers = {"matlab5": matlab5, "table": table, "layout": layout, "json-lines": json_lines, "workbook": workbook}
     return readers[name]

@@ -13,7 +13,7 @@ from axe_playwright_python.base import AXE_FILE_PATH  # type: ignore[import-unty
 from playwright.sync_api import Browser, ConsoleMessage, Page, Playwright, expect
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.datasets import Items, load_icons, read_items
+from dlfh.datasets import Items, load_dataset, read_items
 from dlfh.features import BagOfWords, Thumbnail
 
 #: Machines that are busy take longer.
@@ -26,7 +26,7 @@ WICKED = "<img src=x onerror=document.title='wicked'>&amp;/#?"
 
 def build_icons(folder: Path) -> Path:
     """Build a collection of some icons, with a column to filter by and an item of a wicked name; return its folder."""
-    icons = load_icons(size=64).labelled()
+    icons = load_dataset("icons", size=64).labelled()
     table = icons.take(range(0, len(icons), 7)).write(folder / "icons")
     read = read_items(table, id="name", image="file", text="words", labels="categories")
     metadata = [own | {"columns": {"row": row % 3}} for row, own in enumerate(read.metadata)]

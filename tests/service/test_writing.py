@@ -70,7 +70,7 @@ def test_an_item_that_was_removed_is_gone(writable: Running) -> None:
 @pytest.mark.parametrize(
     ("items", "sentence"),
     [
-        ([{"id": "n1", "text": "a"}, {"id": "n2"}], "nothing else describes the item"),
+        ([{"id": "n1", "text": "a"}, {"id": "n2"}], "nothing describes the item"),
         ([{"id": "n1", "text": "a"}, {"id": "n1", "text": "b"}], "an id is given twice"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "????"}], "not in base64"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "aGVsbG8="}], "the image cannot be read"),

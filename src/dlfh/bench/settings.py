@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dlfh.bench.sources import canonical_name
 from dlfh.bench.toml import to_toml
+from dlfh.datasets.descriptions import canonical_name
 from dlfh.errors import InputError
 from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
 from dlfh.methods.catalogue import METHODS

@@ -7,33 +7,13 @@ from pathlib import Path
 import numpy as np
 
 from dlfh.bench.data import Source
-from dlfh.datasets import Paired, Split, load_icons, load_own, make_like
-from dlfh.datasets.descriptions import DATA_SETS, describe
+from dlfh.datasets import Paired, Split, load_dataset
+from dlfh.datasets.descriptions import DATA_SETS, GENERATED, canonical_name, describe
 from dlfh.datasets.leakage import shared_points
-from dlfh.datasets.loaders import load_dataset
+from dlfh.datasets.loaders import load_file
 from dlfh.errors import InputError
 
-__all__ = ["canonical_name", "load_source"]
-
-_GENERATED = "generated:"
-
-
-def canonical_name(name: str) -> str:
-    """Return the one name of a data set that has several; what is no data set's name stays as it is.
-
-    Examples
-    --------
-    >>> canonical_name("IAPR"), canonical_name("generated:NUS-WIDE"), canonical_name("own/wiki.npz")
-    ('iapr-tc12', 'generated:nus-wide', 'own/wiki.npz')
-    """
-    if name.startswith(_GENERATED):
-        return _GENERATED + describe(name.removeprefix(_GENERATED)).key
-    if Path(name).name != name or Path(name).suffix:
-        return name
-    try:
-        return describe(name).key
-    except InputError:
-        return name
+__all__ = ["load_source"]
 
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
@@ -43,7 +23,7 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     ----------
     name : str
         "icons"; a data set of `dlfh.datasets.DATA_SETS`, with its ``file``; "generated:" and the name of one that
-        is to be imitated; or the path of a file that `dlfh.datasets.load_own` loads.
+        is to be imitated; or the path of a file that `dlfh.datasets.load_dataset` reads.
     file : path, optional
     n_points : int, optional
         How many points to generate.
@@ -54,31 +34,31 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     'Wiki-shaped (generated)'
     """
     name = canonical_name(name)
-    if name.startswith(_GENERATED):
-        return _generated(name.removeprefix(_GENERATED), file, n_points)
+    if name.startswith(GENERATED):
+        return _generated(name.removeprefix(GENERATED), file, n_points)
     if n_points is not None:
-        raise InputError(f"only generated data can have any number of points: {_GENERATED}wiki, for example")
+        raise InputError(f"only generated data can have any number of points: {GENERATED}wiki, for example")
     if name == "icons":
         return _icons(file)
     if file is not None:
         return _of_split(load_dataset(name, file), like=describe(name).key)
     if name in DATA_SETS:
-        raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {_GENERATED}{name}")
+        raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {GENERATED}{name}")
     return _own(Path(name))
 
 
 def _generated(key: str, file: Path | None, n_points: int | None) -> Source:
     if file is not None:
-        raise InputError(f"{_GENERATED}{key} is generated, not read: omit --file, or load the file as {key}")
-    return _of_split(make_like(key, n_points), like=key)
+        raise InputError(f"{GENERATED}{key} is generated, not read: omit --file, or load the file as {key}")
+    return _of_split(load_dataset(GENERATED + key, n_points=n_points), like=key)
 
 
 def _own(path: Path) -> Source:
     if not path.exists():
-        known = ", ".join(("icons", *DATA_SETS, f"{_GENERATED}wiki"))
+        known = ", ".join(("icons", *DATA_SETS, f"{GENERATED}wiki"))
         raise InputError(f"there is no data set and no file {str(path)!r}: data is {known}, or a file")
-    own = load_own(path)
-    return Source.of(own.name, _with_unseen(own.parts), own.notes)
+    loaded = load_file(path)
+    return Source.of(loaded.name, _with_unseen(loaded.parts), loaded.notes)
 
 
 def _of_split(split: Split, like: str) -> Source:
@@ -110,7 +90,7 @@ def _icons(file: Path | None) -> Source:
 
     if file is not None:
         raise InputError('the icons come with the extra "icons", not from a file: omit --file')
-    icons = load_icons().labelled()
+    icons = load_dataset("icons").labelled()
     words = BagOfWords(min_df=3)
     modalities = {
         "image": Gist().fit(icons.images).transform(icons.images),

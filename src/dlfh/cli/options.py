@@ -346,7 +346,7 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
                 given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
             if not any(issubclass(group, ItemOptions) for group in groups.values()):
                 return command(**given)
-            from dlfh.features import cached
+            from dlfh.features.cache import cached
 
             with cached():  # compute the features of each image once
                 return command(**given)

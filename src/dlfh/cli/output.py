@@ -181,11 +181,11 @@ def print_problems(problems: Sequence[Problem]) -> None:
     """Print on standard error what was skipped and why: the first twenty problems and the number of others."""
     if not problems:
         return
-    lost = Counter(problem.lost for problem in problems)
-    counts = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in lost.items())
+    skipped = Counter(problem.skipped for problem in problems)
+    counts = ", ".join(f"{number} {what}{'s' if number > 1 else ''}" for what, number in skipped.items())
     print(f"skipped: {plain(counts)}", file=sys.stderr)
     for problem in sorted(problems, key=lambda problem: _natural_key(problem.where))[:_MAX_PRINTED_PROBLEMS]:
-        print(plain(f"  {problem.where} ({problem.lost}): {problem.reason}"), file=sys.stderr)
+        print(plain(f"  {problem.where} ({problem.skipped}): {problem.reason}"), file=sys.stderr)
     if len(problems) > _MAX_PRINTED_PROBLEMS:
         n_more = len(problems) - _MAX_PRINTED_PROBLEMS
         print(f"  ... and {n_more} more (--problems FILE lists all of them)", file=sys.stderr)

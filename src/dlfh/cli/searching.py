@@ -203,10 +203,10 @@ def _value(collection: Collection, modality: str, value: Any) -> Any:
     """Return what asks: a text or the path of an image as it was written, or the vector that a file holds."""
     if collection.encoder.featurizer(modality).takes != "vectors":
         return value
-    from dlfh.datasets.items import array_of
+    from dlfh.datasets.reading import find_array
     from dlfh.errors import InputError
 
-    vectors = array_of({}, str(value))
+    vectors = find_array({}, str(value))
     if vectors.ndim == 2 and vectors.shape[0] == 1:
         return vectors[0] if not hasattr(vectors, "toarray") else vectors.toarray()[0]
     if vectors.ndim != 1:

@@ -113,7 +113,7 @@ def _files(items: Items) -> list[Path]:
 
 def _images_in(items: ItemOptions) -> Iterator[Path]:
     """Yield the images in the source folder, including those that the table does not name yet."""
-    from dlfh.datasets.items import IMAGE_SUFFIXES
+    from dlfh.datasets.reading import IMAGE_SUFFIXES
 
     source = items.source or items.table
     if source is None:

@@ -16,7 +16,7 @@ from dlfh.client.transport import dump
 from dlfh.collection import ResultItem, SearchResult
 from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.features import read_image
+from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
 __all__ = ["as_found", "as_image", "as_item", "as_vectors", "item_rows", "parts"]

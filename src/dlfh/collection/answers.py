@@ -15,7 +15,7 @@ from dlfh.collection.html import html_page
 from dlfh.collection.pictures import contact_sheet, write_picture
 from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.errors import InputError
-from dlfh.features import read_image
+from dlfh.features.images import read_image
 
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection

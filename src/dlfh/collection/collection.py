@@ -432,8 +432,8 @@ class Collection:
         modality : str
             What the query is in.
         values : str, image, vector, or several of these
-            A text is a string; an image is a path, bytes, a PIL image or an array, as `dlfh.features.read_image` takes
-            it; a vector has one axis. A list of these, or an array with one axis more, is a batch.
+            A text is a string; an image is a path, bytes, a PIL image or an array; a vector
+            has one axis. A list of these, or an array with one axis more, is a batch.
         k : int
             How many items to find.
         modalities : str or sequence of str, optional

@@ -148,7 +148,7 @@ class Encoder(Parameterized):
         Parameters
         ----------
         modalities : dict of str to sequence
-            By modality, a raw value per item: texts, images (see `dlfh.features.read_image`) or vectors.
+            By modality, a raw value per item: texts, images (paths, bytes, PIL images or arrays) or vectors.
         labels : array-like, optional
             As for `CrossModalHasher.fit`.
         """

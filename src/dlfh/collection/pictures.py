@@ -11,7 +11,7 @@ from typing import Any
 from dlfh._persistence.outputs import write_output
 from dlfh._validation import check_integer
 from dlfh.errors import InputError
-from dlfh.features import read_image
+from dlfh.features.images import read_image
 
 __all__ = ["contact_sheet", "write_picture"]
 
@@ -34,7 +34,7 @@ def contact_sheet(
 
     Parameters
     ----------
-    images : sequence of what `dlfh.features.read_image` takes
+    images : sequence of paths, bytes, PIL images or arrays
         Of any size and shape; each is made to fit its square. One that cannot be read is shown as a crossed box.
     captions : sequence of str, optional
         What to write under each: a line, or up to three, each cut to its width. Characters that the font lacks are

@@ -15,7 +15,7 @@ __all__ = ["is_single"]
 def is_single(value: Any, takes: str) -> bool:
     """Return whether a raw value is one text, image or vector, and not several.
 
-    A text is a string; an image is whatever `dlfh.features.read_image` takes; a vector has one axis.
+    A text is a string; an image is a path, bytes, a PIL image or an array; a vector has one axis.
 
     Parameters
     ----------

@@ -1,8 +1,6 @@
-"""Arrays from and to files, by the files' suffix: NumPy, MATLAB, HDF5 and Parquet.
+"""Reading and writing arrays: NumPy, MATLAB, HDF5 and Parquet files, by suffix.
 
-Files come from anywhere: nothing is ever unpickled, and whatever is wrong with a file is said in one
-sentence that names it. Files are written to a temporary sibling and renamed, so that a file is whole or
-was never there.
+Files may come from anywhere: nothing is ever unpickled, and a damaged file raises one InputError that names it.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ import io
 import math
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,36 +25,36 @@ from dlfh.datasets.matlab import read_matlab, write_matlab
 from dlfh.datasets.parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
 
-__all__ = ["Arrays", "read_array", "read_arrays", "write_arrays"]
+__all__ = ["Arrays", "listed", "read_array", "read_arrays", "write_arrays"]
 
-#: Arrays by name: ndarrays, and csr_arrays where the file holds sparse matrices.
+#: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
 Arrays: TypeAlias = dict[str, Any]
 
-# The name of what stands alone in a file.
+# Name of the only array in a file that stores no names.
 _ONLY = "array"
 
 
 def read_arrays(path: str | os.PathLike[str]) -> Arrays:
-    """Read every array in a file.
+    """Read all arrays in a file.
 
     Parameters
     ----------
     path : path of a file
-        ``.npy`` (one array, called ``"array"``); ``.npz`` of NumPy, of ``scipy.sparse.save_npz`` (one matrix,
-        called ``"array"``), or with sparse matrices as ``name_data``, ``name_indices``, ``name_indptr`` and
-        ``name_shape``; ``.mat`` of MATLAB up to 7 and of MATLAB 7.3; ``.h5`` or ``.hdf5``; ``.parquet``, whose
-        list columns become matrices.
+        ``.npy`` (one array, called ``"array"``); ``.npz`` written by NumPy, by ``scipy.sparse.save_npz`` (one matrix,
+        called ``"array"``), or with sparse matrices stored as ``name_data``, ``name_indices``, ``name_indptr`` and
+        ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.parquet``, whose list columns become
+        matrices.
 
     Returns
     -------
     dict of str to ndarray or csr_array
-        As they are in the file: MATLAB's vectors have two dimensions and its cell arrays of text are
-        arrays of str. Fields of structures are called ``"structure.field"``.
+        MATLAB vectors keep two dimensions, cell arrays of text become arrays of str, and fields of structures are
+        called ``"structure.field"``.
 
     Raises
     ------
     InputError
-        If the file is not there, is no such file, is damaged, holds pickled objects, or asks for more memory than
+        If the file does not exist, has another format, is damaged, contains pickled objects, or needs more memory than
         ``DLFH_MAX_BYTES`` allows.
 
     Examples
@@ -69,10 +67,10 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     """
     file = Path(path)
     try:
-        kind, read = _choose(_READERS, file)
+        kind, read = _by_suffix(_READERS, file)
         check_regular_file(file)
         try:
-            with open(file, "rb"):  # what may not be read is said in the system's words
+            with open(file, "rb"):  # a missing permission is reported as such, not as damage
                 pass
             return read(file, Budget.of_file(file))
         except InputError:
@@ -80,46 +78,37 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
         except PermissionError as error:
             raise InputError(str(error.strerror)) from None
         except MemoryError:
-            raise InputError("it takes more memory than there is, or is damaged") from None
-        except Exception:  # parsers of damaged files raise whatever they stumble over
-            raise InputError(f"it is damaged, cut short or not {kind}{_looks_like(file)}") from None
+            raise InputError("it is damaged, or needs more memory than is available") from None
+        except Exception:  # parsers raise all kinds of errors on damaged files
+            raise InputError(f"it is damaged, truncated or not {kind}{_actual_format(file)}") from None
     except InputError as error:
         raise InputError(f"cannot read {file}: {error}") from None
 
 
 def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
-    """Read one array of a file: the one called ``name``, or the only one there is.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "image.npy")
-    >>> write_arrays(path, {"image": np.zeros((3, 2))})
-    >>> read_array(path).shape
-    (3, 2)
-    """
+    """Read one array of a file: the one called ``name``, or the only one."""
     arrays = read_arrays(path)
     if name is None and len(arrays) == 1:
         return next(iter(arrays.values()))
     if name is None:
-        raise InputError(f"{path} holds {len(arrays)} arrays, so say which one: {_listed(arrays)}")
+        raise InputError(f"{path} contains {len(arrays)} arrays; name one of them: {listed(arrays)}")
     if name not in arrays:
-        raise InputError(f"{path} holds no array {name!r}, but {_listed(arrays)}")
+        raise InputError(f"{path} contains no array {name!r}, only {listed(arrays)}")
     return arrays[name]
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, overwrite: bool = True) -> None:
-    """Write arrays to a file that `read_arrays` reads, in one step.
+    """Write arrays to a file atomically, for `read_arrays`.
 
     Parameters
     ----------
     path : path of a file
         ``.npz``; ``.npy`` for a single dense array; ``.mat`` (MATLAB 5: half precision becomes single, sparse
-        matrices become double and vectors columns); ``.parquet`` for arrays with one row per point.
+        matrices become double, vectors become columns); ``.parquet`` for arrays with one row per point.
     arrays : dict of str to array-like or sparse matrix
         Numbers, booleans or strings.
     overwrite : bool
-        Whether a file that is there is replaced; if not, it is a reason to raise InputError.
+        Whether to replace an existing file; otherwise it raises InputError.
 
     Examples
     --------
@@ -131,7 +120,7 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, ove
     """
     file = Path(path)
     try:
-        _, write = _choose(_WRITERS, file)
+        _, write = _by_suffix(_WRITERS, file)
         content = write({name: _checked(name, array) for name, array in arrays.items()})
         if file.is_dir():
             raise InputError("it is a folder")
@@ -143,38 +132,39 @@ def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, ove
         raise InputError(f"cannot write {file}: {error.strerror}") from None
 
 
-def _choose(table: Mapping[str, tuple[str, Callable[..., Any]]], file: Path) -> tuple[str, Callable[..., Any]]:
+def listed(names: Iterable[str]) -> str:
+    """Return names in quotes and in alphabetical order, for messages."""
+    return ", ".join(repr(name) for name in sorted(names)) or "nothing"
+
+
+def _by_suffix(table: Mapping[str, tuple[str, Callable[..., Any]]], file: Path) -> tuple[str, Callable[..., Any]]:
     suffix = file.suffix.lower()
     if suffix not in table:
         raise InputError(f"its name must end in {', '.join(table)}, not in {suffix!r}")
     return table[suffix]
 
 
-def _looks_like(file: Path) -> str:
-    """Name the format whose first bytes the file has, if it is one that users mix up."""
+def _actual_format(file: Path) -> str:
+    """Return a hint if the first bytes are those of a format with another suffix."""
     with open(file, "rb") as stream:
-        head = stream.read(520)
+        head = stream.read(8)
     if not head:
         return ": it is empty"
-    for kind, found in (
-        ("a NumPy array (.npy)", head.startswith(b"\x93NUMPY")),
-        ("a zip or NumPy archive (.npz)", head.startswith(b"PK")),
-        ("a Parquet table (.parquet)", head.startswith(b"PAR1")),
-        ("a MATLAB file (.mat)", head.startswith(b"MATLAB")),
-        ("an HDF5 file (.h5)", head.startswith(b"\x89HDF")),
+    for start, kind in (
+        (b"\x93NUMPY", "a NumPy array (.npy)"),
+        (b"PK", "a zip or NumPy archive (.npz)"),
+        (b"PAR1", "a Parquet table (.parquet)"),
+        (b"MATLAB", "a MATLAB file (.mat)"),
+        (b"\x89HDF", "an HDF5 file (.h5)"),
     ):
-        if found and file.suffix not in kind:
+        if head.startswith(start) and file.suffix not in kind:
             return f"; it looks like {kind}"
     return ""
 
 
-def _listed(arrays: Mapping[str, Any]) -> str:
-    return ", ".join(repr(name) for name in sorted(arrays)) or "none at all"
-
-
 def _checked(name: str, array: Any) -> Any:
     if not isinstance(name, str) or not name:
-        raise InputError(f"arrays must be named by non-empty strings, got {name!r}")
+        raise InputError(f"names of arrays must be non-empty strings, got {name!r}")
     if sp.issparse(array):
         if array.ndim != 2:
             raise InputError(f"the sparse array {name!r} must be two-dimensional, got shape {array.shape}")
@@ -186,13 +176,13 @@ def _checked(name: str, array: Any) -> Any:
     if values.dtype == object and all(isinstance(value, str) for value in values.ravel()):
         values = values.astype(str)
     if values.dtype.kind not in "biufcU":
-        raise InputError(f"array {name!r} must hold numbers, booleans or strings, got type {values.dtype}")
+        raise InputError(f"array {name!r} must contain numbers, booleans or strings, got type {values.dtype}")
     return values
 
 
 def _read_npy(file: Path, budget: Budget) -> Arrays:
     with open(file, "rb") as stream:
-        return {_ONLY: _unpickled(_ONLY, stream, file.stat().st_size, budget)}
+        return {_ONLY: _read_npy_stream(_ONLY, stream, file.stat().st_size, budget)}
 
 
 def _read_npz(file: Path, budget: Budget) -> Arrays:
@@ -202,37 +192,35 @@ def _read_npz(file: Path, budget: Budget) -> Arrays:
         budget.take_objects(len(members))
         for member in members:
             if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise InputError(f"{member.filename!r} is compressed in a way that NumPy has not")
+                raise InputError(f"{member.filename!r} is compressed with a method that NumPy does not use")
             name = member.filename.removesuffix(".npy")
             with archive.open(member) as stream:
-                arrays[name] = _unpickled(name, stream, member.file_size, budget)
+                arrays[name] = _read_npy_stream(name, stream, member.file_size, budget)
     if {"format", "shape", "data"} <= set(arrays):
-        return {_ONLY: _matrix_of_scipy(arrays)}
+        return {_ONLY: _scipy_matrix(arrays)}
     return join_csr_parts(arrays)
 
 
-def _matrix_of_scipy(arrays: Arrays) -> sp.csr_array:
-    """Return the matrix that `scipy.sparse.save_npz` took apart."""
+def _scipy_matrix(arrays: Arrays) -> sp.csr_array:
+    """Return the matrix in a file written by `scipy.sparse.save_npz`."""
     stored = arrays["format"].item()
     layout = stored.decode() if isinstance(stored, bytes) else str(stored)
     parts = {name: array for name, array in arrays.items() if name not in ("format", "shape", "_is_array")}
-    rows = rows_from_parts(
-        repr(_ONLY), parts, arrays["shape"], layout.decode() if isinstance(layout, bytes) else layout
-    )
+    rows = rows_from_parts(repr(_ONLY), parts, arrays["shape"], layout)
     rows.sum_duplicates()
     return rows
 
 
-def _unpickled(name: str, stream: Any, size: int, budget: Budget) -> Any:
-    """Return an array of NumPy's, of a stream that has ``size`` bytes: no more room is made than those fill."""
+def _read_npy_stream(name: str, stream: Any, size: int, budget: Budget) -> Any:
+    """Read an array in the .npy format from ``size`` bytes; never allocate more than they can fill."""
     version = np.lib.format.read_magic(stream)
     read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read_header(stream)
     n_values = math.prod(shape)
     if dtype.hasobject:
-        raise InputError(f"array {name!r} holds pickled Python objects, which are never loaded")
+        raise InputError(f"array {name!r} contains pickled Python objects, which are never loaded")
     if n_values * max(dtype.itemsize, 1) > size or any(abs(side) >= 1 << 63 for side in shape):
-        raise InputError(f"array {name!r} states shape {shape}, and is cut short")
+        raise InputError(f"array {name!r} is truncated: it declares shape {shape}")
     budget.take_bytes(n_values * dtype.itemsize)
     stream.seek(0)
     return np.lib.format.read_array(stream, allow_pickle=False)
@@ -240,7 +228,7 @@ def _unpickled(name: str, stream: Any, size: int, budget: Budget) -> Any:
 
 def _write_npy(arrays: Arrays) -> bytes:
     if len(arrays) != 1 or sp.issparse(next(iter(arrays.values()))):
-        raise InputError(f"a .npy file holds one dense array, got {_listed(arrays)}; use .npz")
+        raise InputError(f"a .npy file stores one dense array, got {listed(arrays)}; use .npz")
     content = io.BytesIO()
     np.lib.format.write_array(content, next(iter(arrays.values())), allow_pickle=False)
     return content.getvalue()
@@ -249,12 +237,12 @@ def _write_npy(arrays: Arrays) -> bytes:
 def _write_npz(arrays: Arrays) -> bytes:
     parts: Arrays = {}
     for name, array in arrays.items():
-        own = split_csr(name, array) if sp.issparse(array) else {name: array}
-        for clash in own.keys() & parts.keys():
+        stored = split_csr(name, array) if sp.issparse(array) else {name: array}
+        for clash in stored.keys() & parts.keys():
             raise InputError(f"two arrays would both be stored as {clash!r}; rename one")
-        parts.update(own)
+        parts.update(stored)
     content = io.BytesIO()
-    # Not numpy.savez: it has no room for an array called "file", and puts the time of day into the file.
+    # Not numpy.savez, which cannot store an array called "file" and writes the time of day into the archive.
     with zipfile.ZipFile(content, "w", allowZip64=True) as archive:
         for name, array in parts.items():
             with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as stream:

@@ -1,8 +1,8 @@
-"""Tables of Arrow in files: what `.arrow` and `.feather` files hold, as a file or as a stream.
+"""Arrow tables in ``.arrow`` and ``.feather`` files, in the file or the stream format.
 
-A file is a stream between marks, with an index at its end, which is not needed to read all of it. Arrow trusts what it
-reads, so three things are looked at before: how much compressed parts say that they will take, whether offsets lead
-where there is something, and how many values a few bytes stand for.
+The file format is a stream between magic bytes, with an index at the end that is not needed to read everything. pyarrow
+trusts its input, so three things are checked first: the stated sizes of compressed buffers, the offsets, and the number
+of values that a few bytes encode.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from dlfh.errors import InputError
 
 __all__ = ["ARROW_SUFFIXES", "read_arrow"]
 
-#: Feather, since its second version, is another name of the same.
+#: Feather version 2 is the same format.
 ARROW_SUFFIXES = (".arrow", ".arrows", ".feather")
 
-_FILE_MARK, _OLD_FEATHER = b"ARROW1\0\0", b"FEA1"
-#: The kinds of messages that have a body, by what the format calls their number.
+_FILE_MAGIC, _FEATHER_1 = b"ARROW1\0\0", b"FEA1"
+#: Types of messages that have a body.
 _DICTIONARY, _RECORDS = 2, 3
-#: About how much memory a value takes as Python has it.
+#: Approximate memory of a Python value in bytes.
 _VALUE_BYTES = 32
 
 
 def read_arrow(file: Path, budget: Budget) -> Any:
-    """Return a table as pyarrow has it; no more of it than the budget allows."""
+    """Return a pyarrow table within the budget."""
     pyarrow, ipc = _pyarrow(), _pyarrow("pyarrow.ipc")
     content = file.read_bytes()
-    if content.startswith(_OLD_FEATHER):
-        raise InputError("it is of the first version of Feather: write it again with a newer one")
+    if content.startswith(_FEATHER_1):
+        raise InputError("it is in Feather version 1: write it again in version 2")
     stream = pyarrow.py_buffer(content)
-    if content.startswith(_FILE_MARK):
-        stream = stream.slice(len(_FILE_MARK))
+    if content.startswith(_FILE_MAGIC):
+        stream = stream.slice(len(_FILE_MAGIC))
     for message in _messages(ipc, stream):
         budget.take_bytes(_unpacked_bytes(message.metadata.to_pybytes(), memoryview(message.body or b"")))
     with ipc.open_stream(stream) as reader:
@@ -51,7 +51,7 @@ def read_arrow(file: Path, budget: Budget) -> Any:
 
 
 def _pyarrow(module: str = "pyarrow") -> Any:
-    return require(module, "reading a file of Arrow", "parquet")
+    return require(module, "reading Arrow files", "parquet")
 
 
 def _messages(ipc: Any, stream: Any) -> Any:
@@ -64,12 +64,12 @@ def _messages(ipc: Any, stream: Any) -> Any:
 
 
 def _unpacked_bytes(metadata: bytes, body: memoryview) -> int:
-    """Return how much a message's compressed buffers say that they take: each begins with a number of 8 bytes."""
-    message = _Part.root(metadata)
-    kind, header = message.byte(1), message.part(2)
+    """Return the stated size of a message's compressed buffers; each begins with its size in 8 bytes."""
+    message = _FlatTable(metadata, *struct.unpack_from("<I", metadata))
+    kind, header = message.byte(1), message.table(2)
     if kind == _DICTIONARY and header is not None:
-        header = header.part(1)
-    if kind not in (_DICTIONARY, _RECORDS) or header is None or header.part(3) is None:
+        header = header.table(1)
+    if kind not in (_DICTIONARY, _RECORDS) or header is None or header.table(3) is None:
         return 0
     sizes = 0
     for offset, length in header.pairs(2):
@@ -78,35 +78,24 @@ def _unpacked_bytes(metadata: bytes, body: memoryview) -> int:
     return sizes
 
 
-class _Part:
-    """A table of FlatBuffers, in which messages are written; pyarrow has looked at it before.
-
-    Parameters
-    ----------
-    content : bytes
-    place : int
-        Where the table is.
-    """
+class _FlatTable:
+    """A FlatBuffers table at an offset of a message; pyarrow has already validated the message."""
 
     def __init__(self, content: bytes, place: int) -> None:
         self._content = content
         self._place = place
 
-    @classmethod
-    def root(cls, content: bytes) -> _Part:
-        return cls(content, *struct.unpack_from("<I", content))
-
     def _field(self, number: int) -> int | None:
-        """Return where a field is, if the table has it."""
+        """Return the offset of a field, if the table has it."""
         (back,) = struct.unpack_from("<i", self._content, self._place)
-        list_of_fields, entry = self._place - back, 4 + 2 * number
-        (length,) = struct.unpack_from("<H", self._content, list_of_fields)
+        vtable, entry = self._place - back, 4 + 2 * number
+        (length,) = struct.unpack_from("<H", self._content, vtable)
         if entry >= length:
             return None
-        (offset,) = struct.unpack_from("<H", self._content, list_of_fields + entry)
+        (offset,) = struct.unpack_from("<H", self._content, vtable + entry)
         return self._place + offset if offset else None
 
-    def _followed(self, number: int) -> int | None:
+    def _target(self, number: int) -> int | None:
         place = self._field(number)
         return None if place is None else place + int(*struct.unpack_from("<I", self._content, place))
 
@@ -114,13 +103,13 @@ class _Part:
         place = self._field(number)
         return 0 if place is None else self._content[place]
 
-    def part(self, number: int) -> _Part | None:
-        place = self._followed(number)
-        return None if place is None else _Part(self._content, place)
+    def table(self, number: int) -> _FlatTable | None:
+        place = self._target(number)
+        return None if place is None else _FlatTable(self._content, place)
 
     def pairs(self, number: int) -> list[tuple[int, int]]:
         """Return a list of pairs of 64-bit integers."""
-        place = self._followed(number)
+        place = self._target(number)
         if place is None:
             return []
         (n,) = struct.unpack_from("<I", self._content, place)
@@ -129,7 +118,7 @@ class _Part:
 
 
 def _n_values(column: Any) -> int:
-    """Return how many values a column has, those in its lists and the bytes of texts that may overlap included."""
+    """Return the number of values in a column, including list elements and the bytes of texts that may overlap."""
     types = _pyarrow().types
     kind = column.type
     if types.is_dictionary(kind):
@@ -140,9 +129,9 @@ def _n_values(column: Any) -> int:
         return len(column) + sum(_n_values(column.field(number)) for number in range(kind.num_fields))
     if "view" in str(kind):
         if types.is_nested(kind):
-            raise InputError(f"it has a column of the type {kind}, which is not read")
+            raise InputError(f"columns of type {kind} are not supported")
         lengths = np.frombuffer(column.buffers()[1], np.int32)[::4] if len(column) else np.empty(0, np.int32)
         return len(column) + int(np.maximum(lengths, 0).sum(dtype=np.int64))
     if types.is_nested(kind) or types.is_run_end_encoded(kind):
-        raise InputError(f"it has a column of the type {kind}, which is not read")
+        raise InputError(f"columns of type {kind} are not supported")
     return len(column)

@@ -1,4 +1,4 @@
-"""Sparse matrices as files keep them: the parts of compressed rows, checked before anything walks along them."""
+"""Sparse matrices in files: the arrays of the CSR format, checked before compiled code uses them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any, layout: str = "csr") -> sp.csr_array:
-    """Return the matrix that the parts describe, with sorted, unique column indices, or say what is wrong with them.
+    """Build a CSR matrix with sorted, unique column indices; invalid parts raise InputError.
 
     Examples
     --------
@@ -31,20 +31,20 @@ def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any, 
 
 
 def as_csr(name: str, matrix: Any) -> sp.csr_array:
-    """Return any sparse matrix as compressed rows with sorted, unique column indices, all within its shape."""
+    """Convert any sparse matrix to CSR with sorted, unique column indices, all within its shape."""
     rows = compressed_rows(matrix, repr(name))
     rows.sum_duplicates()
     return rows
 
 
 def split_csr(name: str, matrix: sp.csr_array) -> dict[str, npt.NDArray[Any]]:
-    """Return the parts of a matrix, as `join_csr_parts` puts them together again."""
+    """Return the arrays of a matrix, for `join_csr_parts`."""
     parts = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape, np.int64))
     return {f"{name}_{part}": array for part, array in zip(_PARTS, parts, strict=True)}
 
 
 def join_csr_parts(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put ``name_data``, ``name_indices``, ``name_indptr`` and ``name_shape`` together to one matrix ``name``.
+    """Combine ``name_data``, ``name_indices``, ``name_indptr`` and ``name_shape`` into one matrix ``name``.
 
     Examples
     --------

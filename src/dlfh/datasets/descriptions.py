@@ -1,13 +1,17 @@
-"""What the field's data sets look like: enough to recognise a file, and to generate data of the same shape."""
+"""The field's data sets as published: enough to check a file, and to generate data of the same shape."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dlfh.errors import InputError
 
-__all__ = ["DATA_SETS", "Description", "describe"]
+__all__ = ["DATA_SETS", "GENERATED", "Description", "canonical_name", "describe"]
+
+#: Prefix of the names of generated data sets.
+GENERATED = "generated:"
 
 
 @dataclass(frozen=True)
@@ -17,18 +21,16 @@ class Description:
     Attributes
     ----------
     key, title : str
-        What programs and people call it.
+        Name in programs, and name in text.
     n_points, n_queries : int
     widths : mapping of str to int
-        How many features each modality has.
-    n_labels : int
-    n_label_sets : int
-        How many different label sets occur.
+        Number of features of each modality.
+    n_labels, n_label_sets : int
+        Numbers of distinct labels and distinct label sets.
+        Label sets, labels per point and words per text are approximate for MIRFLICKR-25K and NUS-WIDE.
     labels_per_point, words_per_text : float
-    is_exact : bool
-        Whether the last three were counted; otherwise they are of about that size.
     modalities : mapping of str to str
-        Which array of a file is which modality, where names differ.
+        The file's names of the modalities, where they differ.
     notes : tuple of str
     """
 
@@ -41,20 +43,16 @@ class Description:
     n_label_sets: int
     labels_per_point: float
     words_per_text: float
-    is_exact: bool
     modalities: Mapping[str, str] = field(default_factory=lambda: {"image": "image", "text": "text"})
     notes: tuple[str, ...] = ()
 
 
-#: The data sets that have loaders and generators.
 DATA_SETS: dict[str, Description] = {
     description.key: description
     for description in (
-        Description("wiki", "Wiki", 2866, 693, {"image": 128, "text": 10}, 10, 10, 1.0, 10.0, True),
-        Description(
-            "mirflickr-25k", "MIRFLICKR-25K", 20015, 2000, {"image": 512, "text": 1386}, 24, 2000, 3.8, 5.0, False
-        ),
-        Description("nus-wide", "NUS-WIDE", 186577, 1867, {"image": 500, "text": 1000}, 10, 700, 1.9, 7.0, False),
+        Description("wiki", "Wiki", 2866, 693, {"image": 128, "text": 10}, 10, 10, 1.0, 10.0),
+        Description("mirflickr-25k", "MIRFLICKR-25K", 20015, 2000, {"image": 512, "text": 1386}, 24, 2000, 3.8, 5.0),
+        Description("nus-wide", "NUS-WIDE", 186577, 1867, {"image": 500, "text": 1000}, 10, 700, 1.9, 7.0),
         Description(
             "iapr-tc12",
             "IAPR TC-12",
@@ -65,7 +63,6 @@ DATA_SETS: dict[str, Description] = {
             16201,
             5.7,
             11.8,
-            True,
             {"image": "image", "text": "english"},
             ("the labels were derived from the English captions: not comparable with published results",),
         ),
@@ -74,19 +71,39 @@ DATA_SETS: dict[str, Description] = {
 
 
 def describe(name: str) -> Description:
-    """Return the description of a data set by its key or title, in any spelling of case, dashes and blanks.
+    """Return the description of a data set by key or title; case, dashes and spaces do not matter.
 
     Examples
     --------
     >>> describe("NUS-WIDE").n_queries, describe("mirflickr").n_labels
     (1867, 24)
     """
-    wanted = _plain(name) if isinstance(name, str) else ""
-    found = [known for known in DATA_SETS.values() if wanted and _plain(known.key).startswith(wanted)]
-    if len(found) != 1:
-        raise InputError(f"there is no data set {name!r}, but {', '.join(map(repr, DATA_SETS))}")
-    return found[0]
+    normalised = _letters_and_digits(name)
+    matches = [
+        known for known in DATA_SETS.values() if normalised and _letters_and_digits(known.key).startswith(normalised)
+    ]
+    if len(matches) != 1:
+        raise InputError(f"unknown data set {name!r}: the known ones are {', '.join(map(repr, DATA_SETS))}")
+    return matches[0]
 
 
-def _plain(name: str) -> str:
+def canonical_name(name: str) -> str:
+    """Return the key of a data set, with its prefix if it is generated; other names, such as paths, are unchanged.
+
+    Examples
+    --------
+    >>> canonical_name("IAPR"), canonical_name("generated:NUS-WIDE"), canonical_name("own/wiki.npz")
+    ('iapr-tc12', 'generated:nus-wide', 'own/wiki.npz')
+    """
+    if name.startswith(GENERATED):
+        return GENERATED + describe(name.removeprefix(GENERATED)).key
+    if Path(name).name != name or Path(name).suffix:
+        return name
+    try:
+        return describe(name).key
+    except InputError:
+        return name
+
+
+def _letters_and_digits(name: str) -> str:
     return "".join(letter for letter in name.lower() if letter.isalnum())

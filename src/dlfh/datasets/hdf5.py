@@ -1,8 +1,7 @@
-"""HDF5 files, plain and as MATLAB 7.3 writes them.
+"""HDF5 files, plain and as written by MATLAB 7.3.
 
-MATLAB stores the transposes of its arrays (it counts columns first), keeps text as numbers, cell arrays as
-references, sparse matrices as groups of their parts by column, and of an empty array only its shape. An
-attribute of each object says what it is in MATLAB.
+MATLAB stores arrays transposed (it is column-major), text as numbers, cell arrays as references, sparse matrices as
+groups of their CSC arrays, and only the shape of an empty array. An attribute of each object names its MATLAB class.
 """
 
 from __future__ import annotations
@@ -25,20 +24,19 @@ __all__ = ["read_hdf5"]
 
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
-
-# Texts that are read at a time: many of them may be one text of the file.
+# Strings read before the budget is checked again: many references may share one string in the file.
 _BLOCK_TEXTS = 256
 
-# Where a text of any length is: how long it is, and where in the file.
-_TEXT_PLACE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
+# Reference to a variable-length string: its length, the address of its heap, and its number there.
+_TEXT_REFERENCE = np.dtype([("length", "<u4"), ("address", "<u8"), ("index", "<u4")])
 
-# What a heap of texts begins with, and each of its texts: its number (0 for what is free), and its size.
+# Headers of a global heap, and of each object in it: number (0 for free space) and size.
 _HEAP = struct.Struct("<4s4xQ")
 _TEXT = struct.Struct("<H6xQ")
 
 
 def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict[str, Any]:
-    """Return the arrays of an HDF5 file; ``column_major`` says that MATLAB or the like wrote it."""
+    """Return the arrays of an HDF5 file; ``column_major`` if it was written by MATLAB."""
     h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
     with h5py.File(file, "r") as root:
         arrays = dict(_Reader(h5py, root, column_major, budget).arrays_in(root, "", 0))
@@ -46,7 +44,7 @@ def read_hdf5(file: Path, budget: Budget, *, column_major: bool = False) -> dict
 
 
 class _Reader:
-    """What one file holds."""
+    """Reader of one open file."""
 
     def __init__(self, h5py: Any, root: Any, column_major: bool, budget: Budget) -> None:
         self.h5py = h5py
@@ -61,7 +59,7 @@ class _Reader:
         self._enter(group, depth)
         for key in group:
             self.budget.take_objects()
-            if key.startswith("#"):  # where MATLAB keeps the cells of cell arrays
+            if key.startswith("#"):  # MATLAB's group of cell contents
                 continue
             item, name = self._item(group, key), prefix + key
             kind = _class_of(item)
@@ -74,25 +72,25 @@ class _Reader:
                 yield from self.arrays_in(item, name + ("." if self.column_major else "/"), depth + 1)
 
     def _enter(self, group: Any, depth: int) -> None:
-        """Refuse groups that hold each other, or are held twice: every path through them would be read."""
+        """Refuse groups that contain each other or occur twice: every path through them would be read."""
         address = self._address(group)
         if address in self._groups:
-            raise InputError(f"its group {group.name} is in more than one place")
+            raise InputError(f"the group {group.name} occurs more than once")
         if depth > DEEPEST:
-            raise InputError(f"its groups are nested more than {DEEPEST} deep")
+            raise InputError(f"groups are nested more than {DEEPEST} levels deep")
         self._groups.add(address)
 
     def _item(self, group: Any, key: str) -> Any:
-        """Return what a group has under a name, of this file alone."""
+        """Return a member of a group, unless it links to another file."""
         if isinstance(group.get(key, getlink=True), self.h5py.ExternalLink):
-            raise InputError(f"{key!r} in its group {group.name} is a link to another file, which is not followed")
+            raise InputError(f"{key!r} in the group {group.name} is a link to another file, which is not followed")
         return group[key]
 
     def _address(self, item: Any) -> int:
         return int(self.h5py.h5o.get_info(item.id).addr)
 
     def _values(self, dataset: Any) -> Any:
-        """Return what is stored, after a look at where and how much."""
+        """Return stored values, after checking their location and size."""
         if dataset.external is not None or dataset.is_virtual:
             raise InputError(f"{dataset.name} is stored in another file, which is not read")
         chunk = math.prod(dataset.chunks or ()) * dataset.dtype.itemsize
@@ -108,9 +106,9 @@ class _Reader:
         return values
 
     def _check_texts(self, dataset: Any) -> None:
-        """Refuse texts that say to be longer than the file, and heaps of them that HDF5 would walk for ever.
+        """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly.
 
-        It would take the memory, or the time, before it looks. Places that are compressed are not looked at.
+        HDF5 would allocate the memory, or spend the time, before noticing. Compressed references are not checked.
         """
         stored = dataset.id
         if stored.get_create_plist().get_nfilters():
@@ -127,12 +125,13 @@ class _Reader:
                     continue
                 file.seek(start)
                 raw = file.read(size)
-                places = np.frombuffer(raw[: len(raw) // _TEXT_PLACE.itemsize * _TEXT_PLACE.itemsize], _TEXT_PLACE)
-                if places["length"].max(initial=0) > n_bytes:
-                    raise InputError(f"{dataset.name} has a text that is longer than the file: the file is damaged")
-                for address in set(places["address"].tolist()) - self._heaps:
+                whole = len(raw) // _TEXT_REFERENCE.itemsize * _TEXT_REFERENCE.itemsize
+                references = np.frombuffer(raw[:whole], _TEXT_REFERENCE)
+                if references["length"].max(initial=0) > n_bytes:
+                    raise InputError(f"it is damaged: {dataset.name} has a string longer than the file")
+                for address in set(references["address"].tolist()) - self._heaps:
                     if not _heap_ends(file, address):
-                        raise InputError(f"{dataset.name} has texts in a heap without an end: the file is damaged")
+                        raise InputError(f"it is damaged: {dataset.name} has strings in an endless heap")
                     self._heaps.add(address)
 
     def array(self, dataset: Any, depth: int) -> Any:
@@ -147,7 +146,7 @@ class _Reader:
         if _attribute(dataset, "MATLAB_empty", 0):
             shape = tuple(int(size) for size in values.ravel())
             if 0 not in shape:
-                raise InputError(f"{dataset.name} is marked as empty and has shape {shape}: the file is damaged")
+                raise InputError(f"it is damaged: {dataset.name} is marked as empty but has shape {shape}")
             values = np.zeros(shape, _type_of(kind, np.dtype(np.float64)))
         else:
             values = _complex(values)
@@ -163,7 +162,7 @@ class _Reader:
         if _attribute(dataset, "MATLAB_empty", 0):
             return np.zeros(0, str)
         if depth > DEEPEST:
-            raise InputError(f"its cells are nested more than {DEEPEST} deep")
+            raise InputError(f"cells are nested more than {DEEPEST} levels deep")
         self.budget.take_objects(dataset.size)
         references = self._values(dataset).T
         targets = [self.root[reference] for reference in references.ravel()]
@@ -177,7 +176,7 @@ class _Reader:
         return arrays.reshape(shape)
 
     def _cell(self, target: Any, depth: int) -> Any:
-        """Return what a cell holds, which is read once, however many cells it is in."""
+        """Return the content of a cell, read once even if several cells refer to it."""
         address = self._address(target)
         if address not in self._cells_read:
             self._cells_read[address] = self.array(target, depth)
@@ -185,7 +184,7 @@ class _Reader:
 
     def _sparse(self, name: str, group: Any) -> Any:
         n_rows, starts = int(_attribute(group, "MATLAB_sparse", 0)), self._values(self._item(group, "jc")).ravel()
-        # Without entries there is nothing but the starts of the columns.
+        # A matrix without entries has no 'data' and 'ir'.
         values = _complex(self._values(self._item(group, "data")).ravel()) if "data" in group else np.zeros(0)
         rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
         values = _cast(values, _type_of(_class_of(group), values.dtype))
@@ -193,16 +192,16 @@ class _Reader:
 
 
 def _cast(values: Any, dtype: Any) -> Any:
-    with np.errstate(invalid="raise"):  # a whole number that is NaN in the file
+    with np.errstate(invalid="raise"):  # an integer that is NaN in the file
         return values.astype(dtype, copy=False)
 
 
 def _attribute(item: Any, name: str, default: Any) -> Any:
-    """Return an attribute, if it is of a fixed size as MATLAB's are: HDF5 may look for others without an end."""
+    """Return an attribute of fixed size, as MATLAB writes; reading others can make HDF5 loop endlessly."""
     if name not in item.attrs:
         return default
     if item.attrs.get_id(name).dtype.kind == "O":
-        raise InputError(f"the attribute {name} of {item.name} is of a type that MATLAB does not write")
+        raise InputError(f"the attribute {name} of {item.name} has a type that MATLAB does not write")
     return item.attrs[name]
 
 
@@ -212,7 +211,7 @@ def _class_of(item: Any) -> str:
 
 
 def _type_of(kind: str, stored: Any) -> Any:
-    """Return the NumPy type of a MATLAB class; numbers of no class are what they are stored as."""
+    """Return the NumPy type of a MATLAB class; without a class, the stored type."""
     if kind not in _NUMBERS or np.dtype(stored).kind == "c":
         return stored
     return np.dtype({"double": "float64", "single": "float32", "logical": "bool"}.get(kind, kind))
@@ -224,16 +223,16 @@ def _complex(values: Any) -> Any:
 
 
 def _texts(characters: Any, budget: Budget) -> Any:
-    """Return the rows of a matrix of UTF-16 units as strings."""
+    """Return the rows of a matrix of UTF-16 code units as strings."""
     matrix = np.atleast_2d(characters)
     budget.take_objects(len(matrix))  # a compressed matrix of characters may have millions of rows
     rows = [row.astype("<u2").tobytes().decode("utf-16-le", "replace") for row in matrix]
-    # MATLAB pads rows to one length.
+    # MATLAB pads rows to equal length.
     return budget.strings([row.rstrip() for row in rows] if len(rows) > 1 else rows)
 
 
 def _heap_ends(file: BinaryIO, address: int) -> bool:
-    """Tell whether a walk through a heap of texts comes to its end; what is no heap at all is left to HDF5."""
+    """Return whether traversing a global heap ends; anything that is not a heap is left to HDF5."""
     file.seek(min(address, 1 << 62))
     head = file.read(_HEAP.size)
     if len(head) < _HEAP.size or not head.startswith(b"GCOL"):

@@ -1,4 +1,4 @@
-"""Labels as people write them into the cells of a table: what stands between them, and what looks wrong."""
+"""Labels in table cells: finding the separator, and warning about columns that look wrong."""
 
 from __future__ import annotations
 
@@ -10,53 +10,53 @@ from typing import Any
 
 from dlfh.errors import DataWarning
 
-__all__ = ["labels_in", "labels_in_cells"]
+__all__ = ["parse_label_column", "parse_labels"]
 
-#: What may stand between labels, the first where as many cells have several.
+#: Separators that are recognised, in order of preference if several are equally frequent.
 _SEPARATORS = (";", "|", ",", "\t")
 
-#: What may have been meant to stand between labels, though it is not taken for that: words have it in them, too.
+#: Characters that may have been meant as separators, but also occur inside labels.
 _SUSPECTS = ("/", "+", "#", ":", " ", "_")
 
-#: What stands around lists as Python, JSON and SQL write them; and a part of one: in quotes of either kind, or bare.
+#: Brackets of lists written by Python, JSON and SQL, and an element of such a list: quoted or bare.
 _BRACKETS = ("[]", "{}", "()")
-_PART = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"\[\](){}]*+))\s*+(?:,|$)""", re.DOTALL)
+_ELEMENT = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'"\[\](){}]*+))\s*+(?:,|$)""", re.DOTALL)
 
 
-def labels_in_cells(cells: Sequence[Any], separator: str | None, path: Path) -> list[list[str]]:
-    """Return the labels of each cell, and warn of what looks as if something else was meant.
+def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) -> list[list[str]]:
+    """Return the labels in each cell, and warn if the column looks misread.
 
     Parameters
     ----------
     cells : sequence
-        Texts with labels in them, lists of labels, or None.
+        Strings, lists of labels, or None.
     separator : str, optional
-        What stands between labels in a text; by default what most cells have.
+        Separator between labels in a string; by default the most frequent one.
     path : Path
         The table, for messages.
     """
     texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     if separator is None:
-        lists = [text for text in texts if _looks_like_a_list(text)]
+        lists = [text for text in texts if _is_list(text)]
         if len(lists) > len(texts) / 2:
             _warn(
-                f"labels of {path} look like lists of Python or JSON, such as {lists[0][:40]!r}, and are read as such: "
-                "name the separator if that is wrong"
+                f"labels in {path} look like Python or JSON lists, such as {lists[0][:40]!r}, and are read as lists: "
+                "name the separator if this is wrong"
             )
-            return [labels_in(_as_list(cell), None) for cell in cells]
-        separator = _most_common(texts, path)
-    labels = [labels_in(cell, separator) for cell in cells]
+            return [parse_labels(_parse_list(cell), None) for cell in cells]
+        separator = _most_frequent_separator(texts, path)
+    labels = [parse_labels(cell, separator) for cell in cells]
     _warn_if_unsplit(texts, separator, path)
     return labels
 
 
-def labels_in(cell: Any, separator: str | None) -> list[str]:
-    """Return the labels of a cell, each once: those of a list, or the parts of a text.
+def parse_labels(cell: Any, separator: str | None) -> list[str]:
+    """Return the distinct labels in a cell: the elements of a list, or the parts of a string.
 
     Examples
     --------
-    >>> labels_in("car; red;car", ";"), labels_in(["a, b", 3], ";"), labels_in("car", None), labels_in(None, ";")
-    (['car', 'red'], ['a, b', '3'], ['car'], [])
+    >>> parse_labels("car; red;car", ";"), parse_labels(["a, b", 3], ";"), parse_labels("car", None)
+    (['car', 'red'], ['a, b', '3'], ['car'])
     """
     if cell is None:
         return []
@@ -67,7 +67,7 @@ def labels_in(cell: Any, separator: str | None) -> list[str]:
     return list(dict.fromkeys(label for part in parts if part is not None and (label := str(part).strip())))
 
 
-def _most_common(texts: Sequence[str], path: Path) -> str:
+def _most_frequent_separator(texts: Sequence[str], path: Path) -> str:
     counts = {mark: sum(mark in text for text in texts) for mark in _SEPARATORS}
     chosen = max(_SEPARATORS, key=lambda mark: counts[mark])
     others = [mark for mark in _SEPARATORS if mark != chosen and counts[mark]]
@@ -75,59 +75,57 @@ def _most_common(texts: Sequence[str], path: Path) -> str:
         return ","
     if others:
         _warn(
-            f"labels of {path} are taken to be separated by {chosen!r}, and some have {others[0]!r} in them: "
-            "name the separator if that is wrong"
+            f"labels in {path} are split at {chosen!r}, but some contain {others[0]!r}: "
+            "name the separator if this is wrong"
         )
     return chosen
 
 
-def _looks_like_a_list(text: str) -> bool:
-    bare = text.strip()
-    return len(bare) > 1 and bare[0] + bare[-1] in _BRACKETS
+def _is_list(text: str) -> bool:
+    stripped = text.strip()
+    return len(stripped) > 1 and stripped[0] + stripped[-1] in _BRACKETS
 
 
-def _as_list(cell: Any) -> Any:
-    """Return a list for a text that looks like one, and everything else as it is.
+def _parse_list(cell: Any) -> Any:
+    """Parse a string that looks like a list; return anything else unchanged.
 
     Examples
     --------
-    >>> _as_list("['car', 'red', 3]"), _as_list("[]"), _as_list("car")
+    >>> _parse_list("['car', 'red', 3]"), _parse_list("[]"), _parse_list("car")
     (['car', 'red', '3'], [], 'car')
     """
-    if not isinstance(cell, str) or not _looks_like_a_list(cell):
+    if not isinstance(cell, str) or not _is_list(cell):
         return cell
     inside = cell.strip()[1:-1]
-    parts, place = [], 0
+    elements, place = [], 0
     while place < len(inside):
-        match = _PART.match(inside, place)
+        match = _ELEMENT.match(inside, place)
         if match is None or match.end() == place:
-            return inside.split(",")  # no list of plain words: as good as any text
-        parts.append(next((part for part in match.groups() if part is not None), ""))
+            return inside.split(",")  # not a flat list
+        elements.append(next((part for part in match.groups() if part is not None), ""))
         place = match.end()
-    return [re.sub(r"\\(.)", r"\1", part) for part in parts]
+    return [re.sub(r"\\(.)", r"\1", element) for element in elements]
 
 
 def _warn_if_unsplit(texts: Sequence[str], separator: str, path: Path) -> None:
-    """Warn if most cells have something else in them by which far fewer labels would come out."""
+    """Warn if splitting at another character would yield far fewer distinct labels."""
     cells = {*texts}
     if len(cells) < 4:
         return
-    n_labels = len({label for text in cells for label in labels_in(text, separator)})
+    n_labels = len({label for text in cells for label in parse_labels(text, separator)})
     for mark in (*_SEPARATORS, *_SUSPECTS):
-        having = sum(mark in text for text in cells)
-        if mark == separator or having < len(cells) / 2:
+        if mark == separator or sum(mark in text for text in cells) < len(cells) / 2:
             continue
-        # Cells that a separator would take apart into words that come again and again.
         n_parts = len(
-            {part for text in cells for label in labels_in(text, separator) for part in labels_in(label, mark)}
+            {part for text in cells for label in parse_labels(text, separator) for part in parse_labels(label, mark)}
         )
         if n_parts <= n_labels / 2:
             _warn(
-                f"most labels of {path} have {mark!r} in them: between labels it would make {n_parts} of these "
-                f"{n_labels}; if that is meant, name it as the separator (--separator)"
+                f"most labels in {path} contain {mark!r}: splitting there would turn {n_labels} labels into {n_parts}; "
+                "if this is intended, name it as the separator (--separator)"
             )
             return
 
 
-def _warn(sentence: str) -> None:
-    warnings.warn(sentence, DataWarning, stacklevel=4)
+def _warn(message: str) -> None:
+    warnings.warn(message, DataWarning, stacklevel=4)

@@ -1,125 +1,135 @@
-"""One layout for every data set: an array per modality, the labels, and which part each point belongs to.
+"""How files name the arrays of a data set.
 
-The same names serve ``.npz``, ``.mat`` and ``.parquet`` files. ``part`` holds "train", "queries" or "database"
-per point; points of a database that is the training set are there once, as "train". ``about`` holds the rest as JSON:
-name, notes, names of labels, and the order of the modalities. A file with modalities, ``labels`` and perhaps
-``label_names`` and ``is_test`` alone is of this layout, too.
+`Paired.write` and `Split.write` use the same layout for ``.npz``, ``.mat`` and ``.parquet`` files: one array per
+modality, ``labels``, ``part`` ("train", "queries" or "database" for each point) and ``about``, a JSON object with name,
+notes, label names and the order of the modalities. If the database is the training set, its points are stored
+once, as "train". ``part`` and ``about`` are optional; ``is_test`` (1 for queries) may replace ``part``, and
+``label_names`` may be an array.
+
+Two conventions for MATLAB variables are read as well: ``XTest, YTest, testL, XDatabase, ...`` and ``I_tr, T_tr, L_tr,
+...``.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
-from dlfh.datasets.arrays import read_arrays, write_arrays
-from dlfh.datasets.paired import Paired
-from dlfh.datasets.split import Split, stack
+from dlfh.datasets.arrays import listed, read_arrays, write_arrays
+from dlfh.datasets.paired import Paired, stack
 from dlfh.errors import InputError
 
-__all__ = ["is_layout", "read_layout", "read_paired", "read_split", "write_paired", "write_split"]
+__all__ = ["Contents", "Part", "contents_of", "read_contents", "write_parts"]
 
 _RESERVED = ("labels", "label_names", "is_test", "part", "about")
+_PARTS = ("train", "queries", "database", "all")
 
 
-class Layout(NamedTuple):
-    """What a file holds: points by part ("all" if they are not divided), the data's name if it has one, and notes.
+class Part(NamedTuple):
+    """Points of one part of a file.
 
-    Arrays that are no matrices are left out, unless the file says that they are modalities.
-    """
-
-    parts: dict[str, Paired]
-    name: str | None
-    notes: tuple[str, ...]
-    left_out: tuple[str, ...]
-
-
-def write_paired(path: str | os.PathLike[str], data: Paired) -> None:
-    """Write a data set that is not split; `read_paired` gives it back.
-
-    Parameters
+    Attributes
     ----------
-    path : path of a file
-        With one of the suffixes ``.npz`` and ``.parquet``; ``.mat`` for MATLAB.
-    data : Paired
-        Lists of labels become a sparse indicator matrix with names.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dlfh.datasets import make_paired
-    >>> path = os.path.join(tempfile.mkdtemp(), "data.npz")
-    >>> write_paired(path, make_paired(100, random_state=0))
-    >>> len(read_paired(path))
-    100
+    points : Paired
+    names : dict of str to str
+        The file's name for each modality and for "labels", for messages.
     """
-    write_arrays(path, _arrays({"all": data}, {}))
+
+    points: Paired
+    names: dict[str, str]
+
+    def features(self) -> dict[str, Any]:
+        """Return the feature matrices by the names that the file gives them."""
+        return {self.names[modality]: matrix for modality, matrix in self.points.modalities.items()}
 
 
-def read_paired(path: str | os.PathLike[str]) -> Paired:
-    """Read all points of a file that `write_paired` or `write_split` wrote."""
-    return stack(list(_read(path).parts.values()))
+@dataclass(frozen=True)
+class Contents:
+    """The data set in a file.
 
-
-def write_split(path: str | os.PathLike[str], split: Split) -> None:
-    """Write a split data set; `read_split` gives it back.
-
-    Parameters
+    Attributes
     ----------
-    path : path of a file
-        As for `write_paired`.
-    split : Split
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dlfh.datasets import make_paired
-    >>> path = os.path.join(tempfile.mkdtemp(), "data.npz")
-    >>> write_split(path, Split.by_protocol(make_paired(100, random_state=0), n_queries=10, name="tiny"))
-    >>> split = read_split(path)
-    >>> split.name, len(split.queries), split.database is split.train
-    ('tiny', 10, True)
+    parts : dict of str to Part
+        With the same modalities in each; only "all" if the file is not split.
+    name : str, optional
+    notes : tuple of str
+    ignored : tuple of str
+        Arrays that are not modalities because they are not matrices.
     """
-    own = {} if split.database is split.train else {"database": split.database}
-    parts = {"train": split.train, "queries": split.queries, **own}
-    write_arrays(path, _arrays(parts, {"name": split.name, "notes": list(split.notes)}))
+
+    parts: dict[str, Part]
+    name: str | None = None
+    notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
-def read_split(path: str | os.PathLike[str]) -> Split:
-    """Read a split data set, as `write_split` wrote it; one without a name is called as its file."""
-    layout = _read(path)
-    missing = [part for part in ("train", "queries") if part not in layout.parts]
-    if missing:
-        raise InputError(f"{path} is not split: it has no points of part {missing[0]!r}; use read_paired")
-    train = layout.parts["train"]
-    name = Path(path).stem if layout.name is None else layout.name
-    return Split(name, train, layout.parts["queries"], layout.parts.get("database", train), layout.notes)
-
-
-def _read(path: str | os.PathLike[str]) -> Layout:
+def read_contents(path: str | os.PathLike[str]) -> Contents:
+    """Read the data set in a file, unchecked apart from its layout."""
     arrays = read_arrays(path)
     try:
-        if not is_layout(arrays):
-            raise InputError(f"it has no modalities with 'labels', but {', '.join(map(repr, sorted(arrays)))}")
-        return read_layout(arrays)
+        return contents_of(arrays)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 
 
-def is_layout(arrays: Mapping[str, Any]) -> bool:
-    """Return whether there are labels and anything that they could be labels of."""
-    return "labels" in arrays and bool(arrays.keys() - set(_RESERVED))
+def contents_of(arrays: Mapping[str, Any]) -> Contents:
+    """Assign the arrays of a file to parts and modalities.
+
+    Raises
+    ------
+    InputError
+        If the names match no known layout, or a variable is missing.
+    """
+    convention = max(_MATLAB, key=lambda parts: len(_required(parts) & arrays.keys()))
+    if len(_required(convention) & arrays.keys()) >= 2:
+        return Contents(_matlab_parts(arrays, convention))
+    if "labels" in arrays and arrays.keys() - set(_RESERVED):
+        return _read_layout(arrays)
+    raise InputError(
+        "it has neither the variables XTest, YTest, XDatabase, YDatabase, testL, databaseL, nor I_tr, T_tr, L_tr, "
+        f"I_te, T_te, L_te, nor modalities with 'labels'; it contains {listed(arrays)}"
+    )
 
 
-def read_layout(arrays: Mapping[str, Any]) -> Layout:
-    """Return what the arrays of a file hold."""
-    about = _about(arrays["about"]) if "about" in arrays else {}
+def write_parts(
+    path: str | os.PathLike[str], parts: Mapping[str, Paired], *, name: str | None = None, notes: Sequence[str] = ()
+) -> None:
+    """Write the parts of a data set to one file."""
+    data = stack(list(parts.values()))
+    labels, label_names = data.labels, data.label_names
+    if isinstance(labels, list):
+        labels, label_names = _as_indicator(labels)
+    for modality in data.modalities:
+        if modality in _RESERVED:
+            raise InputError(f"a modality stored in a file cannot be called {modality!r}: rename it")
+    about: dict[str, Any] = {} if name is None else {"name": name, "notes": list(notes)}
+    about["modalities"] = list(data.modalities)
+    if label_names is not None:
+        about["label_names"] = list(label_names)
+    part = np.repeat(list(parts), [len(points) for points in parts.values()])
+    arrays = {**data.modalities, "labels": labels, "part": part, "about": np.array(json.dumps(about))}
+    write_arrays(path, arrays)
+
+
+def _as_indicator(labels: list[Any]) -> tuple[sp.csr_array, tuple[str, ...]]:
+    sets = LabelSets.from_labels(labels, allow_empty=True)
+    ones = np.ones(len(sets.labels), np.int8)
+    indicator = sp.csr_array((ones, sets.labels, sets.starts), shape=(sets.n_sets, sets.n_labels))[sets.set_of_point]
+    return sp.csr_array(indicator), tuple(str(name) for name in sets.names or range(sets.n_labels))
+
+
+# -------------------------------------------------------------------------------------------- this library's layout
+
+
+def _read_layout(arrays: Mapping[str, Any]) -> Contents:
+    about = _read_about(arrays["about"]) if "about" in arrays else {}
     others = [name for name in arrays if name not in _RESERVED]
     names = about.get("modalities", [name for name in others if arrays[name].ndim == 2])
     for name in names:
@@ -129,21 +139,32 @@ def read_layout(arrays: Mapping[str, Any]) -> Layout:
             raise InputError(f"modality {name!r} is missing")
     for name in (*names, "labels"):
         if arrays[name].ndim == 0:
-            raise InputError(f"{name!r} must have a row per point, got a single value")
+            raise InputError(f"{name!r} must have one row per point, got a scalar")
     rows = {name: arrays[name].shape[0] for name in (*names, "labels")}
     if len(set(rows.values())) != 1:
-        raise InputError("rows differ: " + ", ".join(f"{name!r} has {count}" for name, count in rows.items()))
+        counts = ", ".join(f"{name!r} has {count}" for name, count in rows.items())
+        raise InputError(f"modalities and labels must have the same number of rows: {counts}")
     label_names = about.get("label_names", arrays.get("label_names"))
+    labels = arrays["labels"]
+    if not sp.issparse(labels) and labels.shape[1:] == (1,):  # class ids from a format without vectors
+        labels = labels.ravel()
     data = Paired(
         {name: arrays[name] for name in names},
-        _labels(arrays["labels"]),
+        labels,
         None if label_names is None else tuple(str(name) for name in _vector(label_names)),
     )
-    left_out = tuple(name for name in others if name not in names and arrays[name].ndim != 2)
-    return Layout(_by_part(data, arrays), about.get("name"), tuple(about.get("notes", ())), left_out)
+    points = _by_part(data, arrays)
+    parts = {
+        part: Part(
+            some, {name: name if part == "all" else f"{name} of {part}" for name in names} | {"labels": "labels"}
+        )
+        for part, some in points.items()
+    }
+    ignored = tuple(name for name in others if name not in names and arrays[name].ndim != 2)
+    return Contents(parts, about.get("name"), tuple(about.get("notes", ())), ignored)
 
 
-def _about(stored: Any) -> dict[str, Any]:
+def _read_about(stored: Any) -> dict[str, Any]:
     try:
         about = json.loads(str(np.asarray(stored).item()))
     except (RecursionError, TypeError, ValueError):
@@ -152,17 +173,12 @@ def _about(stored: Any) -> dict[str, Any]:
         raise InputError("'about' is damaged: it is not a JSON object")
     about = {field: value for field, value in about.items() if value is not None}
     if not isinstance(about.get("name", ""), str):
-        raise InputError(f"'about' is damaged: its 'name' must be a text, got {about['name']!r}")
+        raise InputError(f"'about' is damaged: 'name' must be a string, got {about['name']!r}")
     for field, kinds in (("notes", str), ("modalities", str), ("label_names", str | int | float)):
         values = about.get(field, [])
         if not isinstance(values, list) or not all(isinstance(value, kinds) for value in values):
-            raise InputError(f"'about' is damaged: its {field!r} must be a list of texts, got {values!r}")
+            raise InputError(f"'about' is damaged: {field!r} must be a list of strings, got {values!r}")
     return about
-
-
-def _labels(labels: Any) -> Any:
-    """Return class ids as a vector, whether or not the format has vectors."""
-    return labels.ravel() if not sp.issparse(labels) and labels.shape[1:] == (1,) else labels
 
 
 def _vector(array: Any) -> Any:
@@ -171,43 +187,73 @@ def _vector(array: Any) -> Any:
 
 def _by_part(data: Paired, arrays: Mapping[str, Any]) -> dict[str, Paired]:
     if "part" in arrays:
-        parts = _vector(arrays["part"])
+        source, parts = "part", _vector(arrays["part"])
     elif "is_test" in arrays:
-        parts = _parts_by_test(_vector(arrays["is_test"]))
+        source, is_test = "is_test", _vector(arrays["is_test"])
+        if is_test.dtype.kind not in "biuf" or not np.isin(is_test, (0, 1)).all():
+            raise InputError("'is_test' must be 1 for queries and 0 for all other points")
+        parts = np.where(is_test == 1, "queries", "train")
     else:
         return {"all": data}
     if len(parts) != len(data):
-        raise InputError(f"there are {len(data)} points, and the parts of {len(parts)}")
+        raise InputError(f"{source!r} has {len(parts)} entries but there are {len(data)} points")
     found = set(map(str, parts.tolist()))
-    order = ("train", "queries", "database", "all")
-    if not found <= set(order):
-        raise InputError(f"'part' must hold 'train', 'queries' and 'database', got {sorted(found)}")
-    return {part: data.take(np.flatnonzero(parts == part)) for part in order if part in found}
+    if not found <= set(_PARTS):
+        raise InputError(f"'part' must contain only 'train', 'queries' and 'database', got {sorted(found)}")
+    return {part: data.take(np.flatnonzero(parts == part)) for part in _PARTS if part in found}
 
 
-def _parts_by_test(is_test: Any) -> Any:
-    if is_test.dtype.kind not in "biuf" or not np.isin(is_test, (0, 1)).all():
-        raise InputError("'is_test' must hold 1 for queries and 0 for the others")
-    return np.where(is_test == 1, "queries", "train")
+# ------------------------------------------------------------------------------------------------- MATLAB variables
 
 
-def _arrays(parts: Mapping[str, Paired], about: dict[str, Any]) -> dict[str, Any]:
-    data = stack(list(parts.values()))
-    labels, label_names = data.labels, data.label_names
-    if isinstance(labels, list):
-        labels, label_names = _as_indicator(labels)
-    for name in data.modalities:
-        if name in _RESERVED:
-            raise InputError(f"a modality cannot be called {name!r} in a file; rename it")
-    about = {**about, "modalities": list(data.modalities)}
-    if label_names is not None:
-        about["label_names"] = list(label_names)
-    part = np.repeat(list(parts), [len(points) for points in parts.values()])
-    return {**data.modalities, "labels": labels, "part": part, "about": np.array(json.dumps(about))}
+class _Names(NamedTuple):
+    """Variable names of one part: features, labels, and features that a file may lack."""
+
+    features: dict[str, str]
+    labels: str
+    optional: dict[str, str]
 
 
-def _as_indicator(labels: list[Any]) -> tuple[sp.csr_array, tuple[str, ...]]:
-    sets = LabelSets.from_labels(labels, allow_empty=True)
-    ones = np.ones(len(sets.labels), np.int8)
-    indicator = sp.csr_array((ones, sets.labels, sets.starts), shape=(sets.n_sets, sets.n_labels))[sets.set_of_point]
-    return sp.csr_array(indicator), tuple(str(name) for name in sets.names or range(sets.n_labels))
+_MATLAB: tuple[dict[str, _Names], ...] = (
+    {
+        "train": _Names({"image": "XDatabase", "text": "YDatabase"}, "databaseL", {"cnn": "VDatabase"}),
+        "queries": _Names({"image": "XTest", "text": "YTest"}, "testL", {"cnn": "VTest"}),
+    },
+    {
+        part: _Names({"image": f"I_{suffix}", "text": f"T_{suffix}"}, f"L_{suffix}", {})
+        for part, suffix in (("train", "tr"), ("queries", "te"), ("database", "db"))
+    },
+)
+
+
+def _required(convention: dict[str, _Names]) -> set[str]:
+    return {name for names in convention.values() for name in (*names.features.values(), names.labels)}
+
+
+def _matlab_parts(arrays: Mapping[str, Any], convention: dict[str, _Names]) -> dict[str, Part]:
+    present = {
+        part: names
+        for part, names in convention.items()
+        if part != "database" or {*names.features.values(), names.labels} & arrays.keys()
+    }
+    variables = {part: names.features | names.optional for part, names in present.items()}
+
+    def has(modality: str) -> list[bool]:
+        return [names.get(modality) in arrays for names in variables.values()]
+
+    # All parts have the same modalities. Optional ones are dropped unless every part has them; with network features
+    # in every part, the image features are optional, too.
+    dropped = {modality for names in present.values() for modality in names.optional if not all(has(modality))}
+    if not any(has("image")) and all(has("cnn")):
+        dropped.add("image")
+    parts = {}
+    for part, names in present.items():
+        used = {modality: name for modality, name in variables[part].items() if modality not in dropped}
+        used["labels"] = names.labels
+        for name in used.values():
+            if name not in arrays:
+                raise InputError(f"the variable {name!r} is missing; it contains {listed(arrays)}")
+        values = {modality: arrays[name] for modality, name in used.items()}
+        labels = values.pop("labels")
+        parts[part] = Part(Paired(values, labels), used)
+    return parts

@@ -1,4 +1,4 @@
-"""Points that are in two sets at once: the same in every modality."""
+"""Points that two sets share: identical in every modality."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BLOCK = 4096
 
 
 def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tuple[Integers, Integers]:
-    """Find the pairs of a query and a database item that are equal in all modalities.
+    """Find the pairs of a query and a database item that are identical in all modalities.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     Returns
     -------
     query_rows, database_rows : ndarray of int64
-        One entry per pair, in rising order of queries.
+        One entry per pair, in ascending order of queries.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     >>> shared_points({"image": X[[3, 0]]}, {"image": X[:2] + 0.0})
     (array([1]), array([0]))
     """
-    # Rows of equal values have equal fingerprints; the few pairs that agree are then compared in full.
+    # Equal rows have equal fingerprints; the few pairs with equal fingerprints are then compared in full.
     of_query, of_item = (_fingerprints([points[name] for name in queries]) for points in (queries, database))
     order = np.argsort(of_item, kind="stable")
     first = np.searchsorted(of_item[order], of_query, side="left")
@@ -58,16 +58,15 @@ def _equal_rows(a: Any, b: Any) -> npt.NDArray[np.bool_]:
 
 
 def _fingerprints(matrices: list[Any]) -> _Words:
-    """Return 64 bits of every point: a sum over its entries that are not 0, of a scramble of place and value."""
+    """Return a 64-bit hash of every point: a sum over its non-zero entries of the hashed column and value."""
     n = matrices[0].shape[0]
     total = np.zeros(n, np.uint64)
     for number, matrix in enumerate(matrices):
         for start in range(0, n, _BLOCK):
             block = sp.csr_array(matrix[start : start + _BLOCK])
             values = _bits(block.data)
-            entries = _scrambled(
-                values ^ _scrambled(block.indices.astype(np.uint64) * np.uint64(31) + np.uint64(number))
-            )
+            columns = block.indices.astype(np.uint64) * np.uint64(31) + np.uint64(number)
+            entries = _mix(values ^ _mix(columns))
             entries[values == 0] = 0
             running = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])
             total[start : start + _BLOCK] += running[block.indptr[1:]] - running[block.indptr[:-1]]
@@ -75,12 +74,12 @@ def _fingerprints(matrices: list[Any]) -> _Words:
 
 
 def _bits(values: Any) -> _Words:
-    """Return the bits of numbers in double precision, so that the type in which a file keeps them does not matter."""
+    """Return the bits of numbers in double precision, so that the storage type does not matter."""
     return (np.asarray(values, np.float64) + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
 
 
-def _scrambled(words: _Words) -> _Words:
-    """Return words whose every bit depends on every bit (the finaliser of SplitMix64)."""
+def _mix(words: _Words) -> _Words:
+    """Mix the bits of words (finaliser of SplitMix64)."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

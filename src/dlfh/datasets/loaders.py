@@ -1,351 +1,328 @@
-"""The field's data sets from the files in which they circulate."""
+"""Loading data sets by name: files as they circulate, generated data, icons, and files of the user."""
 
 from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, Unpack
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._validation import check_choice, check_integer, check_random_state
-from dlfh.datasets import checks as checks
 from dlfh.datasets.arrays import read_arrays
-from dlfh.datasets.descriptions import Description, describe
-from dlfh.datasets.dialects import Contents, Part, contents_of
+from dlfh.datasets.checks import check_parts, departures, read_labels, unlabelled
+from dlfh.datasets.descriptions import DATA_SETS, GENERATED, Description, canonical_name, describe
+from dlfh.datasets.generated import make_like
+from dlfh.datasets.icons import Icons, load_icons
+from dlfh.datasets.layout import Part, contents_of
 from dlfh.datasets.leakage import shared_points
-from dlfh.datasets.paired import Paired
-from dlfh.datasets.split import Split, stack
+from dlfh.datasets.paired import Paired, Split, stack
 from dlfh.errors import DataWarning, InputError
 
-__all__ = ["OwnData", "load_dataset", "load_iapr", "load_mirflickr", "load_nuswide", "load_own", "load_wiki"]
+__all__ = ["LoadedFile", "load_dataset", "load_file"]
 
 OnLeak = Literal["warn", "error", "drop"]
-_ON_LEAK = ("warn", "error", "drop")
-Integers = npt.NDArray[np.int64]
 _Path = str | os.PathLike[str]
 
+#: Share of non-zero entries below which a matrix takes less memory and time as a sparse matrix.
+_SPARSE_BELOW = 0.1
 
-class Options(TypedDict, total=False):
-    """The options of `load_dataset`, for the loaders of single data sets."""
-
-    modalities: Mapping[str, str] | None
-    on_leak: OnLeak
-    random_state: int | None
-    n_queries: int | None
+#: Share of queries drawn from a user's file that is not split.
+_QUERY_SHARE = 0.1
 
 
-@dataclass(frozen=True)
-class OwnData:
-    """Data of one's own, as a file holds them and checked.
+class LoadedFile(NamedTuple):
+    """The checked contents of a file.
 
     Attributes
     ----------
     name : str
-        What the file calls them, or else the file's own name.
+        The name stored in the file, or the file's stem.
     parts : dict of str to Paired
-        "train" and "queries", and "database" if it is not the training set; or "all", if the file is not split.
+        "train", "queries" and, if it is not the training set, "database"; only "all" if the file is not split.
     notes : tuple of str
-        What should be known of the data, a sentence each.
+        Remarks about the data, one sentence each.
+    as_published : bool
+        Whether the numbers of points and features are those of the data set as published.
     """
 
     name: str
     parts: dict[str, Paired]
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    as_published: bool = False
 
 
-# A matrix with fewer entries than one in ten takes less memory and time as a sparse one.
-_SPARSE_BELOW = 0.1
-
-
+@overload
+def load_dataset(name: Literal["icons"], *, size: int = ..., verbose: bool = ...) -> Icons: ...  # type: ignore[overload-overlap]
+@overload
 def load_dataset(
-    name: str,
-    path: _Path,
+    name: _Path,
+    path: _Path | None = ...,
+    *,
+    modalities: Mapping[str, str] | None = ...,
+    on_leak: OnLeak = ...,
+    n_queries: int | None = ...,
+    n_points: int | None = ...,
+    random_state: int | None = ...,
+) -> Split: ...
+def load_dataset(
+    name: _Path,
+    path: _Path | None = None,
     *,
     modalities: Mapping[str, str] | None = None,
     on_leak: OnLeak = "warn",
-    random_state: int | None = None,
     n_queries: int | None = None,
-) -> Split:
-    """Load a data set of the field from a file, check it, and split it.
+    n_points: int | None = None,
+    random_state: int | None = None,
+    size: int = 96,
+    verbose: bool = False,
+) -> Split | Icons:
+    """Load a data set by name, check it, and split it into training set, queries and database.
 
     Parameters
     ----------
-    name : str
-        "wiki", "mirflickr-25k", "nus-wide" or "iapr-tc12".
-    path : path of a file
-        A MATLAB file with ``XTest, YTest, XDatabase, YDatabase, testL, databaseL`` (and ``VTest, VDatabase``, called
-        "cnn" here) or with ``I_tr, T_tr, L_tr, I_te, T_te, L_te`` (and ``I_db, T_db, L_db``); or any file that
-        `read_arrays` reads, with these names or with those of `write_split`. Labels may be indicator matrices
+    name : str or path
+        One of:
+
+        - "wiki", "mirflickr-25k", "nus-wide" or "iapr-tc12", with the ``path`` of its file;
+        - "generated:" and one of these names, for generated data of the same shape;
+        - "icons", for the free Font Awesome icons, which ``pip install "dlfh[icons]"`` installs;
+        - the path of your own file.
+    path : path of a file, optional
+        Any file that `read_arrays` reads, with one of these sets of names: ``XTest, YTest, testL, XDatabase,
+        YDatabase, databaseL`` (and ``VTest, VDatabase``, modality "cnn"); ``I_tr, T_tr, L_tr, I_te, T_te, L_te``
+        (and ``I_db, T_db, L_db``); or those that `Split.write` and `Paired.write` use. Labels may be indicator matrices
         or class ids.
     modalities : dict of str to str, optional
-        What to call which of the file's modalities; ``{"image": "cnn", "text": "text"}`` takes the features
-        of a neural network for the image.
+        New names of the modalities to load; ``{"image": "cnn", "text": "text"}`` loads the features of a neural
+        network as the image.
     on_leak : {"warn", "error", "drop"}
-        What to do if queries are in the training set or in the database, too: ``"drop"`` leaves them out of both.
-    random_state : int, optional
-        Draw the queries anew, with this seed. By default they are those of the file; of a file that is not
-        split they are drawn with seed 0.
+        What to do if queries also occur in the training set or the database; "drop" removes them from both.
     n_queries : int, optional
-        How many to draw; as many as the file has, or by the paper's share, by default.
+        Number of queries to draw. By default the file's own queries are used; if the file is not split, the share
+        that the paper uses for this data set is drawn, or a tenth of the points of your own file.
+    n_points : int, optional
+        Number of points to generate, queries included; by default as many as in the original.
+    random_state : int, optional
+        Random seed for drawing queries and generating data; by default 0. With a seed, queries are drawn anew even if
+        the file is split.
+    size : int, default 96
+        Side of the icons in pixels, 8 to 1024.
+    verbose : bool, default False
+        Show a progress bar while icons are drawn.
 
     Returns
     -------
     Split
-        Its ``notes`` say in what the file differs from the data set as published, after what the file itself says.
-        Data that have a name in the file keep it.
+        Its ``notes`` state how the file differs from the data set as published. A name stored in the file is kept.
+    Icons
+        For "icons": pictures, words and categories, with the methods ``labelled``, ``take``, ``split`` and ``write``.
 
     Raises
     ------
     InputError
-        If the file is not what it should be: swapped, transposed or cut variables, labels in no known form, NaN.
+        If the file is not as expected: variables that are missing, swapped, transposed or truncated, labels in an
+        unknown format, NaN.
 
     Examples
     --------
     >>> import os, tempfile
-    >>> from dlfh.datasets import make_like, write_split
     >>> path = os.path.join(tempfile.mkdtemp(), "wiki.npz")
-    >>> write_split(path, make_like("wiki", n_points=286))
+    >>> load_dataset("generated:wiki", n_points=286).write(path)
     >>> split = load_dataset("wiki", path)
     >>> len(split.train), len(split.queries)
     (217, 69)
     """
-    return _load(
-        name, path, {"modalities": modalities, "on_leak": on_leak, "random_state": random_state, "n_queries": n_queries}
-    )
-
-
-def load_wiki(path: _Path, **options: Unpack[Options]) -> Split:
-    """Load the Wikipedia set: 2,866 articles, SIFT histograms and topics, ten classes; see `load_dataset`."""
-    return _load("wiki", path, options)
-
-
-def load_mirflickr(path: _Path, **options: Unpack[Options]) -> Split:
-    """Load MIRFLICKR-25K: about 20,000 photographs, GIST and tags, 24 labels; see `load_dataset`."""
-    return _load("mirflickr-25k", path, options)
-
-
-def load_nuswide(path: _Path, **options: Unpack[Options]) -> Split:
-    """Load NUS-WIDE's ten most frequent concepts: 186,577 photographs, visual words and tags; see `load_dataset`."""
-    return _load("nus-wide", path, options)
-
-
-def load_iapr(path: _Path, **options: Unpack[Options]) -> Split:
-    """Load IAPR TC-12: 19,626 photographs with captions in English and German, 291 labels; see `load_dataset`."""
-    return _load("iapr-tc12", path, options)
-
-
-def load_own(path: _Path, *, on_leak: OnLeak = "warn") -> OwnData:
-    """Load data of your own from a file, with the checks that the field's data sets get.
-
-    Parameters
-    ----------
-    path : path of a file
-        As for `load_dataset`: of the layout of `write_split` and `write_paired`, or with the variables of MATLAB files.
-        All its modalities are loaded, of which it needs two or more.
-    on_leak : {"warn", "error", "drop"}
-        What to do if queries are in the training set or in the database, too: ``"drop"`` leaves them out of both.
-
-    Raises
-    ------
-    InputError
-        If the file does not hold two or more matrices of finite numbers with labels in a known form.
-
-    Examples
-    --------
-    >>> import os, tempfile
-    >>> from dlfh.datasets import make_paired, write_paired
-    >>> path = os.path.join(tempfile.mkdtemp(), "mine.npz")
-    >>> write_paired(path, make_paired(100, random_state=0))
-    >>> own = load_own(path)
-    >>> own.name, {part: len(points) for part, points in own.parts.items()}
-    ('mine', {'all': 100})
-    """
-    check_choice(on_leak, "on_leak", _ON_LEAK)
-    arrays = read_arrays(path)
-    with _blamed_on(str(path)):
-        contents = contents_of(arrays)
-        _check_several(contents)
-        checked = _checked(contents.parts)
-        parts, leaks = _treated(checked.parts, on_leak)
-    name = contents.name or Path(path).stem
-    notes = _with_leaks((*contents.notes, *checked.unlabelled), leaks, on_leak)
-    _warn(name, (*checked.unlabelled, *(leaks if on_leak == "warn" else ())), stacklevel=3)
-    return OwnData(name, parts, notes)
-
-
-def _load(name: str, path: _Path, options: Options) -> Split:
-    description = describe(name)
-    on_leak = check_choice(options.get("on_leak", "warn"), "on_leak", _ON_LEAK)
-    modalities, seed, n_queries = _checked_arguments(options)
-    arrays = read_arrays(path)
-    not_expected = f"{path} is not {description.title} as expected"
-    with _blamed_on(not_expected):
-        contents = contents_of(arrays)
-    with _blamed_on(not_expected if modalities is None else f"modalities does not fit {path}"):
-        chosen = _chosen(contents.parts, modalities, description)
-    with _blamed_on(not_expected):
-        checked = _checked(chosen, description)
-    drawn = _drawn(checked.parts, description, seed, n_queries)
-    with _blamed_on(not_expected):
-        parts, leaks = _treated(drawn, on_leak)
-    title = contents.name or description.title
-    departures = checks.departures(chosen, description)
-    notes = (*contents.notes, *description.notes, *departures, *checked.unlabelled)
-    _warn(title, (*checked.unlabelled, *(leaks if on_leak == "warn" else ())), stacklevel=4)
-    return Split(
-        title,
-        parts["train"],
-        parts["queries"],
-        parts.get("database", parts["train"]),
-        _with_leaks(notes, leaks, on_leak),
-        # Features that were asked for in the place of the usual ones are others, whatever their number.
-        title == description.title and not departures and modalities in (None, description.modalities),
-    )
-
-
-def _checked_arguments(options: Options) -> tuple[Mapping[str, str] | None, int | None, int | None]:
-    modalities, seed, n_queries = options.get("modalities"), options.get("random_state"), options.get("n_queries")
-    if modalities is not None:
-        pairs = modalities.items() if isinstance(modalities, Mapping) else [(modalities, None)]
-        if not all(isinstance(word, str) for pair in pairs for word in pair):
-            raise InputError(f"modalities must say what to call which modality of the file, got {modalities!r}")
-        if len(modalities) < 2:
-            raise InputError(f"modalities must name two or more, got {dict(modalities)}")
+    name = canonical_name(os.fspath(name))
+    if n_points is not None and not name.startswith(GENERATED):
+        raise InputError(f"n_points applies to generated data only, such as {GENERATED}wiki")
+    if name == "icons":
+        if path is not None:
+            raise InputError("the icons come with the extra 'icons', not from a file: leave out path")
+        return load_icons(size, verbose=verbose)
+    if name.startswith(GENERATED):
+        key = name.removeprefix(GENERATED)
+        if path is not None:
+            raise InputError(f"{name} is not read from a file: leave out path, or load the file as {key!r}")
+        return make_like(key, n_points, random_state=0 if random_state is None else random_state)
+    if path is None and name in DATA_SETS:
+        raise InputError(f"{name} does not come with dlfh: pass the path of its file, or load {GENERATED + name!r}")
+    description = None if path is None else describe(name)
+    file = Path(name if path is None else path)
+    if not file.exists() and description is None:
+        raise InputError(f"no data set and no file is called {name!r}: use {', '.join(NAMES)}, or the path of a file")
     if n_queries is not None:
         check_integer(n_queries, "n_queries", 1)
-    check_random_state(seed)
-    return modalities, seed, n_queries
+    check_random_state(random_state)
+
+    def draw(parts: dict[str, Paired]) -> dict[str, Paired]:
+        return _draw_queries(parts, description, random_state, n_queries)
+
+    loaded = _load(file, description, modalities, on_leak, draw)
+    parts = loaded.parts
+    database = parts.get("database", parts["train"])
+    return Split(loaded.name, parts["train"], parts["queries"], database, loaded.notes, loaded.as_published)
+
+
+#: Names that `load_dataset` accepts, besides paths.
+NAMES = ("icons", *DATA_SETS, *(GENERATED + name for name in DATA_SETS))
+
+
+def load_file(path: _Path, *, on_leak: OnLeak = "warn") -> LoadedFile:
+    """Load a user's file like `load_dataset`, but leave a file that is not split as it is."""
+    return _load(Path(path), None, None, on_leak, lambda parts: parts)
+
+
+def _load(
+    path: Path,
+    description: Description | None,
+    modalities: Mapping[str, str] | None,
+    on_leak: OnLeak,
+    draw: Callable[[dict[str, Paired]], dict[str, Paired]],
+) -> LoadedFile:
+    check_choice(on_leak, "on_leak", ("warn", "error", "drop"))
+    _check_modalities(modalities)
+    arrays = read_arrays(path)
+    culprit = str(path) if description is None else f"{path} is not {description.title} as expected"
+    with _prefixed(culprit):
+        contents = contents_of(arrays)
+    with _prefixed(culprit if modalities is None else f"modalities does not match {path}"):
+        chosen = {part: _choose(points, modalities, description) for part, points in contents.parts.items()}
+    with _prefixed(culprit):
+        _check_several(chosen, contents.ignored)
+        check_parts(chosen, description)
+        labels = read_labels(chosen)
+        without_labels = unlabelled(chosen, labels)
+    parts = draw(_points(chosen, labels))
+    with _prefixed(culprit):
+        parts, leaks = _handle_leaks(parts, on_leak)
+    different = () if description is None else departures(chosen, description)
+    notes = (*contents.notes, *(() if description is None else description.notes), *different, *without_labels)
+    name = contents.name or (path.stem if description is None else description.title)
+    for sentence in (*without_labels, *(leaks if on_leak == "warn" else ())):
+        warnings.warn(f"{name}: {sentence}", DataWarning, stacklevel=3)
+    # Features requested in place of the usual ones are not those of the data set, whatever their number.
+    usual = description is not None and modalities in (None, description.modalities)
+    as_published = usual and description is not None and name == description.title and not different
+    return LoadedFile(name, parts, _with_leaks(notes, leaks, on_leak), as_published)
+
+
+def _check_modalities(modalities: Mapping[str, str] | None) -> None:
+    if modalities is None:
+        return
+    pairs = modalities.items() if isinstance(modalities, Mapping) else [(modalities, None)]
+    if not all(isinstance(name, str) for pair in pairs for name in pair):
+        raise InputError(f"modalities must map new names to names in the file, got {modalities!r}")
+    if len(modalities) < 2:
+        raise InputError(f"modalities must contain at least two, got {dict(modalities)}")
 
 
 @contextmanager
-def _blamed_on(culprit: str) -> Iterator[None]:
+def _prefixed(culprit: str) -> Iterator[None]:
     try:
         yield
     except InputError as error:
         raise InputError(f"{culprit}: {error}") from None
 
 
-def _check_several(contents: Contents) -> None:
-    names = next((list(part.features) for part in contents.parts.values()), [])
+def _choose(part: Part, modalities: Mapping[str, str] | None, description: Description | None) -> Part:
+    """Return a part with the requested modalities under their new names."""
+    stored = part.points.modalities
+    if modalities is None and description is None:
+        return part
+    if modalities is None and description is not None:
+        # A converted file has the new names already.
+        modalities = {new: old if old in stored else new for new, old in description.modalities.items()}
+    assert modalities is not None
+    for old in modalities.values():
+        if old not in stored:
+            raise InputError(f"there is no modality {old!r}; the file has {', '.join(map(repr, stored)) or 'none'}")
+    names = {new: part.names[old] for new, old in modalities.items()} | {"labels": part.names["labels"]}
+    return Part(replace(part.points, modalities={new: stored[old] for new, old in modalities.items()}), names)
+
+
+def _check_several(parts: dict[str, Part], ignored: tuple[str, ...]) -> None:
+    names = next((list(part.points.modalities) for part in parts.values()), [])
     if len(names) < 2:
-        left_out = ", ".join(map(repr, contents.left_out))
+        hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
         raise InputError(
-            f"it needs two or more modalities, and has {', '.join(map(repr, names)) or 'none'}"
-            + (f"; left out, because it takes a matrix with a row per point: {left_out}" if left_out else "")
+            f"at least two modalities are needed, but it has {', '.join(map(repr, names)) or 'none'}{hint}"
         )
 
 
-class _Checked(NamedTuple):
-    parts: dict[str, Paired]
-    unlabelled: tuple[str, ...]
-
-
-def _checked(parts: dict[str, Part], description: Description | None = None) -> _Checked:
-    """Return the points of each part after all checks, and what is to be said of those without labels."""
-    checks.check_division(parts)
-    checks.check_features(parts, description)
-    checks.check_sizes(parts)
-    labels = checks.read_labels(parts.values())
-    thin = _thin_modalities(next(iter(parts.values())))
-    points = {part: _points(parts[part], own, thin) for part, own in zip(parts, labels, strict=True)}
-    return _Checked(points, checks.unlabelled(parts.values(), labels))
-
-
-def _chosen(parts: dict[str, Part], modalities: Mapping[str, str] | None, description: Description) -> dict[str, Part]:
-    """Return the parts with the wanted modalities under their new names."""
-    chosen = {}
-    for name, part in parts.items():
-        # A file that was converted has the new names already.
-        usual = {new: old if old in part.features else new for new, old in description.modalities.items()}
-        source = usual if modalities is None else modalities
-        for old in source.values():
-            if old not in part.features:
-                raise InputError(f"there is no modality {old!r}, but {', '.join(map(repr, part.features)) or 'none'}")
-        chosen[name] = replace(part, features={new: part.features[old] for new, old in source.items()})
-    return chosen
-
-
-def _thin_modalities(part: Part) -> set[str]:
-    """Return the modalities to keep as sparse matrices, in all parts alike."""
-    arrays = {name: variable.array for name, variable in part.features.items()}
-    return {
+def _points(parts: dict[str, Part], labels: dict[str, Any]) -> dict[str, Paired]:
+    """Return checked parts with floating-point features, sparse where that saves memory, in all parts alike."""
+    first = next(iter(parts.values())).points.modalities
+    sparse = {
         name
-        for name, array in arrays.items()
-        if sp.issparse(array) or np.count_nonzero(array) < _SPARSE_BELOW * array.size
+        for name, matrix in first.items()
+        if sp.issparse(matrix) or np.count_nonzero(matrix) < _SPARSE_BELOW * matrix.size
+    }
+    return {
+        part: Paired(
+            {
+                name: _as_float(sp.csr_array(matrix) if name in sparse else matrix)
+                for name, matrix in parts[part].points.modalities.items()
+            },
+            labels[part],
+            parts[part].points.label_names,
+        )
+        for part in parts
     }
 
 
-def _points(part: Part, labels: Any, thin: set[str]) -> Paired:
-    modalities = {
-        name: _numbers(sp.csr_array(variable.array) if name in thin else variable.array)
-        for name, variable in part.features.items()
-    }
-    return Paired(modalities, labels, part.label_names)
-
-
-def _numbers(matrix: Any) -> Any:
-    """Return features in single or double precision."""
+def _as_float(matrix: Any) -> Any:
     return matrix if matrix.dtype in (np.float32, np.float64) else matrix.astype(np.float32)
 
 
-def _drawn(
-    parts: dict[str, Paired], description: Description, random_state: int | None, n_queries: int | None
+def _draw_queries(
+    parts: dict[str, Paired], description: Description | None, random_state: int | None, n_queries: int | None
 ) -> dict[str, Paired]:
-    """Return the parts of the file, or queries and the rest as they are drawn."""
+    """Return the file's own split, or a new one if the file has none or a seed or a number asks for it."""
     if "all" not in parts and random_state is None and n_queries is None:
         return parts
-    own = parts.get("queries")
-    # Where there is a database, the training set is a sample of it.
-    data = parts["all"] if own is None else stack([parts.get("database", parts["train"]), own])
+    queries = parts.get("queries")
+    # If there is a database, the training set is a sample of it.
+    data = parts["all"] if queries is None else stack([parts.get("database", parts["train"]), queries])
     if n_queries is None:
-        share = description.n_queries / description.n_points
-        n_queries = max(1, round(share * len(data))) if own is None else len(own)
+        share = _QUERY_SHARE if description is None else description.n_queries / description.n_points
+        n_queries = max(1, round(share * len(data))) if queries is None else len(queries)
     split = Split.by_protocol(data, n_queries, random_state=random_state or 0)
     return {"train": split.train, "queries": split.queries}
 
 
-def _treated(parts: dict[str, Paired], on_leak: str) -> tuple[dict[str, Paired], tuple[str, ...]]:
-    """Return the parts after leaks were looked for, and a sentence about each leak."""
+def _handle_leaks(parts: dict[str, Paired], on_leak: OnLeak) -> tuple[dict[str, Paired], tuple[str, ...]]:
+    """Return the parts without the leaks that are to be dropped, and a sentence for each part with leaks."""
     if "queries" not in parts:
         return parts, ()
     kept, leaks = dict(parts), []
-    for part in ("train", "database"):
+    for part, called in (("train", "training set"), ("database", "database")):
         if part not in parts:
             continue
         query_rows, rows = shared_points(parts["queries"].modalities, parts[part].modalities)
         if len(rows) == 0:
             continue
-        leaks.append(_leak(part, query_rows, rows))
+        pairs = zip(query_rows[:3].tolist(), rows[:3].tolist(), strict=True)
+        shown = ", ".join(f"query {query} = row {row}" for query, row in pairs)
+        n_queries = len(np.unique(query_rows))
+        number = "1 query also occurs" if n_queries == 1 else f"{n_queries} queries also occur"
+        leaks.append(f"{number} in the {called}, identical in all modalities: {shown}")
         others = np.setdiff1d(np.arange(len(parts[part])), rows)
         if on_leak == "drop" and len(others) == 0:
-            raise InputError(f'every point of the {part} set is a query as well, so on_leak="drop" leaves none')
+            raise InputError(f'every point of the {called} is also a query, so on_leak="drop" would leave none')
         if on_leak == "drop":
             kept[part] = parts[part].take(others)
     if leaks and on_leak == "error":
-        raise InputError(f'{leaks[0]}; on_leak="drop" leaves them out')
+        raise InputError(f'{leaks[0]}; on_leak="drop" removes them')
     return kept, tuple(leaks)
 
 
-def _leak(part: str, query_rows: Integers, rows: Integers) -> str:
-    pairs = zip(query_rows[:3].tolist(), rows[:3].tolist(), strict=True)
-    shown = ", ".join(f"query {query} = {part} {row}" for query, row in pairs)
-    number = len(np.unique(query_rows))
-    return f"{number} queries are in the {part} set as well, alike in all modalities: {shown}"
-
-
-def _with_leaks(notes: tuple[str, ...], leaks: tuple[str, ...], on_leak: str) -> tuple[str, ...]:
-    """Return each note once; a file's notes may know of leaks that it has no more."""
-    found = [f"{leak}; left out" if on_leak == "drop" else leak for leak in leaks]
-    return tuple(dict.fromkeys([*(note for note in notes if note not in leaks), *found]))
-
-
-def _warn(name: str, sentences: tuple[str, ...], stacklevel: int) -> None:
-    for sentence in sentences:
-        warnings.warn(f"{name}: {sentence}", DataWarning, stacklevel=stacklevel)
+def _with_leaks(notes: tuple[str, ...], leaks: tuple[str, ...], on_leak: OnLeak) -> tuple[str, ...]:
+    """Return each note once; notes stored in a file may report leaks that are dropped now."""
+    reported = [f"{leak}; dropped" if on_leak == "drop" else leak for leak in leaks]
+    return tuple(dict.fromkeys([*(note for note in notes if note not in leaks), *reported]))

@@ -1,4 +1,4 @@
-"""MATLAB files of every version: 5 to 7 element by element, 7.3 as the HDF5 files they are, 4 by SciPy."""
+"""MATLAB files of every version: 4 (through SciPy), 5 to 7 (`matlab5`) and 7.3 (HDF5)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LARGEST = 2**31 - 1
 
 
 def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
-    """Return the variables of a MATLAB file of any version, with the types that they have in MATLAB."""
+    """Return the variables of a MATLAB file of any version, with the types they have in MATLAB."""
     with open(file, "rb") as stream:
         head = stream.read(520)
     if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
@@ -39,27 +39,27 @@ def _read_matlab4(content: bytes) -> dict[str, Any]:
 
     _check_sizes4(content)
     if scipy.io.matlab.matfile_version(io.BytesIO(content), appendmat=False)[0] != 0:
-        raise ValueError("not a file of MATLAB 4")
-    with np.errstate(invalid="raise"):  # an index of a sparse matrix that is NaN
+        raise ValueError("not a MATLAB 4 file")
+    with np.errstate(invalid="raise"):  # a NaN index in a sparse matrix
         variables = scipy.io.loadmat(io.BytesIO(content), appendmat=False)
     return {name: value for name, value in variables.items() if not name.startswith("__")}
 
 
 def _check_sizes4(content: bytes) -> None:
-    """Check that no matrix states more values than the file has: SciPy makes room for them first."""
-    place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy tells them apart
+    """Check that no matrix declares more values than the file contains: SciPy would allocate them first."""
+    place, order = 0, "<" if 0 <= int.from_bytes(content[:4], "little") <= 5000 else ">"  # as SciPy decides
     while place < len(content):
         kind, n_rows, n_columns, imaginary, name_length = struct.unpack_from(order + "5i", content, place)
         width = {0: 8, 1: 4, 2: 4, 3: 2, 4: 2, 5: 1}[kind // 10 % 10]
         if min(n_rows, n_columns, name_length) < 0:
-            raise ValueError("a matrix of negative size")
+            raise ValueError("negative matrix size")
         place += 20 + name_length + n_rows * n_columns * width * (2 if imaginary == 1 else 1)
     if place > len(content):
-        raise ValueError("a cut matrix")
+        raise ValueError("truncated matrix")
 
 
 def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any]]:
-    """Yield what a variable holds: itself, or the fields of a structure."""
+    """Yield a variable, or the fields of a structure, with their names."""
     if isinstance(value, dict):
         for field, content in value.items():
             yield from _arrays_of(f"{name}.{field}", content, budget)
@@ -70,7 +70,7 @@ def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any
 
 
 def _cells(cells: Any, budget: Budget) -> Any:
-    """Return a cell array of texts as strings, and any other as an array of arrays."""
+    """Return a cell array of texts as strings, and any other as an object array."""
     flat = cells.ravel() if 1 in cells.shape else cells
     texts = [text for cell in flat.ravel() if (text := _text(cell)) is not None]
     if len(texts) == flat.size:
@@ -88,7 +88,7 @@ def _text(cell: Any) -> str | None:
 
 
 def write_matlab(arrays: Mapping[str, Any]) -> bytes:
-    """Return the bytes of a MATLAB 5 file."""
+    """Return the content of a MATLAB 5 file."""
     import scipy.io
 
     content = io.BytesIO()
@@ -98,18 +98,20 @@ def write_matlab(arrays: Mapping[str, Any]) -> bytes:
 
 def _for_matlab(name: str, array: Any) -> Any:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,62}", name):
-        raise InputError(f"{name!r} cannot be the name of a variable in MATLAB")
+        raise InputError(f"{name!r} is not a valid MATLAB variable name")
     if array.dtype.kind == "U":
         return np.atleast_1d(array).astype(object)
     stored = array.astype(_type_in_matlab(array), copy=False)
     size = (stored.data if sp.issparse(stored) else stored).nbytes
     if size > _LARGEST:
-        raise InputError(f"array {name!r} takes {size / 2**30:.1f} GB, and MATLAB 5 files hold 2 GB each; use .npz")
+        raise InputError(
+            f"array {name!r} takes {size / 2**30:.1f} GB, but MATLAB 5 stores at most 2 GB per array; use .npz"
+        )
     return stored
 
 
 def _type_in_matlab(array: Any) -> Any:
-    """Return the nearest type that MATLAB has: single and double precision, and sparse doubles or logicals."""
+    """Return the nearest MATLAB type: single or double precision; sparse matrices are double or logical."""
     if array.dtype.kind == "c":
         return np.complex128
     if sp.issparse(array) or array.dtype.itemsize > 8:

@@ -1,8 +1,8 @@
-"""MATLAB's files of versions 5 to 7, read element by element.
+"""MATLAB files of versions 5 to 7.
 
-A file is a list of elements, each with its type and length; a matrix is an element whose content is a list of
-elements, and a compressed element holds one matrix. (SciPy has a reader, which is compiled and trusts what a
-file states: a single wrong byte can end the process. Files come from anywhere, so this one checks.)
+A file is a sequence of elements, each with a type and a length. A matrix is an element that contains a sequence of
+elements, and a compressed element contains one matrix. SciPy's compiled reader trusts the file, and a single wrong byte
+can crash the process; this reader checks everything, because files may come from anywhere.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class _Element(NamedTuple):
 
 
 def read_matlab5(file: bytes, budget: Budget) -> dict[str, Any]:
-    """Return the variables of a file, with the types that they have in MATLAB.
+    """Return the variables of a file, with the types they have in MATLAB.
 
-    Structures are dicts (of single structures; arrays of them are left out), cell arrays are arrays of objects,
-    text is an array of one string per row. Raises ValueError, or whatever it stumbles over, if the file is damaged.
+    A structure becomes a dict (arrays of structures are skipped), a cell array an object array, and text an array with
+    one string per row. A damaged file raises ValueError or another exception.
     """
     order = {b"IM": "<", b"MI": ">"}[file[126:128]]
     variables = {}
@@ -46,25 +46,25 @@ def read_matlab5(file: bytes, budget: Budget) -> dict[str, Any]:
         if element.kind == _COMPRESSED:
             (element,) = _elements(memoryview(_decompressed(element.content, order, budget)), order)
         if element.kind != _MATRIX:
-            raise ValueError("an element that is no matrix")
+            raise ValueError("not a matrix element")
         name, value = _matrix(element.content, order, 0, budget)
-        if name and value is not None:  # what has no name is MATLAB's own
+        if name and value is not None:  # unnamed variables are internal to MATLAB
             variables[name] = value
     return variables
 
 
 def _decompressed(content: memoryview, order: str, budget: Budget) -> bytes:
-    """Return the one element that is compressed in some bytes; what it states to take is asked before it is taken."""
+    """Decompress one element; its stated size is checked against the budget first."""
     unpacking = zlib.decompressobj()
     head = unpacking.decompress(content, 8)
     _, stated = struct.unpack(order + "II", head)
     if stated > budget.bytes_left:
-        budget.take_bytes(stated)  # which says so
+        budget.take_bytes(stated)  # which raises
     unpacked = head + unpacking.decompress(unpacking.unconsumed_tail, stated + 8)
     if not unpacking.eof and unpacking.decompress(unpacking.unconsumed_tail, 1):
-        raise ValueError("more than an element")
+        raise ValueError("more than one element")
     if not unpacking.eof:
-        raise ValueError("a cut element")
+        raise ValueError("truncated element")
     return unpacked
 
 
@@ -73,25 +73,25 @@ def _elements(content: memoryview, order: str) -> Iterator[_Element]:
     while place < len(content):
         kind, size = struct.unpack_from(order + "II", content, place)
         start = place + 8
-        if kind >> 16:  # a small element: length and type share a word, and four bytes of content follow
+        if kind >> 16:  # a small element: length and type share a word, followed by up to four bytes of content
             kind, size, start = kind & 0xFFFF, kind >> 16, place + 4
             if size > 4:
-                raise ValueError("a small element that is not small")
+                raise ValueError("small element too long")
             place += 8
         else:
             place = start + size + (0 if kind == _COMPRESSED else -size % 8)
         if start + size > len(content):
-            raise ValueError("a cut element")
+            raise ValueError("truncated element")
         yield _Element(kind, content[start : start + size])
 
 
 def _matrix(content: memoryview, order: str, depth: int, budget: Budget) -> tuple[str, Any]:
-    """Return name and value; the value is None where NumPy has no type for it."""
+    """Return name and value; the value is None if NumPy has no equivalent type."""
     budget.take_objects()
-    if len(content) == 0:  # how an empty cell is written
+    if len(content) == 0:  # an empty cell
         return "", np.zeros((0, 0))
     if depth > DEEPEST:
-        raise InputError(f"its cells and structures are nested more than {DEEPEST} deep")
+        raise InputError(f"cells and structures are nested more than {DEEPEST} levels deep")
     elements = _elements(content, order)
     flags = int(_numbers(next(elements), order)[0])
     kind = flags & 0xFF
@@ -100,7 +100,7 @@ def _matrix(content: memoryview, order: str, depth: int, budget: Budget) -> tupl
     shape = tuple(int(size) for size in _numbers(next(elements), order))
     name = bytes(next(elements).content).decode()
     if len(shape) < 2 or min(shape) < 0:
-        raise ValueError("a matrix without dimensions")
+        raise ValueError("matrix without dimensions")
     if kind == _CHAR:
         return name, _texts(next(elements), shape, order, budget)
     if kind == _CELL:
@@ -110,7 +110,7 @@ def _matrix(content: memoryview, order: str, depth: int, budget: Budget) -> tupl
     if kind == _SPARSE:
         return name, _sparse(elements, shape, flags, order, budget)
     values = _values(elements, np.dtype(_CLASSES[kind]), flags, order, budget)
-    return name, np.array(values.reshape(shape[::-1]).T, order="C")  # a copy: the rest of the file may go
+    return name, np.array(values.reshape(shape[::-1]).T, order="C")  # a copy, to release the file's memory
 
 
 def _numbers(element: _Element, order: str) -> Any:
@@ -118,29 +118,29 @@ def _numbers(element: _Element, order: str) -> Any:
 
 
 def _values(elements: Iterator[_Element], dtype: Any, flags: int, order: str, budget: Budget) -> Any:
-    """Return numbers in the type of their class: files keep them in the smallest type that holds them."""
+    """Return numbers in the type of their class; files store them in the smallest sufficient type."""
     stored = _numbers(next(elements), order)
     budget.take_bytes(stored.size * dtype.itemsize * (2 if flags & _COMPLEX else 1))
     if flags & _LOGICAL:
         return stored.astype(bool)
-    with np.errstate(invalid="raise", over="raise"):  # NaN as a whole number, or more than the type can hold
+    with np.errstate(invalid="raise", over="raise"):  # NaN as an integer, or overflow
         values = stored.astype(dtype, copy=False)
         if not flags & _COMPLEX:
             return values
-        whole = np.zeros(values.shape, np.result_type(dtype, np.complex64))  # (1j * infinity would not be a number)
+        whole = np.zeros(values.shape, np.result_type(dtype, np.complex64))  # (1j * infinity would be NaN)
         whole.real, whole.imag = values, _numbers(next(elements), order).astype(dtype)
         return whole
 
 
 def _texts(element: _Element, shape: tuple[int, ...], order: str, budget: Budget) -> Any:
     encoding = _ENCODINGS[element.kind] + ({"<": "-le", ">": "-be"}[order] if element.kind in (4, 17, 18) else "")
-    budget.take_bytes(16 * len(element.content))  # characters, one by one
+    budget.take_bytes(16 * len(element.content))  # one Python string per character
     text = bytes(element.content).decode(encoding)
     if shape[0] <= 1:
         return np.array([text] if shape[0] else [], dtype=str)
-    budget.take_bytes(64 * shape[0])  # rows without characters are strings, too
+    budget.take_bytes(64 * shape[0])  # empty rows are strings, too
     rows = np.array(list(text), dtype="U1").reshape(shape[::-1]).T
-    return np.array(["".join(row).rstrip() for row in rows])  # MATLAB pads rows to one length
+    return np.array(["".join(row).rstrip() for row in rows])  # MATLAB pads rows to equal length
 
 
 def _cells(elements: Iterator[_Element], shape: tuple[int, ...], order: str, depth: int, budget: Budget) -> Any:
@@ -148,7 +148,7 @@ def _cells(elements: Iterator[_Element], shape: tuple[int, ...], order: str, dep
         _matrix(element.content, order, depth + 1, budget)[1] for element in elements if element.kind == _MATRIX
     ]
     if len(contents) != math.prod(shape):
-        raise ValueError("a cell array without all of its cells")
+        raise ValueError("incomplete cell array")
     cells = np.empty(len(contents), object)
     for place, cell in enumerate(contents):
         cells[place] = cell
@@ -159,7 +159,7 @@ def _structure(elements: Iterator[_Element], shape: tuple[int, ...], order: str,
     length = int(_numbers(next(elements), order)[0])
     names = bytes(next(elements).content)
     if length < 1:
-        raise ValueError("a structure without names of its fields")
+        raise ValueError("structure without field names")
     budget.take_objects(len(names) // length)
     fields = [names[start : start + length].split(b"\0")[0].decode() for start in range(0, len(names), length)]
     if math.prod(shape) != 1:
@@ -171,6 +171,6 @@ def _structure(elements: Iterator[_Element], shape: tuple[int, ...], order: str,
 def _sparse(elements: Iterator[_Element], shape: tuple[int, ...], flags: int, order: str, budget: Budget) -> Any:
     rows, starts = _numbers(next(elements), order), _numbers(next(elements), order)
     values = _values(elements, np.dtype("f8"), flags, order, budget)
-    used = int(starts[-1])  # there may be room for more entries than there are
+    used = int(starts[-1])  # the arrays may be longer than needed
     parts = {"data": values[:used], "indices": rows[:used], "indptr": starts}
     return rows_from_parts("a matrix", parts, shape, "csc")

@@ -1,8 +1,10 @@
-"""Paired modalities with labels, as every data set comes."""
+"""Paired data: points described in several modalities, with labels, and their split into queries and database."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,20 +15,20 @@ from dlfh._sparse import compressed_rows
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
 
-__all__ = ["Paired"]
+__all__ = ["Paired", "Split", "draw_rows", "stack"]
 
 
 @dataclass(frozen=True)
 class Paired:
-    """Points that are described in several modalities and labelled.
+    """Labelled points described in several modalities.
 
     Attributes
     ----------
     modalities : dict of str to ndarray or CSR matrix (n, features)
     labels : ndarray, CSR matrix or list
-        In any form that ``fit`` takes, one entry or row per point.
+        In any form that ``fit`` accepts, one entry or row per point.
     label_names : tuple of str, optional
-        The names of the columns of an indicator matrix.
+        Column names of an indicator matrix.
 
     Examples
     --------
@@ -46,16 +48,173 @@ class Paired:
     def take(self, rows: npt.NDArray[np.int64]) -> Paired:
         """Return the points in ``rows``."""
         labels = _take(self.labels, rows, "labels")
-        taken = {name: _take(matrix, rows, f"modality {name!r}") for name, matrix in self.modalities.items()}
-        return Paired(taken, labels, self.label_names)
+        modalities = {name: _take(matrix, rows, f"modality {name!r}") for name, matrix in self.modalities.items()}
+        return Paired(modalities, labels, self.label_names)
 
     def split(self, test_size: int, random_state: int | None = 0) -> tuple[Paired, Paired]:
         """Return a random split into training points and ``test_size`` test points."""
-        check_integer(test_size, "test_size", 1)
-        if test_size >= len(self):
-            raise InputError(f"test_size is {test_size} but there are only {len(self)} points")
-        order = check_random_state(random_state).permutation(len(self))
-        return self.take(np.sort(order[test_size:])), self.take(np.sort(order[:test_size]))
+        test, train = draw_rows(len(self), check_integer(test_size, "test_size", 1), "test_size", random_state)
+        return self.take(train), self.take(test)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Paired:
+        """Read all points of a file, whether or not it is split.
+
+        Parameters
+        ----------
+        path : path of a file
+            A file written by `Paired.write` or `Split.write`, or any other file with the arrays that `load_dataset`
+            describes. Unlike `load_dataset`, this returns the arrays unchanged and unchecked.
+        """
+        from dlfh.datasets.layout import read_contents  # which imports this module
+
+        return stack([part.points for part in read_contents(path).parts.values()])
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the points to a ``.npz``, ``.parquet`` or ``.mat`` file.
+
+        Lists of labels are stored as a sparse indicator matrix with names.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from dlfh.datasets import make_paired
+        >>> path = os.path.join(tempfile.mkdtemp(), "data.npz")
+        >>> make_paired(100, random_state=0).write(path)
+        >>> len(Paired.read(path))
+        100
+        """
+        from dlfh.datasets.layout import write_parts
+
+        write_parts(path, {"all": self})
+
+
+@dataclass(frozen=True)
+class Split:
+    """Training points, queries and database of one data set.
+
+    In the paper's protocol the database is the training set, and the two are one object. A database that
+    training never saw shows how well new items are found.
+
+    Attributes
+    ----------
+    name : str
+        Title of the data in tables.
+    train, queries, database : Paired
+    notes : tuple of str
+        One sentence for each way in which the data differ from the published data set.
+    as_published : bool
+        Whether `load_dataset` found the published numbers of points and features. Points that it dropped on request
+        do not count as a difference.
+
+    Examples
+    --------
+    >>> from dlfh.datasets import make_paired
+    >>> split = Split.by_protocol(make_paired(1000, random_state=0), n_queries=100, random_state=0)
+    >>> len(split.train), len(split.queries), split.database is split.train
+    (900, 100, True)
+    >>> unseen = split.with_unseen_database(300, random_state=0)
+    >>> len(unseen.train), len(unseen.queries), len(unseen.database)
+    (600, 100, 300)
+    """
+
+    name: str
+    train: Paired
+    queries: Paired
+    database: Paired
+    notes: tuple[str, ...] = ()
+    as_published: bool = False
+
+    @classmethod
+    def by_protocol(
+        cls,
+        data: Paired,
+        n_queries: int,
+        *,
+        random_state: int | None = 0,
+        name: str = "data",
+        notes: tuple[str, ...] = (),
+    ) -> Split:
+        """Draw the queries at random; the remaining points are both training set and database, as in the paper.
+
+        Parameters
+        ----------
+        data : Paired
+        n_queries : int
+            The paper draws 2,000 from MIRFLICKR-25K and 1,867 from NUS-WIDE.
+        random_state : int, optional
+            Random seed.
+        name : str
+        notes : tuple of str
+        """
+        check_integer(n_queries, "n_queries", 1)
+        queries, train = draw_rows(len(data), n_queries, "n_queries", random_state)
+        rest = data.take(train)
+        return cls(name, rest, data.take(queries), rest, notes)
+
+    def with_unseen_database(self, n_points: int, *, random_state: int | None = 0) -> Split:
+        """Move ``n_points`` training points into a database of their own; any previous database is discarded."""
+        check_integer(n_points, "n_points", 1)
+        unseen, train = draw_rows(len(self.train), n_points, "n_points", random_state, "training points")
+        return replace(self, train=self.train.take(train), database=self.train.take(unseen))
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Split:
+        """Read a split data set from a file; see `Paired.read`. If the file stores no name, its stem is the name."""
+        from dlfh.datasets.layout import read_contents  # which imports this module
+
+        contents = read_contents(path)
+        points = {name: part.points for name, part in contents.parts.items()}
+        missing = [name for name in ("train", "queries") if name not in points]
+        if missing:
+            raise InputError(f"{path} is not split: it has no {missing[0]!r} points; use Paired.read")
+        name = Path(path).stem if contents.name is None else contents.name
+        return cls(name, points["train"], points["queries"], points.get("database", points["train"]), contents.notes)
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the split data to a ``.npz``, ``.parquet`` or ``.mat`` file.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> from dlfh.datasets import make_paired
+        >>> path = os.path.join(tempfile.mkdtemp(), "data.npz")
+        >>> Split.by_protocol(make_paired(100, random_state=0), n_queries=10, name="tiny").write(path)
+        >>> split = Split.read(path)
+        >>> split.name, len(split.queries), split.database is split.train
+        ('tiny', 10, True)
+        """
+        from dlfh.datasets.layout import write_parts
+
+        separate = {} if self.database is self.train else {"database": self.database}
+        parts = {"train": self.train, "queries": self.queries, **separate}
+        write_parts(path, parts, name=self.name, notes=self.notes)
+
+
+def stack(parts: list[Paired]) -> Paired:
+    """Concatenate parts that have the same modalities and the same form of labels."""
+    if len(parts) == 1:
+        return parts[0]
+    modalities = {name: _stack([part.modalities[name] for part in parts]) for name in parts[0].modalities}
+    return Paired(modalities, _stack([part.labels for part in parts]), parts[0].label_names)
+
+
+def _stack(arrays: list[Any]) -> Any:
+    if any(sp.issparse(array) for array in arrays):
+        return sp.csr_array(sp.vstack(arrays, format="csr"))
+    if all(isinstance(array, list) for array in arrays):
+        return [row for array in arrays for row in array]
+    return np.concatenate([np.asarray(array) for array in arrays])
+
+
+def draw_rows(
+    n_points: int, n_drawn: int, parameter: str, random_state: int | None, called: str = "points"
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return the rows of a random sample, and all other rows."""
+    if n_drawn >= n_points:
+        raise InputError(f"{parameter} is {n_drawn} but there are only {n_points} {called}")
+    order = check_random_state(random_state).permutation(n_points)
+    return np.sort(order[:n_drawn]), np.sort(order[n_drawn:])
 
 
 def _take(values: Any, rows: npt.NDArray[np.int64], called: str) -> Any:

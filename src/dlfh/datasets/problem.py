@@ -1,4 +1,4 @@
-"""What of the input is left out, and the names that modalities do not have; apart, since a search reads no items."""
+"""Problems found in input, and reserved modality names; separate from `items`, which a search does not import."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from dataclasses import dataclass
 
 __all__ = ["LABEL_WORDS", "RESERVED_NAMES", "Problem"]
 
-#: The modality that `Items.with_label_words` makes of labels.
+#: The modality that `Items.with_label_words` adds.
 LABEL_WORDS = "label"
 
-#: What metadata hold beside the texts and images of an item, by their modalities' names.
+#: Keys of item metadata besides the names of modalities.
 RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Something of the input that is left out.
+    """Input that was skipped.
 
     Attributes
     ----------
     where : str
-        The place in the input, such as ``items.csv, line 7``.
-    lost : str
-        What is left out: ``item``, or the name of one of its modalities.
+        Position in the input, such as ``items.csv, line 7``.
+    skipped : str
+        ``item``, or the name of the modality that the item lacks.
     reason : str
     """
 
     where: str
-    lost: str
+    skipped: str
     reason: str
 
     def __str__(self) -> str:

@@ -11,13 +11,11 @@ from dlfh._lazy import import_on_demand
 from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
-    from dlfh.features.cache import cached
     from dlfh.features.clip import Clip
     from dlfh.features.combined import CombinedImage
     from dlfh.features.efficientnet import EfficientNet
     from dlfh.features.gist import Gist
     from dlfh.features.hog import Hog
-    from dlfh.features.images import read_image
     from dlfh.features.text import BagOfWords
     from dlfh.features.thumbnail import Thumbnail
     from dlfh.features.vectors import Vectors
@@ -32,8 +30,6 @@ __all__ = [
     "Hog",
     "Thumbnail",
     "Vectors",
-    "cached",
-    "read_image",
 ]
 
 #: In which file each kind is that a saved model may name.
@@ -54,13 +50,11 @@ Featurizer.registry.expect(
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
-        "cache": "cached",
         "clip": "Clip",
         "combined": "CombinedImage",
         "efficientnet": "EfficientNet",
         "gist": "Gist",
         "hog": "Hog",
-        "images": "read_image",
         "text": "BagOfWords",
         "thumbnail": "Thumbnail",
         "vectors": "Vectors",

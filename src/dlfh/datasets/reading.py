@@ -1,0 +1,322 @@
+"""Reading items from a folder of images, a table, or files of vectors.
+
+A defect of a single item (a malformed row, an empty text, a missing image) does not stop the reading: it is recorded in
+`Items.problems`, and the item keeps its other modalities.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlfh._labels import LabelSets
+from dlfh._validation import Features, check_features
+from dlfh.datasets.arrays import read_array, read_arrays
+from dlfh.datasets.items import Items, check_modality_names, drop_unusable
+from dlfh.datasets.label_cells import parse_label_column
+from dlfh.datasets.problem import Problem
+from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
+from dlfh.errors import InputError
+
+__all__ = ["IMAGE_SUFFIXES", "find_array", "read_items"]
+
+#: Suffixes of the files in a folder that are read as images.
+IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+
+#: Suffixes that distinguish a file of arrays from the name of a column or variable.
+_ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
+
+#: A JSON number short enough to lose no digit: 007 is a name, and so is a bar code.
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
+
+
+def read_items(
+    source: Any = None,
+    *,
+    table: Any = None,
+    id: str | None = None,
+    image: str | Mapping[str, str] | None = None,
+    text: str | Mapping[str, str] | None = None,
+    vectors: Mapping[str, str] | None = None,
+    labels: str | None = None,
+    separator: str | None = None,
+    encoding: str = "utf-8",
+) -> Items:
+    r"""Read items from a folder of images, a table, files of vectors, or a combination.
+
+    Parameters
+    ----------
+    source : path or table, optional
+        A folder of images; a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), in which ``vectors`` and
+        ``labels`` name variables.
+    table : path or table, optional
+        A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.feather``, ``.xlsx``) or a table in memory
+        (pandas, Polars, Arrow) with the columns that the following parameters name. Image paths are relative to the
+        folder ``source``, by default the folder of the table, or the current folder for a table in memory. Without a
+        table, each image in the folder is an item: its path is the id, the words of its file name are the text, and
+        its subfolder, if any, is the label.
+    id : str, optional
+        Column or variable of ids. By default the path of the first image, or the row number.
+    image, text : str or dict of str to str, optional
+        Column of image paths, and column of texts. For several columns, a dict from modality to column.
+    vectors : dict of str to str, optional
+        For each modality, a variable in ``source``, a file of vectors, ``FILE:VARIABLE``, or a column of lists.
+    labels : str, optional
+        Column or variable (or ``FILE:VARIABLE``) of labels.
+    separator : str, optional
+        Separator between labels in a cell; by default the most frequent of ``;``, ``|``, ``,`` and tab.
+    encoding : str
+        Encoding of a table that is a text file.
+
+    Returns
+    -------
+    Items
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = pathlib.Path(folder, "items.csv")
+    ...     _ = file.write_text("sku,caption,tags\n7,a red car,car;red\n8,,car\n9,a blue car,car;blue\n")
+    ...     items = read_items(file, id="sku", text="caption", labels="tags")
+    >>> items.ids, items.labels
+    (['7', '9'], [['car', 'red'], ['car', 'blue']])
+    >>> print(items.problems[0])
+    items.csv, line 3: 'caption' is empty; nothing else describes the item
+    """
+    if is_frame(source):
+        if table is not None:
+            raise InputError("two tables were given: pass one, as source or as table")
+        source, table = None, source
+    place = None if source is None else Path(source)
+    images, texts, matrices = _by_modality(image, "image"), _by_modality(text, "text"), dict(vectors or {})
+    check_modality_names({*images, *texts, *matrices})
+    if separator == "":
+        raise InputError("separator is empty: pass the character between labels")
+    repeated = {*images} & {*texts} | {*images, *texts} & {*matrices}
+    if repeated:
+        raise InputError(f"modality {min(repeated)!r} is given twice: pass one source for each modality")
+    if place is not None and not place.exists():
+        raise InputError(f"{place} does not exist: expected a folder of images, a table or a file of arrays")
+    if table is None and place is not None and place.suffix.lower() in TABLE_SUFFIXES and place.is_file():
+        table, place = place, place.parent
+    if table is not None:
+        if place is not None and not place.is_dir():
+            raise InputError(f"{place} is not a folder: together with a table, source is the folder of its images")
+        items = _from_table(read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator)
+    elif place is not None and place.is_dir() and not matrices:
+        for option, value in (("id", id), ("image", image), ("text", text), ("labels", labels)):
+            if value is not None:
+                raise InputError(f"{option} names a column, but there is no table: pass it as table")
+        items = _from_folder(place)
+    elif images or texts:
+        name = next(iter([*images.values(), *texts.values()]))
+        raise InputError(f"{name!r} names a column, but there is no table: pass it as table")
+    else:
+        items = _from_arrays(place, id, matrices, labels)
+    return drop_unusable(items)
+
+
+def _by_modality(columns: str | Mapping[str, str] | None, name: str) -> dict[str, str]:
+    if columns is None:
+        return {}
+    if isinstance(columns, str):
+        return {name: columns}
+    if not isinstance(columns, Mapping):
+        raise InputError(f"{name} must be a column, or a dict from modality to column, got {columns!r}")
+    return dict(columns)
+
+
+# ---------------------------------------------------------------------------------------------------------- sources
+
+
+def _from_table(
+    table: Table,
+    folder: Path | None,
+    id: str | None,
+    images: dict[str, str],
+    texts: dict[str, str],
+    vectors: dict[str, str],
+    labels: str | None,
+    separator: str | None,
+) -> Items:
+    if not images and not texts and not vectors:
+        raise InputError(f"{table.path}: name the column of texts or of image paths")
+    root = table.path.parent if folder is None else folder
+    problems = list(table.problems)
+    modalities: dict[str, Any] = {}
+    for columns, read in ((images, _image(root)), (texts, _text)):
+        for name, column in columns.items():
+            values = []
+            for cell, place in zip(table.column(column), table.places, strict=True):
+                value, reason = read("" if cell is None else str(cell).strip(), column)
+                if reason:
+                    problems.append(Problem(place, name, reason))
+                values.append(value)
+            modalities[name] = values
+    for name, spec in vectors.items():
+        modalities[name] = _vectors(table, spec, name)
+    if id is not None:
+        ids = ["" if cell is None else str(cell).strip() for cell in table.column(id)]
+    else:
+        paths = table.column(next(iter(images.values()))) if images else [None] * len(table.rows)
+        ids = [str(cell).strip() if cell not in (None, "") else str(row) for row, cell in enumerate(paths)]
+    label_lists = None if labels is None else parse_label_column(table.column(labels), separator, table.path)
+    used = {*images.values(), *texts.values(), *vectors.values(), labels, id}
+    metadata = _metadata(table, used, modalities, label_lists)
+    named = id is not None or bool(images)
+    return Items(ids, modalities, label_lists, metadata, list(table.places), problems, named)
+
+
+def _from_folder(folder: Path) -> Items:
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file() and not _is_hidden(path.relative_to(folder))
+    )
+    if not files:
+        raise InputError(f"{folder} contains no images: no file ends in {', '.join(IMAGE_SUFFIXES)}")
+    ids = [path.relative_to(folder).as_posix() for path in files]
+    texts = [" ".join("".join(c if c.isalnum() else " " for c in path.stem).split()) or None for path in files]
+    label_lists = [[path.parent.name] if path.parent != folder else [] for path in files]
+    metadata = [
+        {"image": str(path)} | ({"text": words} if words else {}) | ({"labels": labels} if labels else {})
+        for path, words, labels in zip(files, texts, label_lists, strict=True)
+    ]
+    labels = label_lists if any(label_lists) else None
+    return Items(ids, {"image": files, "text": texts}, labels, metadata, list(ids), [])
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(part.startswith(".") for part in path.parts)
+
+
+def _from_arrays(source: Path | None, id: str | None, vectors: dict[str, str], labels: str | None) -> Items:
+    if source is None and not vectors:
+        raise InputError("nothing to read: pass a folder of images, a table or a file of arrays")
+    if not vectors:
+        raise InputError(f"{source}: name the variable of each modality's vectors, such as image=X")
+    arrays = {} if source is None else read_arrays(source)
+    matrices = {name: check_features(find_array(arrays, spec), name) for name, spec in vectors.items()}
+    label_lists = None if labels is None else _label_lists(find_array(arrays, labels), labels)
+    n = next(iter(matrices.values())).shape[0]
+    ids = [str(row) for row in range(n)] if id is None else [str(value) for value in np.ravel(find_array(arrays, id))]
+    counts = {f"modality {name!r}": matrix.shape[0] for name, matrix in matrices.items()}
+    counts |= {name: len(rows) for name, rows in (("labels", label_lists), ("ids", ids)) if rows is not None}
+    for name, count in counts.items():
+        if count != n:
+            raise InputError(f"{name} has {count} rows but {next(iter(counts))} has {n}")
+    places = [f"row {row}" for row in range(n)]
+    metadata: list[dict[str, Any]] = [{"labels": labels} if labels else {} for labels in label_lists or [[]] * n]
+    return Items(ids, dict(matrices), label_lists, metadata, places, [], named=id is not None)
+
+
+# ------------------------------------------------------------------------------------------------------------ cells
+
+_Cell = tuple[Any, str]  # a value or None, and the reason why it is None
+
+
+def _image(root: Path) -> Callable[[str, str], _Cell]:
+    """Return a function that finds the image file for a cell."""
+
+    def find(written: str, column: str) -> _Cell:
+        if not written:
+            return None, f"{column!r} is empty"
+        # File systems differ in the Unicode form of accented names; tables from Windows have backslashes.
+        spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
+        try:
+            for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):
+                if (root / spelling).is_file():
+                    return root / spelling, ""
+        except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            return None, f"cannot look for the file {written[:60]!r}: {reason}"
+        return None, f"no such file: {root / written}"
+
+    return find
+
+
+def _text(written: str, column: str) -> _Cell:
+    return (written, "") if written else (None, f"{column!r} is empty")
+
+
+def _vectors(table: Table, spec: str, name: str) -> Features:
+    if spec in table.columns:
+        try:
+            return check_features(np.array(table.column(spec), np.float32), name)
+        except (TypeError, ValueError):
+            raise InputError(f"column {spec!r} of {table.path} must hold lists of numbers of equal length") from None
+    matrix = check_features(find_array({}, spec), name)  # a separate file, with one row for each row of the table
+    if matrix.shape[0] != table.n_all:
+        raise InputError(f"{spec} has {matrix.shape[0]} rows but {table.path} has {table.n_all}")
+    return matrix[np.array(table.numbers, np.int64)]
+
+
+def find_array(arrays: Mapping[str, Any], spec: str) -> Any:
+    """Return an array by its name in ``arrays``, or from a file given as FILE or FILE:VARIABLE."""
+    if spec in arrays:
+        return arrays[spec]
+    file, _, variable = spec.rpartition(":")
+    if file and Path(file).suffix.lower() in _ARRAY_SUFFIXES:
+        return read_array(file, variable)
+    if Path(spec).suffix.lower() in _ARRAY_SUFFIXES:
+        return read_array(spec)
+    known = f" among {', '.join(map(repr, arrays))}" if arrays else ""
+    raise InputError(
+        f"there is no array {spec!r}{known}, and it is not a file of arrays ({', '.join(_ARRAY_SUFFIXES)})"
+    )
+
+
+def _label_lists(labels: Any, name: str) -> list[list[str]]:
+    if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:  # a MATLAB vector of class ids
+        labels = np.ravel(labels)
+    sets = LabelSets.from_labels(labels, name=f"labels {name!r}", allow_empty=True)
+    names = [str(label) for label in (range(sets.n_labels) if sets.names is None else sets.names)]
+    lists = [
+        [names[label] for label in sets.labels[start:stop]]
+        for start, stop in zip(sets.starts[:-1], sets.starts[1:], strict=True)
+    ]
+    return [list(lists[group]) for group in sets.set_of_point]
+
+
+def _metadata(
+    table: Table, used: set[str | None], modalities: dict[str, Any], labels: list[list[str]] | None
+) -> list[dict[str, Any]]:
+    others = [(place, name) for place, name in enumerate(table.columns) if name and name not in used]
+    numeric = set() if table.typed else {place for place, _ in others if _is_numeric(table, place)}
+    metadata = []
+    for number, row in enumerate(table.rows):
+        entry: dict[str, Any] = {}
+        for name, values in modalities.items():
+            if isinstance(values, list) and values[number] is not None:
+                entry[name] = str(values[number])
+        if labels is not None and labels[number]:
+            entry["labels"] = labels[number]
+        columns = {
+            name: json.loads(value) if place in numeric else value
+            for place, name in others
+            if (value := _to_json(row[place])) is not None
+        }
+        metadata.append(entry | ({"columns": columns} if columns else {}))
+    return metadata
+
+
+def _is_numeric(table: Table, place: int) -> bool:
+    """Return whether every non-empty cell of a text column is a number."""
+    cells = [row[place] for row in table.rows if row[place] != ""]
+    return bool(cells) and all(map(_NUMBER.fullmatch, cells))
+
+
+def _to_json(value: Any) -> Any:
+    """Return a cell as a JSON scalar; None if it is empty or not displayable."""
+    if isinstance(value, float):
+        return value if np.isfinite(value) else None
+    if isinstance(value, (bytes, list, dict)) or value == "":
+        return None
+    return value if value is None or isinstance(value, (str, int, bool)) else str(value)
