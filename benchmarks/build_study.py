@@ -30,7 +30,7 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.candidates import N_BITS, candidate_featurizers
-from dlfh.collection.choosing import choose
+from dlfh.collection.choosing import choose_featurizers
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors
 from dlfh.features.cache import cached
@@ -343,10 +343,10 @@ def features_table(all_settings: list[Setting]) -> str:
         several = candidate_featurizers(setting.first, text="tfidf")
         several["image"].insert(2, Hog())
         items = setting.first
-        _, trials = choose(several, DLFH(N_BITS, random_state=0), items.modalities, items.labels)
+        _, trials = choose_featurizers(several, DLFH(N_BITS, random_state=0), items.modalities, items.labels)
         for trial in trials:
-            if trial.what == "image":
-                values = " | ".join(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact))
+            if trial.setting == "image":
+                values = " | ".join(f"{value:.3f}" for value in trial.scores)
                 option = f"**`{trial.option}`**" if trial.chosen else f"`{trial.option}`"
                 lines.append(f"| {setting.name} | {option} | {values} | {trial.seconds:.0f} |")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks.report import fill
-from dlfh.bench.tune import usual_grid
+from dlfh.bench.tune import default_grid
 from dlfh.methods.catalogue import METHODS
 
 RESULTS = Path(__file__).parent.parent / "docs" / "results"
@@ -89,7 +89,7 @@ def chosen() -> str:
     columns = [DATA[name] for name in COMPARED]
     lines = ["| method | tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for method in sorted({method for each in files.values() for method in each["methods"]}):
-        grid = usual_grid(method)
+        grid = default_grid(method)
         tried = "; ".join(f"`{name}` {', '.join(map(str, values))}" for name, values in grid.items())
         cells = [
             ", ".join(str(each["parameters"][method][name]) for name in grid) if method in each["methods"] else "–"
@@ -109,7 +109,7 @@ def again() -> str:
     lines = ["| method | parameters | " + " | ".join(DATA[name] for name in COMPARED) + " |", "|---|---|---|---|---|"]
     for method in _ONCE_ON_QUERIES:
         known = METHODS[method]().get_params(deep=False)
-        usual = ", ".join(f"{name} = {known[name]}" for name in usual_grid(method))
+        usual = ", ".join(f"{name} = {known[name]}" for name in default_grid(method))
         others = [each for each in scores[method] if each != usual]
         best = max(others, key=lambda each: sum(scores[method][each].values()))
         for parameters, said in ((usual, " (default)"), (best, "")):

@@ -1,4 +1,4 @@
-"""Choosing parameters: grids, halving, and queries that tuning never sees."""
+"""Tuning by grids and halving never uses the queries."""
 
 from __future__ import annotations
 
@@ -8,26 +8,27 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dlfh._selection import Trial
 from dlfh.bench.cache import Cache
 from dlfh.bench.data import Source
 from dlfh.bench.plan import Plan
 from dlfh.bench.runner import Limits, Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
-from dlfh.bench.tables import Entry
-from dlfh.bench.tune import Search, Trial, parse_grid, tuned_toml, usual_grid
+from dlfh.bench.tune import Search, default_grid, parse_grid, tuned_toml
 from dlfh.cli import main
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
 
-def test_tuned_settings_keep_the_queries_apart_that_tuning_never_saw(source: Source) -> None:
+def test_tuned_settings_keep_the_queries_that_tuning_never_saw(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["SCM"], "queries": 10, "unseen_share": 0.25, "resplit": False})
     search = Search(Plan(source, settings), "SCM", {"ridge": [0.1, 1.0]}, bits=16)
-    tuned = Settings.from_plain(tomllib.loads(tuned_toml([(search, [Trial({"ridge": 1.0}, Entry(0.5))])])))
+    tuned = Settings.from_plain(tomllib.loads(tuned_toml([(search, [Trial({"ridge": 1.0}, np.array([0.5]))])])))
     (cell, *_) = search._cells({"ridge": 1.0}, None)
     asked = Plan(source, tuned).cell(tuned.row("SCM"), 16, seed=3)
     assert (asked.deal.seed, asked.deal.queries, asked.deal.unseen_share) == (0, 10, 0.25)
@@ -40,20 +41,18 @@ def test_the_number_of_points_to_learn_from_can_be_tuned(source: Source) -> None
     assert [search._cells(each, None)[0].train_points for each in search.candidates()] == [20, 30]
 
 
-def test_a_grid_is_read_as_it_is_written() -> None:
+def test_grids_are_parsed_as_toml() -> None:
     assert parse_grid(["a=1,2.5,x", "b=true"]) == {"a": [1, 2.5, "x"], "b": [True]}
     for wrong in ("a", "=1", "a=", "a=1,,2"):
-        with pytest.raises(InputError, match="a grid is NAME=VALUE,VALUE"):
+        with pytest.raises(InputError, match="a grid must be NAME=VALUE,VALUE"):
             parse_grid([wrong])
-    with pytest.raises(InputError, match="the grid has a twice"):
+    with pytest.raises(InputError, match="the grid has 'a' twice"):
         parse_grid(["a=1", "a=2"])
 
 
-def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_halving_finds_the_best_of_the_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_paired(120, n_labels=4, random_state=0).write(tmp_path / "own.npz")
-    # Codes that were never updated are random: any iterations at all are better.
+    # Without iterations, codes are random.
     command = f"tune DLFH {tmp_path / 'own.npz'} --grid max_iter=0,20,1 --grid scale=8 --bits 16 --protocol learned"
     assert main([*command.split(), "--jobs", "1", "--cache", str(tmp_path / "run")]) == 0
     assert "best: max_iter = 20, scale = 8" in capsys.readouterr().out
@@ -67,26 +66,26 @@ def test_halving_finds_what_the_grid_finds_and_its_settings_are_taken(
     runner = Runner(Cache(tmp_path / "run"), Limits(jobs=1))
     n_computed = len(list((tmp_path / "run" / "cells").iterdir()))
     trials = whole.run(runner)
-    assert [trial.parameters["max_iter"] for trial in trials] == [20, 1, 0]
+    assert [trial.candidate["max_iter"] for trial in trials] == [20, 1, 0]
     halved = replace(whole, halving="seeds")
     kept = halved.run(runner)
     assert len(list((tmp_path / "run" / "cells").iterdir())) == n_computed == 9
-    assert (kept[0].parameters, kept[0].score) == (trials[0].parameters, trials[0].score)
-    assert [trial.resource for trial in kept] == [3, 1, 1]
-    assert "left behind at seeds = 1" in halved.table(kept).to_text()
+    assert (kept[0].candidate, kept[0].score) == (trials[0].candidate, trials[0].score)
+    assert [trial.budget for trial in kept] == [3, 1, 1]
+    assert "eliminated at seeds = 1" in halved.table(kept).to_text()
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_method_has_as_many_candidates_and_its_default_is_one_of_them(name: str, source: Source) -> None:
+def test_every_method_has_eight_candidates_including_its_default(name: str, source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": [name], "resplit": False}))
-    search = Search(plan, name, usual_grid(name), bits=16)  # which checks every candidate's parameters
+    search = Search(plan, name, default_grid(name), bits=16)  # checks the parameters of every candidate
     candidates = search.candidates()
     assert len(candidates) == 8
     known = METHODS[name]().get_params(deep=False)
     assert {parameter: known[parameter] for parameter in candidates[0]} in candidates
 
 
-def test_several_methods_are_tuned_with_the_same_budget_and_a_bench_takes_what_was_chosen(
+def test_several_methods_are_tuned_with_one_budget_and_the_settings_run_in_a_bench(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_paired(120, n_labels=4, random_state=0).write(tmp_path / "own.npz")
@@ -107,15 +106,15 @@ def test_several_methods_are_tuned_with_the_same_budget_and_a_bench_takes_what_w
     assert best == ", ".join(f"{name} = {value}" for name, value in settings.row("SCM").parameters.items())
     cells = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "run" / "cells").iterdir()]
     assert {(each["cell"]["deal"]["size"], each["values"]["n_train"]) for each in cells} == {(60, 60)}
-    # A bench of these settings never asks with a point that was validated on: its queries are those left out of tuning.
+    # A bench with these settings has the queries that tuning never used.
     assert main(["bench", "map", str(tmp_path / "own.npz"), "--settings", str(tuned), "--seeds", "1", *run]) == 0
 
 
-def test_what_could_not_be_measured_is_left_out_of_the_settings(source: Source) -> None:
+def test_methods_without_an_evaluated_candidate_are_left_out_of_the_settings(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["SCM", "CVH"], "resplit": False}))
     searches = [Search(plan, name, {"ridge": [0.1]}, bits=16) for name in ("SCM", "CVH")]
-    failed = [Trial({"ridge": 0.1}, Entry(note="not finished in 3 minutes"))]
-    text = tuned_toml([(searches[0], failed), (searches[1], [Trial({"ridge": 0.1}, Entry(0.5))])])
+    failed = [Trial({"ridge": 0.1}, np.empty(0), note="not finished in 3 minutes")]
+    text = tuned_toml([(searches[0], failed), (searches[1], [Trial({"ridge": 0.1}, np.array([0.5]))])])
     assert tomllib.loads(text)["methods"] == ["CVH"]
-    with pytest.raises(InputError, match="no candidate could be measured: not finished in 3 minutes"):
+    with pytest.raises(InputError, match="no candidate could be evaluated: not finished in 3 minutes"):
         tuned_toml([(searches[0], failed)])

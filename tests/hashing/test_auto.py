@@ -1,4 +1,4 @@
-"""Hash functions that are chosen by what they do on held-out points."""
+"""The hash function is chosen on held-out points, reported, saved, and no worse than a linear one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def model(split: tuple[Paired, Paired]) -> DLFH:
     return DLFH(16, random_state=0, hash_function=Auto(60)).fit(train.modalities, train.labels)
 
 
-def test_what_was_chosen_is_said_and_is_what_was_fitted(split: tuple[Paired, Paired], model: DLFH) -> None:
+def test_the_chosen_learner_is_reported_and_fitted(split: tuple[Paired, Paired], model: DLFH) -> None:
     train, test = split
     assert set(model.chosen_) == {"image", "text"}
     assert all(isinstance(learner, (LinearRidge, KernelRidge)) for learner in model.chosen_.values())
@@ -50,8 +50,8 @@ def test_codes_do_not_depend_on_the_choice(split: tuple[Paired, Paired], model: 
         np.testing.assert_array_equal(model.codes_[name], linear.codes_[name])
 
 
-def test_the_choice_is_as_good_as_linear_functions_where_these_fail() -> None:
-    """Labels are rings around the origin: no linear function of the features tells them apart."""
+def test_kernels_are_chosen_where_linear_functions_fail() -> None:
+    """Labels are rings around the origin, which no linear function of the features separates."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 3, 500)
     angles, radii = rng.uniform(0, 2 * np.pi, (2, 500)), 1 + 2 * labels + rng.normal(0, 0.1, 500)
@@ -70,7 +70,7 @@ def test_the_choice_is_as_good_as_linear_functions_where_these_fail() -> None:
     assert scores["auto"] > 0.9 > scores["linear"]
 
 
-def test_few_points_or_similarities_alone_take_the_kernel_as_it_comes() -> None:
+def test_few_points_or_similarities_get_the_default_kernel() -> None:
     few = make_paired(n_points=60, random_state=0)
     fitted = DLFH(8, random_state=0).fit(few.modalities, few.labels)
     assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
@@ -79,7 +79,7 @@ def test_few_points_or_similarities_alone_take_the_kernel_as_it_comes() -> None:
     assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
 
 
-def test_points_that_lack_something_are_no_hindrance(split: tuple[Paired, Paired]) -> None:
+def test_incomplete_points_are_supported(split: tuple[Paired, Paired]) -> None:
     train, _ = split
     present = {"text": np.arange(len(train)) % 10 > 0}
     fitted = DLFH(8, random_state=0, hash_function=Auto(30, n_points=250)).fit(

@@ -1,4 +1,4 @@
-"""Choosing parameters by MAP on a part of the training set: a grid, or successive halving of it."""
+"""Parameters chosen by MAP on a validation part of the training set: a grid, or successive halving of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
+from dlfh._selection import HALVING_FACTOR, Trial, format_parameters, successive_halving
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.run import check_cells
@@ -22,29 +25,14 @@ from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["Chosen", "Search", "Trial", "parse_grid", "trials_csv", "tuned_toml", "usual_grid"]
+__all__ = ["Search", "SearchResults", "default_grid", "parse_grid", "trials_csv", "tuned_toml"]
 
 Halving = Literal["max_iter", "size", "seeds"]
-
-#: Each rung keeps one candidate in so many, and gives it so many times more.
-_KEEP_ONE_IN = 3
-
-
-@dataclass(frozen=True)
-class Trial:
-    """A candidate: its parameters, its MAP on the validation points, and how much it was given to show it."""
-
-    parameters: dict[str, Any]
-    score: Entry
-    resource: int | None = None
-
-    @property
-    def label(self) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in self.parameters.items()) or "defaults"
+Parameters: TypeAlias = dict[str, Any]
 
 
 def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
-    """Read a grid from ``NAME=VALUE,VALUE,...``; values as TOML has them, other words are strings.
+    """Parse a grid of ``NAME=VALUE,VALUE,...``; values are TOML, other words are strings.
 
     Examples
     --------
@@ -56,28 +44,27 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
         name, equals, values = option.partition("=")
         words = [word.strip() for word in values.split(",")]
         if not equals or not name.strip() or not all(words):
-            raise InputError(f"a grid is NAME=VALUE,VALUE,..., such as scale=4,8, got {option!r}")
+            raise InputError(f"a grid must be NAME=VALUE,VALUE,..., such as scale=4,8, got {option!r}")
         if name.strip() in grid:
-            raise InputError(f"the grid has {name.strip()} twice")
+            raise InputError(f"the grid has {name.strip()!r} twice: name each parameter once")
         grid[name.strip()] = [_value(word) for word in words]
     return grid
 
 
-def usual_grid(method: str) -> dict[str, list[Any]]:
-    """Return what is tried of a method unless other values are given: as many candidates for each method.
+def default_grid(method: str) -> dict[str, list[Any]]:
+    """Return the default grid of a method; every method has the same number of candidates.
 
     Examples
     --------
-    >>> usual_grid("KDLFH")
+    >>> default_grid("KDLFH")
     {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 2000]}
     """
-    return {name: list(values) for name, values in _usual_grids()[method].items()}
+    return {name: list(values) for name, values in _default_grids()[method].items()}
 
 
 @cache
-def _usual_grids() -> dict[str, dict[str, list[Any]]]:
-    text = resources.files("dlfh.bench").joinpath("grids.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+def _default_grids() -> dict[str, dict[str, list[Any]]]:
+    return tomllib.loads(resources.files("dlfh.bench").joinpath("grids.toml").read_text(encoding="utf-8"))
 
 
 def _value(word: str) -> Any:
@@ -91,25 +78,23 @@ def _value(word: str) -> Any:
 class Search:
     """A search for the parameters of one method.
 
-    Queries of the data are never looked at: a share of the training points takes their place, another one for
-    each seed.
+    The queries of the data are never used: in each run, a random share of the training points takes their place.
 
     Attributes
     ----------
     plan : Plan
     method : str
-        A row of the settings, whose parameters hold where the grid says nothing.
+        A row of the settings; its parameters apply unless the grid sets them.
     grid : dict of str to list
     bits : int
     protocol : str
-        By whose MAP, mean over directions, candidates are compared.
+        Candidates are compared by the MAP of this protocol, averaged over directions.
     validation : float
-        Share of the training points.
+        Share of the training points that are queries.
     halving : {"max_iter", "size", "seeds"}, optional
-        What candidates get little of at first: all are tried with a part of it, the best third with three times as
-        much, and so on. By default every candidate gets everything.
+        Budget of successive halving; by default, every candidate gets the full budget.
     size : int, optional
-        How many of the training points that are left candidates learn from; all by default.
+        Maximum number of training points beside the validation points.
     """
 
     plan: Plan
@@ -125,48 +110,47 @@ class Search:
         if not 0 < self.validation < 1:
             raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
         if "seeds" in self.grid:
-            raise InputError("seeds are no parameter to choose: they are runs of each candidate")
+            raise InputError("seeds cannot be in the grid: every candidate runs with all of them")
         method = self.plan.settings.row(self.method).method
         if self.protocol == "unified" and "unified" not in METHODS[method].info.protocols:
-            raise InputError(f"{method} has no rule for one code from several modalities: choose by another protocol")
+            raise InputError(f"{method} does not support the unified protocol: choose another one")
         for parameters in self.candidates():
             self.plan.settings.with_parameters(self.method, parameters)
             check_cells(self.plan.source, self._cells(parameters, None))
-        self._resources(len(self.candidates()))
+        self._budgets(len(self.candidates()))
 
-    def candidates(self) -> list[dict[str, Any]]:
+    def candidates(self) -> list[Parameters]:
         """Return all combinations of the grid's values."""
         return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
-    def run(self, runner: Runner) -> list[Trial]:
-        """Return the trials, best first; those that went on longer before those that were left behind."""
-        left = self.candidates()
-        behind: list[Trial] = []
-        rungs = self._resources(len(left))
-        for i, resource in enumerate(rungs):
-            cells = {j: self._cells(parameters, resource) for j, parameters in enumerate(left)}
-            results = runner.run(self.plan.source, [cell for each in cells.values() for cell in each])
-            trials = []
-            for j, parameters in enumerate(left):
-                found = [results[cell] for cell in cells[j]]
-                scores = [self._score(each.values) for each in found]
-                trials.append(Trial(parameters, summarize(scores, [each.failure or "" for each in found]), resource))
-            trials.sort(key=lambda trial: (trial.score.mean is None, -(trial.score.mean or 0.0)))
-            if i == len(rungs) - 1:
-                return [*trials, *behind]
-            n_kept = -(-len(trials) // _KEEP_ONE_IN)
-            behind = [*trials[n_kept:], *behind]
-            left = [trial.parameters for trial in trials[:n_kept]]
-        return behind
+    def run(self, runner: Runner) -> list[Trial[Parameters]]:
+        """Return the trials, best first; eliminated candidates come after those that got more of the budget."""
 
-    def _resources(self, n_candidates: int) -> list[int | None]:
-        """Return how much candidates get, rung by rung."""
-        if self.halving is None or n_candidates < _KEEP_ONE_IN:
+        def evaluate(candidates: Sequence[Parameters], budget: int | None) -> list[Trial[Parameters]]:
+            cells = [self._cells(parameters, budget) for parameters in candidates]
+            results = runner.run(self.plan.source, list(itertools.chain.from_iterable(cells)))
+            return [
+                self._trial(parameters, [results[cell] for cell in own], budget)
+                for parameters, own in zip(candidates, cells, strict=True)
+            ]
+
+        candidates = self.candidates()
+        return successive_halving(candidates, evaluate, self._budgets(len(candidates)))
+
+    def _trial(self, parameters: Parameters, runs: Sequence[Any], budget: int | None) -> Trial[Parameters]:
+        scores = [self._score(run.values) for run in runs]
+        measured = np.array([score for score in scores if score is not None])
+        note = summarize(scores, [run.failure or "" for run in runs]).note
+        option = format_parameters(parameters)
+        return Trial(parameters, measured, self.method, option, note=note, budget=budget)
+
+    def _budgets(self, n_candidates: int) -> list[int | None]:
+        """Return the budget of each rung of successive halving; None is everything."""
+        if self.halving is None or n_candidates < HALVING_FACTOR:
             return [None]
-        n_rungs = math.floor(math.log(n_candidates, _KEEP_ONE_IN) + 1e-9) + 1
+        n_rungs = math.floor(math.log(n_candidates, HALVING_FACTOR) + 1e-9) + 1
         full = self._full()
-        parts = [max(1, full // _KEEP_ONE_IN ** (n_rungs - 1 - i)) for i in range(n_rungs)]
-        return list(dict.fromkeys(parts))
+        return list(dict.fromkeys(max(1, full // HALVING_FACTOR ** (n_rungs - 1 - rung)) for rung in range(n_rungs)))
 
     def _full(self) -> int:
         row = self.plan.settings.row(self.method)
@@ -180,21 +164,21 @@ class Search:
             raise InputError(f"{row.method} cannot be halved by max_iter: it has none, or the grid sets it")
         return int(known["max_iter"])
 
-    def _cells(self, parameters: dict[str, Any], resource: int | None) -> list[Cell]:
+    def _cells(self, parameters: Parameters, budget: int | None) -> list[Cell]:
         row = self.plan.settings.row(self.method)
         changed = dict(parameters)
         train_points = changed.pop("train_points", row.train_points)
         n_seeds, size = self.plan.settings.seeds, self.size
-        if resource is not None and self.halving == "max_iter":
-            changed["max_iter"] = resource
-        elif resource is not None and self.halving == "seeds":
-            n_seeds = resource
-        elif resource is not None:
-            size = resource
+        if budget is not None and self.halving == "max_iter":
+            changed["max_iter"] = budget
+        elif budget is not None and self.halving == "seeds":
+            n_seeds = budget
+        elif budget is not None:
+            size = budget
         cells = []
         for seed in range(n_seeds):
             cell = self.plan.cell(row, self.bits, seed, changed=changed)
-            # The queries are those of seed 0 throughout, so that none of them is ever among the validation points.
+            # The queries are those of seed 0 in every run, so that no query is ever a validation point.
             deal = replace(cell.deal, seed=0, size=size, validation=self.validation, validation_seed=seed)
             cells.append(replace(cell, deal=deal, train_points=train_points))
         return cells
@@ -203,14 +187,14 @@ class Search:
         found = values.get("protocols", {}).get(self.protocol)
         return sum(each["map"] for each in found.values()) / len(found) if found else None
 
-    def table(self, trials: list[Trial]) -> ReportTable:
+    def table(self, trials: Sequence[Trial[Parameters]]) -> ReportTable:
         """Return the trials as a table."""
         rows = mark_best(
             [
                 TableRow(
-                    trial.label,
-                    (trial.score,),
-                    f"left behind at {self.halving} = {trial.resource}" if trial.resource != trials[0].resource else "",
+                    trial.option,
+                    (_entry(trial),),
+                    f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else "",
                 )
                 for trial in trials
             ]
@@ -219,26 +203,30 @@ class Search:
         return ReportTable(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
 
 
-#: What a search chose: its trials, the best first.
-Chosen = Sequence[tuple[Search, Sequence[Trial]]]
+def _entry(trial: Trial[Parameters]) -> Entry:
+    return summarize(trial.scores.tolist(), [trial.note])
 
 
-def tuned_toml(chosen: Chosen) -> str:
-    """Return the best parameters of each search of one data set as settings that a bench takes.
+#: Searches with their trials, the best first.
+SearchResults: TypeAlias = Sequence[tuple[Search, Sequence[Trial[Parameters]]]]
 
-    What could not be measured with any parameters is left out.
+
+def tuned_toml(results: SearchResults) -> str:
+    """Return the best parameters of each search as settings for `dlfh bench --settings`.
+
+    Methods of which no candidate could be evaluated are left out.
     """
-    measured = [(search, trials[0]) for search, trials in chosen if trials[0].score.mean is not None]
-    if not measured:
-        raise InputError(f"no candidate could be measured: {chosen[0][1][0].score.note}")
-    settings = measured[0][0].plan.settings
+    evaluated = [(search, trials[0].candidate) for search, trials in results if len(trials[0].scores)]
+    if not evaluated:
+        raise InputError(f"no candidate could be evaluated: {results[0][1][0].note}")
+    settings = evaluated[0][0].plan.settings
     parameters: dict[str, Mapping[str, Any]] = {
-        search.method: {**settings.parameters.get(search.method, {}), **best.parameters} for search, best in measured
+        search.method: {**settings.parameters.get(search.method, {}), **best} for search, best in evaluated
     }
     return to_toml(
         {
             "methods": list(parameters),
-            "bits": [measured[0][0].bits],
+            "bits": [evaluated[0][0].bits],
             "resplit": False,
             "queries": settings.queries,
             "unseen_share": settings.unseen_share,
@@ -247,13 +235,14 @@ def tuned_toml(chosen: Chosen) -> str:
     )
 
 
-def trials_csv(chosen: Chosen) -> str:
-    """Return one line per candidate of each search, the best first."""
+def trials_csv(results: SearchResults) -> str:
+    """Return the candidates of each search as CSV, best first."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["method", "parameters", "mean", "std", "runs", "note"])
-    for search, trials in chosen:
+    for search, trials in results:
         for trial in trials:
-            mean, std = (number.strip(DASH) for number in trial.score.numbers(4))
-            writer.writerow([search.method, trial.label, mean, std, trial.score.runs, trial.score.note])
+            entry = _entry(trial)
+            mean, std = (number.strip(DASH) for number in entry.numbers(4))
+            writer.writerow([search.method, trial.option, mean, std, entry.runs, entry.note])
     return out.getvalue()

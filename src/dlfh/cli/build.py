@@ -16,8 +16,8 @@ from dlfh.cli.options import ItemOptions, ItemsAt, OutputOptions, TrainingOption
 from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
 
 if TYPE_CHECKING:
+    from dlfh._selection import Trial
     from dlfh.collection import Encoder
-    from dlfh.collection.choosing import Trial
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.datasets import Items
 
@@ -142,6 +142,8 @@ def describe_model(encoder: Encoder) -> str:
 
 def summarize(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport) -> dict[str, Any]:
     """Return what training produced, for JSON."""
+    from dlfh.collection.choosing import trial_summary
+
     return {
         "trained": n_trained,
         "incomplete": n_incomplete,
@@ -151,7 +153,7 @@ def summarize(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: E
         "learning_seconds": round(encoder.model_.fit_seconds_, 3),
         "features": {name: repr(featurizer) for name, featurizer in encoder.featurizers_.items()},
         "chosen": _chosen_learners(encoder),
-        "trials": [asdict(trial) for trial in encoder.trials_],
+        "trials": [trial_summary(trial) for trial in encoder.trials_],
         "quality": [asdict(quality) for quality in evaluation.quality],
         "calibration": [asdict(report) for report in evaluation.calibration],
     }
@@ -188,16 +190,17 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
             yield f"Calibration error of the probabilities: at most {error:.2f}."
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
-    yield from _improvements(encoder, [trial for trial in encoder.trials_ if trial.what == "bits"])
+    yield from _improvements(encoder, [trial for trial in encoder.trials_ if trial.setting == "bits"])
 
 
-def _improvements(encoder: Encoder, bit_trials: Sequence[Trial]) -> Iterator[str]:
+def _improvements(encoder: Encoder, bit_trials: Sequence[Trial[int]]) -> Iterator[str]:
     if len(bit_trials) == 2:
         used, longer = bit_trials
-        gains = {"MAP": longer.map - used.map, "exact matches": longer.exact - used.exact}
+        map_gain, _, exact_gain = (longer.scores - used.scores).tolist()
+        gains = {"MAP": map_gain, "exact matches": exact_gain}
         verdict = "" if max(gains.values()) >= _NOTABLE_CHANGE else ": hardly worth the space"
         changes = " and ".join(f"{name} by {gain:+.3f}" for name, gain in gains.items())
-        yield f"In trials, --bits {longer.option} ({_bytes(int(longer.option))}) changed {changes}{verdict}."
+        yield f"In trials, --bits {longer.option} ({_bytes(longer.candidate)}) changed {changes}{verdict}."
     elif getattr(encoder.model_, "hash_function", None) == "linear":
         yield "Without --fast, dlfh tries several features and hash functions and keeps the best."
     images = [name for name in encoder.image_modalities() if encoder.featurizers_[name].kind != "efficientnet"]

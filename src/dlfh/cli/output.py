@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from dlfh._terminal import STEERING, plain
 
 if TYPE_CHECKING:
+    from dlfh._selection import Trial
     from dlfh.collection.calibration.report import CalibrationReport
-    from dlfh.collection.choosing import Trial
     from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.datasets.problem import Problem
 
@@ -127,19 +127,19 @@ def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
     )
 
 
-def print_trials(trials: Sequence[Trial], n_draws: int = 1) -> None:
+def print_trials(trials: Sequence[Trial[Any]], n_draws: int = 1) -> None:
     """Print the options that were tried and those that were chosen."""
     if trials:
         samples = "" if n_draws == 1 else f", mean over {n_draws} samples"
-        n_items = max(trial.n_items for trial in trials)
+        n_items = max(trial.n_points for trial in trials)
         print_table(
             f"Trials on {n_items:,} items{samples}, measured on items held out of training",
-            ("what", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
+            ("setting", "option", "MAP", "nDCG@10", "exact", "seconds", ""),
             [
                 (
-                    trial.what,
+                    trial.setting,
                     trial.option,
-                    *(f"{value:.3f}" for value in (trial.map, trial.ndcg, trial.exact)),
+                    *(f"{value:.3f}" for value in trial.scores),
                     f"{trial.seconds:.1f}" if trial.seconds else "",
                     "chosen" if trial.chosen else "",
                 )

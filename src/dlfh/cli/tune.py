@@ -13,7 +13,6 @@ from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
 from dlfh.cli.options import ItemOptions, Overwrite, method_named, with_options
 
 if TYPE_CHECKING:
-    from dlfh.collection.choosing import Trial
     from dlfh.collection.tuning import Candidate
 
 __all__ = ["tune"]
@@ -141,7 +140,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh.cli.output import print_trials
     from dlfh.cli.settings import BuildSettings
     from dlfh.collection.candidates import N_BITS
-    from dlfh.collection.choosing import HELD_OUT, MOST_ITEMS
+    from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS
     from dlfh.collection.tuning import tune_items
     from dlfh.errors import InputError
 
@@ -158,18 +157,14 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
         items = items.with_label_words()
 
-    def print_trial(trial: Trial) -> None:
-        if not options.quiet:
-            typer.echo(plain(f"{trial.what}: {trial.option}: {trial.merit:.3f}"), err=True)
-
     tuned = tune_items(
         items,
         candidates,
         n_bits=n_bits,
         n_draws=options.seeds or 3,
-        n_items=options.size or MOST_ITEMS,
+        n_items=options.size or MAX_ITEMS,
         held_out=options.validation_share or HELD_OUT,
-        on_trial=print_trial,
+        show_progress=not options.quiet,
     )
     if not options.quiet:
         print_trials(tuned.trials, n_draws=options.seeds or 3)
@@ -192,7 +187,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
     """Return each method with every combination of parameter values."""
     import itertools
 
-    from dlfh.bench.tune import parse_grid, usual_grid
+    from dlfh.bench.tune import default_grid, parse_grid
     from dlfh.collection.tuning import Candidate
     from dlfh.methods.catalogue import METHODS
 
@@ -200,7 +195,7 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
     names = [*METHODS] if methods == "all" else [method_named(name.strip()) for name in methods.split(",")]
     return [
         Candidate(name, dict(zip(parameters, combination, strict=True)))
-        for name, parameters in ((name, values or usual_grid(name)) for name in names)
+        for name, parameters in ((name, values or default_grid(name)) for name in names)
         for combination in itertools.product(*parameters.values())
     ]
 
@@ -213,7 +208,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     from dlfh.bench.run import limits_of
     from dlfh.bench.runner import Runner
     from dlfh.bench.settings import PROTOCOLS
-    from dlfh.bench.tune import Search, parse_grid, trials_csv, tuned_toml, usual_grid
+    from dlfh.bench.tune import Search, default_grid, parse_grid, trials_csv, tuned_toml
     from dlfh.errors import InputError
     from dlfh.methods.catalogue import METHODS
 
@@ -244,7 +239,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
         Search(
             plan,
             row.label,
-            grid or usual_grid(row.method),
+            grid or default_grid(row.method),
             settings.bits[0],
             options.protocol,
             0.2 if options.validation_share is None else options.validation_share,
@@ -264,5 +259,5 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     write_output(candidates, [trials_csv(results).encode()], overwrite=overwrite)
     for search, trials in results:
         name = f"{search.method}: " if len(results) > 1 else ""
-        typer.echo(plain(f"best: {name}{trials[0].label}"))
+        typer.echo(plain(f"best: {name}{trials[0].option}"))
     typer.echo(plain(f"settings for dlfh bench --settings: {target}"))

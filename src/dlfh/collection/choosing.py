@@ -1,16 +1,15 @@
-"""Which features serve best: candidates are tried on items that they were not fitted to, one modality after another.
+"""Featurisers chosen on held-out items, one modality after another.
 
-Some items are drawn, a part of them is held out, and the method is fitted to the others once with each candidate. The
-held-out items then ask for each other, as new items do; texts ask whole, and by one of their words, as people do. What
-is best for one data set is not for another: colours tell clothes apart and icons hardly; pieces of words help short
-questions and add noise to long ones.
+A sample of the items is split into training and held-out items. For each candidate, the method is fitted to the
+training items, and the held-out items search each other, as new items would. Texts search whole, and by one of their
+words, as people do. The best features differ between data sets: colours distinguish clothes but hardly icons; parts of
+words help short queries and add noise to long ones.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,189 +17,164 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
+from dlfh._selection import Trial, choose_in_turn, run_trials
 from dlfh._validation import Features
 from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
     from dlfh.methods import CrossModalHasher
 
-__all__ = ["HELD_OUT", "LEAST_ITEMS", "MOST_ITEMS", "Draw", "Trial", "choose"]
+__all__ = [
+    "HELD_OUT",
+    "MAX_ITEMS",
+    "MEASURES",
+    "MIN_ITEMS",
+    "TrialSample",
+    "choose_featurizers",
+    "evaluate_on",
+    "trial_summary",
+]
 
-#: How many items candidates are tried on at most, and which share of them asks; fewer than the least tell nothing.
-MOST_ITEMS, HELD_OUT, LEAST_ITEMS = 1200, 1 / 3, 100
+#: Size of the sample, the share of it that is held out, and the fewest items to choose by.
+MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
+
+#: Scores of a trial: mean average precision, nDCG@10, and the share of the first five items that have exactly the
+#: query's labels. MAP alone prefers features that find common labels and miss items with all of them.
+MEASURES = ("map", "ndcg", "exact")
 
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Trial:
-    """What a candidate did on items that were held out of a trial.
-
-    Attributes
-    ----------
-    what : str
-        The modality whose features were tried, "bits", or a method.
-    option : str
-        The features, the number of bits, or parameters.
-    map, ndcg, exact : float
-        How well items that training did not see find each other, in the mean over all directions: MAP, nDCG@10, and
-        the share of the first five that have exactly the query's labels. Asymmetric ranking.
-    n_items : int
-        On how many items it was tried, those that asked among them.
-    seconds : float
-        How long it took, describing included.
-    chosen : bool
-    """
-
-    what: str
-    option: str
-    map: float
-    ndcg: float
-    exact: float
-    n_items: int
-    seconds: float
-    chosen: bool = False
-
-    @property
-    def merit(self) -> float:
-        """What is compared. MAP alone takes functions that know what is common, and misses who has all labels."""
-        return (self.map + self.ndcg + self.exact) / 3
-
-
-def choose(
+def choose_featurizers(
     candidates: Mapping[str, Sequence[Featurizer]],
     model: CrossModalHasher,
     values: Mapping[str, Any],
     labels: Any,
     random_state: int = 0,
-) -> tuple[dict[str, Featurizer], list[Trial]]:
-    """Return the featuriser of each modality that serves best, and what the trials of all of them said.
+) -> tuple[dict[str, Featurizer], list[Trial[Any]]]:
+    """Return the best featuriser of each modality, and the trials.
+
+    The default is the first candidate, if there are fewer than 100 items or no labels. Models that choose their hash
+    functions use fixed ones in trials. The last two trials compare the model's number of bits with twice as many.
 
     Parameters
     ----------
     candidates : dict of str to list of Featurizer
-        The first of each is taken where there are too few items to tell.
     model : CrossModalHasher
-        What the features are for. It is not fitted here; where it chooses hash functions itself, trials take plain
-        ones, since they compare features.
     values : dict of str to sequence
         By modality, the raw values of complete items.
     labels : array-like, or None
-        Theirs, as for `CrossModalHasher.fit`.
     random_state : int
-        The seed of the draw.
-
-    Returns
-    -------
-    featurizers : dict of str to Featurizer
-    trials : list of Trial
-        In the order in which they were made, the last with twice the bits, to say what these would bring; empty if
-        nothing was to be tried.
+        Random seed of the sample.
     """
-    taken = {name: own[0] for name, own in candidates.items()}
-    several = [name for name, own in candidates.items() if len(own) > 1]
-    sets = LabelSets.from_labels(labels) if several and labels is not None and len(labels) else None
-    if sets is None or sets.n_points < LEAST_ITEMS:
-        return taken, []
-    draw = Draw.of(values, sets, random_state)
-    trials: list[Trial] = []
-    for name in several:
-        tried = [
-            draw.trial({**taken, name: candidate}, model, name, repr(_quiet(candidate)))
-            for candidate in candidates[name]
-        ]
-        best = max(range(len(tried)), key=lambda place: tried[place].merit)
-        taken[name] = candidates[name][best]
-        trials += [replace(trial, chosen=place == best) for place, trial in enumerate(tried)]
-    n_bits = model.n_bits
-    now = next(trial for trial in reversed(trials) if trial.chosen)  # the last that was chosen has all that was
-    more = draw.trial(taken, _changed(model, n_bits=2 * n_bits), "bits", str(2 * n_bits))
-    return taken, [*trials, replace(now, what="bits", option=str(n_bits), seconds=0.0), more]
+    is_open = any(len(featurizers) > 1 for featurizers in candidates.values())
+    sets = LabelSets.from_labels(labels) if is_open and labels is not None and len(labels) else None
+    if sets is None or sets.n_points < MIN_ITEMS:
+        return {name: featurizers[0] for name, featurizers in candidates.items()}, []
+    samples = [TrialSample.draw(values, sets, random_state)]
+
+    def evaluate(name: str, featurizers: dict[str, Featurizer]) -> Trial[Any]:
+        option = repr(_quiet(featurizers[name]))
+        return evaluate_on(samples, featurizers, model, featurizers[name], name, option)
+
+    chosen, trials = choose_in_turn(candidates, evaluate)
+    more = _changed(model, n_bits=2 * model.n_bits)
+    doubled = run_trials([more], lambda _: evaluate_on(samples, chosen, more, more.n_bits, "bits", str(more.n_bits)))
+    now = next(trial for trial in reversed(trials) if trial.chosen)  # with the chosen featurisers of all modalities
+    bits = Trial(model.n_bits, now.scores, "bits", str(model.n_bits), now.n_points, chosen=True)
+    return chosen, [*trials, bits, *doubled]
+
+
+def trial_summary(trial: Trial[Any]) -> dict[str, Any]:
+    """Return a trial as a row of JSON."""
+    values = trial.setting, trial.option, *trial.scores.tolist(), trial.n_points, trial.seconds, trial.chosen
+    return dict(zip(("setting", "option", *MEASURES, "n_items", "seconds", "chosen"), values, strict=True))
+
+
+def evaluate_on(
+    samples: Sequence[TrialSample],
+    featurizers: Mapping[str, Featurizer],
+    model: CrossModalHasher,
+    candidate: Any,
+    setting: str,
+    option: str,
+    *,
+    as_configured: bool = False,
+) -> Trial[Any]:
+    """Return a candidate's trial: the mean scores over samples of featurisers and a model with fixed hash functions.
+
+    With ``as_configured``, the model chooses its hash functions if its parameters say so.
+    """
+    results = [sample.evaluate(featurizers, model, as_configured) for sample in samples]
+    return Trial(candidate, np.mean([scores for scores, _ in results], axis=0), setting, option, results[0][1])
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Items that candidates are tried on.
-
-    Attributes
-    ----------
-    values : dict of str to sequence
-    labels : csr_array (items, labels)
-    seen, held_out : ndarray of int64
-        Positions of those that are learned from, and of the others.
-    rng_seed : int
-    described : dict
-        What was described before, by modality and featuriser.
-    """
+class TrialSample:
+    """Sampled items, split into training and held-out items; ``vectors`` caches their vectors by featuriser."""
 
     values: dict[str, Any]
     labels: sp.csr_array
-    seen: Rows
+    train: Rows
     held_out: Rows
-    rng_seed: int
-    described: dict[tuple[str, str], _Described] = field(default_factory=dict)
+    seed: int
+    vectors: dict[tuple[str, str], _Vectors] = field(default_factory=dict)
 
     @classmethod
-    def of(
+    def draw(
         cls,
         values: Mapping[str, Any],
         labels: LabelSets,
-        random_state: int,
-        most_items: int = MOST_ITEMS,
+        seed: int,
+        max_items: int = MAX_ITEMS,
         held_out: float = HELD_OUT,
-    ) -> Draw:
-        drawn = np.random.default_rng(random_state).permutation(labels.n_points)[:most_items]
-        some = {name: _take(own, drawn) for name, own in values.items()}
+    ) -> TrialSample:
+        """Draw at most ``max_items`` items, and hold out a share of them."""
+        drawn = np.random.default_rng(seed).permutation(labels.n_points)[:max_items]
+        sets = labels.take(drawn)
+        rows = np.arange(len(drawn))
         n_held_out = int(len(drawn) * held_out)
-        places = np.arange(len(drawn))
-        own = labels.take(drawn)
-        rows = own.rows()[own.set_of_point]
-        return cls(some, rows, places[n_held_out:], places[:n_held_out], random_state)
+        sampled = {name: _take(column, drawn) for name, column in values.items()}
+        return cls(sampled, sets.rows()[sets.set_of_point], rows[n_held_out:], rows[:n_held_out], seed)
 
-    def trial(
-        self,
-        featurizers: Mapping[str, Featurizer],
-        model: CrossModalHasher,
-        what: str,
-        option: str,
-        *,
-        as_it_is: bool = False,
-    ) -> Trial:
-        """Fit a model to what was drawn, plain or as it is, and ask with what it did not see."""
-        began = time.perf_counter()
-        described = {name: self._describe(name, featurizer) for name, featurizer in featurizers.items()}
-        everyone = np.arange(len(self.seen) + len(self.held_out))
-        readable = np.logical_and.reduce([np.isin(everyone, own.rows) for own in described.values()])
-        seen, asking = self.seen[readable[self.seen]], self.held_out[readable[self.held_out]]
-        matrices = {name: own.take(seen) for name, own in described.items()}
-        own_model = _changed(model) if as_it_is else _plain(model, matrices)
-        fitted = own_model.fit(matrices, self.labels[seen])
-        found = {name: fitted.project(name, own.take(asking)) for name, own in described.items()}
-        questions = list(found.items())
-        for name, own in described.items():
-            if own.words is not None:
-                questions.append((name, fitted.project(name, own.words[np.searchsorted(self.held_out, asking)])))
-        quality, graded, exact = np.mean([*_measured(questions, found, self.labels[asking])], axis=0).tolist()
-        return Trial(what, option, quality, graded, exact, int(readable.sum()), time.perf_counter() - began)
+    def evaluate(
+        self, featurizers: Mapping[str, Featurizer], model: CrossModalHasher, as_configured: bool
+    ) -> tuple[npt.NDArray[np.float64], int]:
+        """Return the `MEASURES` of held-out items, averaged over directions, and the number of readable items."""
+        vectors = {name: self._vectors(name, featurizer) for name, featurizer in featurizers.items()}
+        everyone = np.arange(len(self.train) + len(self.held_out))
+        readable = np.logical_and.reduce([np.isin(everyone, each.rows) for each in vectors.values()])
+        train, held_out = self.train[readable[self.train]], self.held_out[readable[self.held_out]]
+        matrices = {name: each.take(train) for name, each in vectors.items()}
+        fitted = (_changed(model) if as_configured else _with_fixed_functions(model, matrices)).fit(
+            matrices, self.labels[train]
+        )
+        database = {name: fitted.project(name, each.take(held_out)) for name, each in vectors.items()}
+        queries = list(database.items())
+        for name, each in vectors.items():
+            if each.words is not None:
+                queries.append((name, fitted.project(name, each.words[np.searchsorted(self.held_out, held_out)])))
+        scores = np.mean([*_directions(queries, database, self.labels[held_out])], axis=0)
+        return scores, int(readable.sum())
 
-    def _describe(self, name: str, featurizer: Featurizer) -> _Described:
-        """Describe all items by a featuriser that is fitted to those that are learned from."""
+    def _vectors(self, name: str, featurizer: Featurizer) -> _Vectors:
+        """Return the vectors of all items, from a featuriser that is fitted to the training items."""
         key = name, repr(featurizer)
-        if key not in self.described:
-            own = _quiet(featurizer)
-            values = self.values[name]
-            asking = _take(values, self.held_out)
-            parts = own.fit_transform_readable(_take(values, self.seen)), own.transform_readable(asking)
-            rows = np.concatenate([self.seen[parts[0].rows], self.held_out[parts[1].rows]])
-            matrix = (sp.vstack if sp.issparse(parts[0].features) else np.vstack)([part.features for part in parts])
-            words = own.transform(_one_word_each(asking, self.rng_seed)) if own.takes == "texts" else None
-            self.described[key] = _Described(sp.csr_array(matrix) if sp.issparse(matrix) else matrix, rows, words)
-        return self.described[key]
+        if key not in self.vectors:
+            fitted, values = _quiet(featurizer), self.values[name]
+            held_out = _take(values, self.held_out)
+            parts = fitted.fit_transform_readable(_take(values, self.train)), fitted.transform_readable(held_out)
+            rows = np.concatenate([self.train[parts[0].rows], self.held_out[parts[1].rows]])
+            stack = sp.vstack if sp.issparse(parts[0].features) else np.vstack
+            matrix = stack([part.features for part in parts])
+            words = fitted.transform(_one_word_each(held_out, self.seed)) if fitted.takes == "texts" else None
+            self.vectors[key] = _Vectors(sp.csr_array(matrix) if sp.issparse(matrix) else matrix, rows, words)
+        return self.vectors[key]
 
 
 @dataclass(frozen=True)
-class _Described:
-    """Vectors of the items that can be read, and which these are; of texts, also of one word of each that asks."""
+class _Vectors:
+    """Vectors of the readable items, the rows of these, and the vectors of one word of each held-out text."""
 
     matrix: Features
     rows: Rows
@@ -221,7 +195,7 @@ def _one_word_each(texts: Sequence[str], seed: int) -> list[str]:
 
 
 def _quiet(featurizer: Featurizer) -> Featurizer:
-    """Return a copy that has learned nothing, and shows no progress."""
+    """Return an unfitted copy without progress bars."""
     return type(featurizer)(**{**featurizer.get_params(deep=False), "verbose": False})
 
 
@@ -229,8 +203,8 @@ def _changed(model: CrossModalHasher, **changes: Any) -> CrossModalHasher:
     return type(model)(**{**model.get_params(deep=False), **changes})
 
 
-def _plain(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossModalHasher:
-    """Return a model to fit, with hash functions that are good for most features if it would look for its own."""
+def _with_fixed_functions(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossModalHasher:
+    """Return an unfitted copy with hash functions that suit most features, if the model would choose its own."""
     from dlfh.hashing import Auto, KernelRidge, LinearRidge
 
     changes: dict[str, Any] = {"verbose": False} if "verbose" in model.get_params(deep=False) else {}
@@ -243,23 +217,23 @@ def _plain(model: CrossModalHasher, matrices: Mapping[str, Features]) -> CrossMo
     return _changed(model, **changes)
 
 
-def _measured(
-    questions: Sequence[tuple[str, npt.NDArray[np.float32]]],
-    found: Mapping[str, npt.NDArray[np.float32]],
+def _directions(
+    queries: Sequence[tuple[str, npt.NDArray[np.float32]]],
+    database: Mapping[str, npt.NDArray[np.float32]],
     labels: sp.csr_array,
 ) -> Iterator[list[float]]:
-    """Yield MAP, nDCG@10 and exact precision of each direction, each half of the items asking for the other."""
+    """Yield the `MEASURES` of each direction; each half of the items searches the other."""
     from dlfh.codes import pack
     from dlfh.metrics import AP, P, evaluate, nDCG
 
     middle = labels.shape[0] // 2
     halves = slice(0, middle), slice(middle, None)
     measures = [AP, nDCG @ min(10, middle), P(match="all") @ min(5, middle)]
-    for name, asked in questions:
-        for database, values in found.items():
-            if name != database:
-                for mine, others in (halves, halves[::-1]):
+    for name, projections in queries:
+        for other, values in database.items():
+            if name != other:
+                for half, rest in (halves, halves[::-1]):
                     result = evaluate(
-                        asked[mine], pack(values[others]), labels[mine], labels[others], measures=measures
+                        projections[half], pack(values[rest]), labels[half], labels[rest], measures=measures
                     )
                     yield [result[measure] for measure in measures]

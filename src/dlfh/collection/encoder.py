@@ -25,7 +25,7 @@ from dlfh.methods import CrossModalHasher
 from dlfh.methods.base import hasher_from_parts
 
 if TYPE_CHECKING:
-    from dlfh.collection.choosing import Trial
+    from dlfh._selection import Trial
     from dlfh.datasets.items import Items
 
 __all__ = ["Encoder", "from_parts", "load"]
@@ -70,7 +70,7 @@ class Encoder(Parameterized):
 
     featurizers_: dict[str, Featurizer]
     model_: CrossModalHasher
-    trials_: Sequence[Trial] = ()
+    trials_: Sequence[Trial[Any]] = ()
     calibration_: Calibration | None = None
 
     def __init__(self, featurizers: Mapping[str, Featurizer | Sequence[Featurizer]], model: CrossModalHasher) -> None:
@@ -238,14 +238,16 @@ class Encoder(Parameterized):
 
     def _choose(self, modalities: Mapping[str, Sequence[Any]], labels: Any) -> dict[str, Featurizer]:
         """Return a featuriser to fit for each modality: of several, the one that serves complete items best."""
-        from dlfh.collection.choosing import choose  # searching chooses nothing
+        from dlfh.collection.choosing import choose_featurizers  # not needed to search
 
         several = {name: [own] if isinstance(own, Featurizer) else [*own] for name, own in self.featurizers.items()}
         empty = [name for name, own in several.items() if not own]
         if empty:
             raise InputError(f"there are no features to choose from for the modality {empty[0]!r}")
         seed = getattr(self.model, "random_state", None)
-        taken, self.trials_ = choose(several, self.model, modalities, labels, seed if isinstance(seed, int) else 0)
+        taken, self.trials_ = choose_featurizers(
+            several, self.model, modalities, labels, seed if isinstance(seed, int) else 0
+        )
         return {name: _unfitted(featurizer) for name, featurizer in taken.items()}
 
     def _trainable(self, present: Mapping[str, Mask], labelled: Mask) -> Mask:

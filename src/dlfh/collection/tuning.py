@@ -1,20 +1,22 @@
-"""Settings for items as they are: features first, then a method and its parameters, by items that trials did not see.
+"""Settings for raw items: first features, then a method and its parameters, chosen on held-out items.
 
-`Encoder` chooses features in one draw of some items. Here there are several draws, every kind of features is tried, and
-then each candidate as it would be built with, hash functions and all.
+`Encoder` chooses features on one sample of the items. `tune_items` uses several samples, tries every kind of features,
+and evaluates each candidate as it would be built, with the hash functions that it chooses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlfh._labels import LabelSets
+from dlfh._progress import progress
+from dlfh._selection import Trial, best_trial, choose_in_turn, format_parameters, mark_chosen, run_trials
 from dlfh.collection.candidates import candidate_featurizers, feature_names
-from dlfh.collection.choosing import HELD_OUT, LEAST_ITEMS, MOST_ITEMS, Draw, Trial
+from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS, MIN_ITEMS, TrialSample, evaluate_on
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
@@ -23,53 +25,51 @@ if TYPE_CHECKING:
     from dlfh.features.base import Featurizer
     from dlfh.methods import CrossModalHasher
 
-__all__ = ["Candidate", "Tuned", "tune_items"]
+__all__ = ["Candidate", "TuningResult", "tune_items"]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A method of the registry, by its name, and parameters of it."""
+    """A method, by name, and its parameters."""
 
     method: str
     parameters: dict[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        return ", ".join(f"{name} = {value}" for name, value in self.parameters.items()) or "defaults"
+        return format_parameters(self.parameters)
 
     def model(self, n_bits: int, random_state: int) -> CrossModalHasher:
-        """Return the method with these parameters, to be fitted."""
-        kind = METHODS[self.method]
-        unknown = [name for name in self.parameters if name not in kind.parameter_names()]
-        if unknown:
-            known = ", ".join(kind.parameter_names())
-            raise InputError(f"{self.method} has no parameter {unknown[0]!r} to set: it has {known}")
+        """Return the unfitted method with these parameters."""
+        method = METHODS[self.method]
+        known = method.parameter_names()
+        for name in self.parameters:
+            if name not in known:
+                raise InputError(f"{self.method} has no parameter {name!r}: its parameters are {', '.join(known)}")
         common = {"n_bits": n_bits, "random_state": random_state}
-        given = {name: value for name, value in common.items() if name in kind.parameter_names()}
-        model = kind(**{**given, **self.parameters})
+        model = method(**{name: value for name, value in common.items() if name in known} | self.parameters)
         model.check_parameters()
         return model
 
 
 @dataclass(frozen=True)
-class Tuned:
-    """What served items best.
+class TuningResult:
+    """Result of `tune_items`.
 
     Attributes
     ----------
     candidate : Candidate
-    n_bits : int
+        The best method and parameters.
     features : dict of str to str
-        By ``"image"`` and ``"text"``, which features describe such values, if there are some.
+        The best features of "image" and "text" modalities, if the items have any.
     trials : list of Trial
-        All of them, means over draws, in the order in which they were made.
+        Mean scores over samples.
     failures : dict of str to str
-        Candidates that could not be measured, and why.
+        Error messages of candidates that could not be evaluated.
     """
 
     candidate: Candidate
-    n_bits: int
     features: dict[str, str]
-    trials: list[Trial]
+    trials: list[Trial[Any]]
     failures: dict[str, str]
 
 
@@ -79,92 +79,67 @@ def tune_items(
     *,
     n_bits: int,
     n_draws: int = 3,
-    n_items: int = MOST_ITEMS,
+    n_items: int = MAX_ITEMS,
     held_out: float = HELD_OUT,
-    on_trial: Callable[[Trial], object] = lambda trial: None,
-) -> Tuned:
-    """Try features, and then methods and parameters, on items that trials did not see.
+    show_progress: bool = False,
+) -> TuningResult:
+    """Choose features, and then a method and its parameters, by their mean scores over samples of the items.
 
     Parameters
     ----------
     items : Items
-        Complete, labelled ones are drawn from them.
+        Only complete, labelled items are used.
     candidates : sequence of Candidate
-        Features are tried with the first one's method, as it comes.
-    n_bits : int
-    n_draws : int
-        How often items are drawn; what is compared are means.
-    n_items : int
-        How many are drawn, at most.
+        Features are chosen with the first one's method and default parameters.
+    n_draws, n_items : int
+        Number of samples, and the maximum size of each.
     held_out : float
-        The share of them that asks.
-    on_trial : callable
-        Is told of each trial when it is over.
-
-    Returns
-    -------
-    Tuned
+        Share of a sample that is held out.
     """
-    models = [candidate.model(n_bits, 0) for candidate in candidates]
-    usual = Candidate(candidates[0].method).model(n_bits, 0)
-    whole = items.take(np.flatnonzero(items.complete()))
-    if items.labels is None or len(whole) < LEAST_ITEMS:
+    for candidate in candidates:
+        candidate.model(n_bits, 0)  # raises InputError before any trial starts
+    complete = items.take(np.flatnonzero(items.complete()))
+    if items.labels is None or len(complete) < MIN_ITEMS:
         raise InputError(
-            f"there are too few items to try anything on: {len(whole)} have labels and every modality, and at least "
-            f"{LEAST_ITEMS} are needed"
+            f"too few items to tune with: {len(complete)} have labels and every modality, and at least {MIN_ITEMS} are "
+            "needed"
         )
-    labels = LabelSets.from_labels(whole.labels)
-    draws = [Draw.of(whole.modalities, labels, seed, n_items, held_out) for seed in range(n_draws)]
-    trials: list[Trial] = []
-    features: dict[str, str] = {}
-    for kind, names in _kinds(whole).items():
-        tried = []
-        for name in names:
-            described = _described(whole, {**features, kind: name})
-            tried.append(_mean([draw.trial(described, usual, kind, name) for draw in draws]))
-            on_trial(tried[-1])
-        best = _best(tried)
-        features[kind] = names[best]
-        trials += [replace(trial, chosen=place == best) for place, trial in enumerate(tried)]
-    described = _described(whole, features)
-    measured: list[tuple[Candidate, Trial]] = []
-    failures: dict[str, str] = {}
-    for candidate, model in zip(candidates, models, strict=True):
-        what = candidate.method, str(candidate)
+    labels = LabelSets.from_labels(complete.labels)
+    samples = [TrialSample.draw(complete.modalities, labels, seed, n_items, held_out) for seed in range(n_draws)]
+    default_model = Candidate(candidates[0].method).model(n_bits, 0)
+
+    def evaluate_features(kind: str, features: dict[str, str]) -> Trial[Any]:
+        name = features[kind]
+        return evaluate_on(samples, _featurizers(complete, features), default_model, name, kind, name)
+
+    def evaluate(candidate: Candidate) -> Trial[Any]:
+        model, names = candidate.model(n_bits, 0), (candidate.method, str(candidate))
         try:
-            trial = _mean([draw.trial(described, model, *what, as_it_is=True) for draw in draws])
+            return evaluate_on(samples, _featurizers(complete, features), model, candidate, *names, as_configured=True)
         except InputError as error:
-            failures[": ".join(what)] = str(error)
-            continue
-        on_trial(trial)
-        measured.append((candidate, trial))
+            return Trial(candidate, np.empty(0), *names, note=str(error))
+
+    kinds = _kinds(complete)
+    with progress(show_progress) as bar:
+        advance = bar.counter("trials", sum(map(len, kinds.values())) + len(candidates))
+        features, trials = choose_in_turn(kinds, evaluate_features, advance)
+        tried = run_trials(candidates, evaluate, advance)
+    failures = {f"{trial.setting}: {trial.option}": trial.note for trial in tried if trial.note}
+    measured = [trial for trial in tried if not trial.note]
     if not measured:
-        raise InputError(f"no candidate could be measured: {next(iter(failures.values()))}")
-    best = _best([trial for _, trial in measured])
-    trials += [replace(trial, chosen=place == best) for place, (_, trial) in enumerate(measured)]
-    return Tuned(measured[best][0], n_bits, features, trials, failures)
+        raise InputError(f"no candidate could be evaluated: {next(iter(failures.values()))}")
+    return TuningResult(best_trial(measured).candidate, features, [*trials, *mark_chosen(measured)], failures)
 
 
 def _kinds(items: Items) -> dict[str, list[str]]:
-    """Return what may describe images and texts, if items have any."""
+    """Return the names of the features to try for images and for texts, if the items have any."""
     lists = [values for values in items.modalities.values() if isinstance(values, list)]
     texts = [all(isinstance(value, str) for value in values) for values in lists]
     images = {"image": feature_names("image")} if not all(texts) else {}
     return images | ({"text": feature_names("text")} if any(texts) else {})
 
 
-def _described(items: Items, features: Mapping[str, str]) -> dict[str, Featurizer]:
-    """Return a featuriser for each modality; the first of several where nothing is said."""
+def _featurizers(items: Items, features: Mapping[str, str]) -> dict[str, Featurizer]:
+    """Return a featuriser for each modality, the default one where ``features`` names none."""
     image, text = (features.get(kind, "auto") for kind in ("image", "text"))
-    return {name: own[0] for name, own in candidate_featurizers(items, image=image, text=text).items()}
-
-
-def _mean(trials: Sequence[Trial]) -> Trial:
-    """Return the mean of one candidate's trials, with the time that all of them took."""
-    quality, graded, exact = np.mean([(trial.map, trial.ndcg, trial.exact) for trial in trials], axis=0).tolist()
-    seconds = sum(trial.seconds for trial in trials)
-    return replace(trials[0], map=quality, ndcg=graded, exact=exact, seconds=seconds)
-
-
-def _best(trials: Sequence[Trial]) -> int:
-    return max(range(len(trials)), key=lambda place: trials[place].merit)
+    return {name: several[0] for name, several in candidate_featurizers(items, image=image, text=text).items()}

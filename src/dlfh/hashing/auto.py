@@ -1,8 +1,7 @@
-"""The hash function that serves best, found by trying: linear or kernel regression, how scaled, how much shrunk.
+"""Hash functions chosen on held-out points: linear or kernel ridge regression, scaling, regularisation, bandwidth.
 
-What is best differs between modalities of one data set: square roots and kernels for histograms, linear functions with
-much shrinkage for sparse words. So learners are tried on points that they were not fitted to, and the one whose codes
-rank best is fitted to all points.
+The best choice differs between the modalities of one data set: kernels on square roots suit histograms, strongly
+regularised linear functions suit sparse words.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import scipy.sparse as sp
 from dlfh._labels import LabelSets
 from dlfh._mathematics.ridge import is_wide, typical_variance
 from dlfh._mathematics.targets import Targets
+from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
 from dlfh._validation import Features, check_integer, raise_if_not_finite
 from dlfh.codes import Codes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner
@@ -25,77 +25,72 @@ from dlfh.hashing.kernel import KernelRidge
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import SCALINGS
 
-__all__ = ["Auto"]
-
-Floats = npt.NDArray[np.float64]
+__all__ = ["Auto", "rescaled"]
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
-#: Fewer points than these tell nothing.
-_FEWEST_POINTS = 200
-
-#: How many points ask.
-_QUERIES = 1000
-
-#: Up to so many points each takes its turn at being held out; of more, a part is held out once.
-_POINTS_IN_TURN = 2500
-_TURNS = 3
+#: Fewest points to choose by.
+_MIN_POINTS = 200
+#: Maximum number of queries.
+_MAX_QUERIES = 1000
+#: Number of folds, and the maximum number of points for cross-validation; of more points, one fold is held out once.
+_N_FOLDS, _MAX_CROSS_VALIDATED = 3, 2500
 
 
 class Auto(HashLearner):
-    """The best of linear and kernel ridge regressions for a modality, by what they do on held-out points.
+    """The best linear or kernel ridge regression for a modality, chosen on held-out points.
 
-    Learners are compared by mean average precision: held-out points, hashed, ask for each other's hashed codes and for
-    their learned ones (the mean of both), where points that share a label are right answers. First the kind of function
-    and the scaling of features are chosen, then the ridge, then the bandwidth: a dozen regressions of a part of the
-    points, some seconds for each modality whatever their number. Sparse features, words and tags, get linear functions
-    alone. Of learners that are level with the best, within a standard error, the one that shrinks least is taken. It
-    is then fitted to all points.
+    Learners are compared by the mean average precision of held-out points, hashed, that search each other's hashed and
+    learned codes (the mean of both); points that share a label are relevant. The kind of function and the scaling are
+    chosen first, then the ridge, then the bandwidth: a dozen regressions on a sample of the points, which takes some
+    seconds for each modality, however many points there are. Sparse features get linear functions only. Of the learners
+    within one standard error of the best, the least regularised is chosen and fitted to all points.
 
-    Without labels (similarities of single pairs), or with fewer than 200 points, it is `KernelRidge` as it comes.
+    With fewer than 200 points, or similarities instead of labels, the learner is ``KernelRidge()``.
 
     Parameters
     ----------
-    n_bases : int, default 2000
-        Bases of kernel functions; every point of a small set is one (docs/hash-functions.md: what they bring and cost).
+    max_bases : int, default 2000
+        Maximum number of bases of kernel functions; docs/hash-functions.md compares their accuracy and cost.
     n_points : int, default 5000
-        How many points learners are tried on, at most.
+        Maximum number of points to choose by.
     """
 
     kind = "auto"
 
-    def __init__(self, n_bases: int = 2000, *, n_points: int = 5000) -> None:
-        self.n_bases = n_bases
+    def __init__(self, max_bases: int = 2000, *, n_points: int = 5000) -> None:
+        self.max_bases = max_bases
         self.n_points = n_points
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
-        check_integer(self.n_bases, "n_bases", 1)
-        check_integer(self.n_points, "n_points", _FEWEST_POINTS)
+        check_integer(self.max_bases, "max_bases", 1)
+        check_integer(self.n_points, "n_points", _MIN_POINTS)
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
-        """Return the hash function of the learner that served best, which is also told to the context."""
+        """Choose a learner, store it in ``context.chosen``, and return its hash function."""
         raise_if_not_finite(features, modality)
         if modality not in context.chosen:
-            context.chosen[modality] = self._choose(features, targets, modality, context)
+            context.chosen[modality] = self._choose_in_memory(features, targets, modality, context)
         return context.chosen[modality].fit(features, targets, modality, context)
 
-    def _choose(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashLearner:
-        labels = context.labels
-        if labels is None or labels.n_points != features.shape[0]:
+    def _choose_in_memory(
+        self, features: Features, targets: Targets, modality: str, context: FitContext
+    ) -> HashLearner:
+        labels, n = context.labels, features.shape[0]
+        if labels is None or labels.n_points != n:
             return KernelRidge()
-        points = self.points(features.shape[0], context.seed)
+        points = self.points(n, context.seed)
         rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
-        seen = typical_variance(features[points]) / typical_variance(features) if is_wide(features) else None
-        n_points = features.shape[0]
-        return self.choose(features[points], rows, labels.take(points), n_points, modality, context, seen)
+        share = typical_variance(features[points]) / typical_variance(features) if is_wide(features) else None
+        return self.choose(features[points], rows, labels.take(points), n, modality, context, share)
 
     def points(self, n_points: int, seed: int) -> npt.NDArray[np.int64]:
-        """Return which points learners are tried on: the same in every modality that has as many."""
+        """Return the points to choose by, the same for all modalities with the same number of points."""
         return self._draw(n_points, seed)[0]
 
     def _draw(self, n_points: int, seed: int) -> tuple[npt.NDArray[np.int64], np.random.Generator]:
-        """Return the points, and what goes on to draw which of them are held out."""
+        """Return the points to choose by, and the generator that goes on to draw their folds."""
         rng = np.random.default_rng(seed)
         return np.sort(rng.choice(n_points, min(self.n_points, n_points), replace=False)), rng
 
@@ -107,38 +102,41 @@ class Auto(HashLearner):
         n_points: int,
         modality: str,
         context: FitContext,
-        seen: float | None = None,
+        variance_share: float | None = None,
     ) -> HashLearner:
-        """Return who serves best, tried on some of ``n_points`` points.
+        """Return the best learner, evaluated on a sample of ``n_points`` points.
 
-        ``seen`` says how much of the features' variances these points have, if not as much as they are of all points.
+        ``variance_share`` is the ratio of the features' variance in the sample to that in all points; by default, the
+        share of points that the learners were fitted to.
         """
-        if n_points < _FEWEST_POINTS:
+        if n_points < _MIN_POINTS:
             return KernelRidge()
         _, rng = self._draw(n_points, context.seed)
-        trial = _Trial.draw(features, targets, labels, modality, context, rng)
-        on_trial = context.bar.counter(f"choosing: {modality}", 4 if sp.issparse(features) else 12)
-        tried: list[tuple[_Ridge, Floats]] = []
-        for stage in (_words, _ridges) if sp.issparse(features) else (self._kinds, _ridges, _bandwidths):
-            for learner in stage(_best(tried)):
-                tried.append((learner, trial.scores(learner)))
-                on_trial()
-        best = _least_shrunk_of_the_level(tried)
-        # The ridge is what noise is to signal, whatever the number of points; shrinkage is relative to their number.
-        # (Most of a million words are so rare that more points bring more words, not more of each.)
-        shrinkage = best.shrinkage * (trial.n_seen / n_points if seen is None else seen)
-        return _changed(best, shrinkage=float(f"{shrinkage:.2g}"))
+        validation = _Validation.draw(features, targets, labels, modality, context, rng)
+        is_sparse = sp.issparse(features)
+        advance = context.bar.counter(f"choosing: {modality}", 4 if is_sparse else 12)
+        trials: list[Trial[_Ridge]] = []
+        for stage in (_sparse_kinds, _ridges) if is_sparse else (self._kinds, _ridges, _bandwidths):
+            best = best_trial(trials).candidate if trials else KernelRidge()
+            trials += run_trials(stage(best), lambda learner: Trial(learner, validation.scores(learner)), advance)
+        kind = type(best_trial(trials).candidate)
+        comparable = [trial for trial in trials if type(trial.candidate) is kind]
+        chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
+        # The ridge is the ratio of noise to signal, which does not depend on the number of points; shrinkage does.
+        # (Most of a million words are so rare that more points bring more words, not more occurrences of each.)
+        shrinkage = chosen.shrinkage * (validation.n_seen / n_points if variance_share is None else variance_share)
+        return _changed(chosen, shrinkage=float(f"{shrinkage:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
-            yield KernelRidge(self.n_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling)
+            yield KernelRidge(self.max_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling)
 
 
-def _words(_: _Ridge) -> Iterator[_Ridge]:
-    """Sparse features are words or tags: kernels gain nothing there, and rare words lose their say.
+def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
+    """Yield candidates for words or tags, which gain nothing from kernels.
 
-    Divided by its deviation, a word that is in one text of a thousand would outweigh all others.
+    There is no standard scaling: divided by its deviation, a word of one text in a thousand would outweigh all others.
     """
     yield LinearRidge(shrinkage=0.1)
     yield LinearRidge(shrinkage=0.1, scaling="root")
@@ -159,46 +157,21 @@ def _changed(learner: Any, **changes: Any) -> Any:
 
 
 def rescaled(learner: HashLearner, factor: float) -> HashLearner:
-    """Return a learner that was chosen, with its shrinkage relative to another number of points."""
+    """Return a chosen learner with its shrinkage rescaled to another number of points."""
     shrinkage = getattr(learner, "shrinkage", None)
     return learner if shrinkage is None else _changed(learner, shrinkage=shrinkage * factor)
 
 
-def _best(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
-    return max(tried, key=lambda each: float(each[1].mean()))[0] if tried else KernelRidge()
-
-
-def _least_shrunk_of_the_level(tried: list[tuple[_Ridge, Floats]]) -> _Ridge:
-    """Return who shrinks least of those of the best kind that are level with the best.
-
-    Held-out points cannot tell them apart, and what shrinks least knows most of the points that it was fitted to.
-    """
-    best, best_scores = max(tried, key=lambda each: float(each[1].mean()))
-    level = [each for each in tried if type(each[0]) is type(best) and _is_level(best_scores - each[1])]
-    return min(level, key=lambda each: (each[0].shrinkage, -float(each[1].mean())))[0]
-
-
-def _is_level(differences: Floats) -> bool:
-    """Tell whether a mean difference of paired scores is within one standard error."""
-    return float(differences.mean()) <= float(differences.std()) / np.sqrt(len(differences))
-
-
 @dataclass(frozen=True)
-class _Trial:
-    """Points of one modality on which learners are compared, in one turn or several.
-
-    Attributes
-    ----------
-    held_out : list of ndarray of bool (n,)
-        By turn: which points are held out.
-    """
+class _Validation:
+    """Points of one modality on which learners are compared; ``folds`` are the masks of held-out points."""
 
     features: Features
     targets: Targets
     labels: LabelSets
     modality: str
     context: FitContext
-    held_out: list[npt.NDArray[np.bool_]]
+    folds: list[npt.NDArray[np.bool_]]
 
     @classmethod
     def draw(
@@ -209,37 +182,37 @@ class _Trial:
         modality: str,
         context: FitContext,
         rng: np.random.Generator,
-    ) -> _Trial:
-        """Say which points are held out when."""
-        turn = rng.permutation(features.shape[0]) % _TURNS
-        turns = _TURNS if features.shape[0] <= _POINTS_IN_TURN else 1
+    ) -> _Validation:
+        fold_of_point = rng.permutation(features.shape[0]) % _N_FOLDS
+        n_folds = _N_FOLDS if features.shape[0] <= _MAX_CROSS_VALIDATED else 1
         if sp.issparse(features):
-            features = features[:, np.unique(features.indices)]  # words that none of them has: a million, perhaps
-        return cls(features, targets, labels, modality, context, [turn == number for number in range(turns)])
+            features = features[:, np.unique(features.indices)]  # drops words that occur in no sampled text
+        return cls(features, targets, labels, modality, context, [fold_of_point == fold for fold in range(n_folds)])
 
     @property
     def n_seen(self) -> int:
-        """How many points a learner is fitted to in a turn."""
-        return int(np.count_nonzero(~self.held_out[0]))
+        """Number of points that a learner is fitted to in the first fold."""
+        return int(np.count_nonzero(~self.folds[0]))
 
-    def scores(self, learner: HashLearner) -> Floats:
-        """Return, by asking point, how well held-out points find each other, and each other's learned codes."""
+    def scores(self, learner: HashLearner) -> npt.NDArray[np.float64]:
+        """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
         from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
 
-        everyone = np.flatnonzero(np.any(self.held_out, axis=0))
-        learned: Codes = self.targets.codes[self.targets.row_of_point[everyone]]
+        held_out = np.flatnonzero(np.any(self.folds, axis=0))
+        learned: Codes = self.targets.codes[self.targets.row_of_point[held_out]]
         hashed = np.empty_like(learned)
         quiet = FitContext(self.context.workers, self.context.seed)
-        for held_out in self.held_out:
-            seen, rows = np.flatnonzero(~held_out), np.flatnonzero(held_out)
+        for fold in self.folds:
+            seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
             targets = Targets(self.targets.codes, self.targets.row_of_point[seen], self.targets.n_bits)
             function = learner.fit(self.features[seen], targets, self.modality, quiet)
-            codes = function.encode(self.features[rows], self.modality, self.context.workers)
-            hashed[np.searchsorted(everyone, rows)] = codes
-        own = self.labels.take(everyone)
-        labels = own.rows()[own.set_of_point]
-        asking = slice(None, _QUERIES)
+            codes = function.encode(self.features[unseen], self.modality, self.context.workers)
+            hashed[np.searchsorted(held_out, unseen)] = codes
+        sets = self.labels.take(held_out)
+        labels = sets.rows()[sets.set_of_point]
+        queries = slice(None, _MAX_QUERIES)
         by_database = [
-            evaluate(hashed[asking], database, labels[asking], labels).per_query["AP"] for database in (hashed, learned)
+            evaluate(hashed[queries], database, labels[queries], labels).per_query["AP"]
+            for database in (hashed, learned)
         ]
-        return np.nan_to_num(np.mean(by_database, axis=0))  # nothing is like a point without labels
+        return np.nan_to_num(np.mean(by_database, axis=0))  # a point without labels has no relevant items

@@ -88,7 +88,7 @@ def fit_by_blocks(
     look = functools.partial(Survey.of, features, modality=modality, n_jobs=n_jobs)
     if isinstance(learner, Auto):
         points = learner.points(n, seed)
-        survey = look([points, random_bases(n, learner.n_bases, seed)], SCALINGS)
+        survey = look([points, random_bases(n, learner.max_bases, seed)], SCALINGS)
         learner = learner.choose(survey.take(points), *targets.take(points), n, modality, context)
         context.chosen[modality] = learner
     elif isinstance(learner, (KernelRidge, KernelLogistic)):

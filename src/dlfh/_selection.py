@@ -1,0 +1,146 @@
+"""Model selection: held-out scores of candidates, and rules to choose among them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+C = TypeVar("C")
+
+#: Successive halving keeps one candidate in ``HALVING_FACTOR`` and multiplies the budget by it.
+HALVING_FACTOR = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Trial(Generic[C]):
+    """Held-out scores of one candidate.
+
+    Attributes
+    ----------
+    candidate : object
+    scores : ndarray of float64 (n,)
+        Scores by query, by measure or by run, in the same order for every candidate; empty if the trial failed.
+    setting, option : str
+        The setting that is chosen, and the candidate's value for it, as shown to users.
+    n_points : int
+        Number of points in the trial, for training and held out.
+    seconds : float
+    note : str
+        Reason why scores are missing.
+    budget : int or None
+        Resources of the trial in successive halving.
+    chosen : bool
+    """
+
+    candidate: C
+    scores: npt.NDArray[np.float64]
+    setting: str = ""
+    option: str = ""
+    n_points: int = 0
+    seconds: float = 0.0
+    note: str = ""
+    budget: int | None = None
+    chosen: bool = False
+
+    @property
+    def score(self) -> float:
+        """Mean score; minus infinity if the trial failed."""
+        return float(np.mean(self.scores)) if len(self.scores) else -math.inf
+
+
+def run_trials(
+    candidates: Iterable[C], evaluate: Callable[[C], Trial[C]], advance: Callable[[], object] = lambda: None
+) -> list[Trial[C]]:
+    """Evaluate candidates one after another; time each trial, and advance a progress bar."""
+    trials = []
+    for candidate in candidates:
+        began = time.perf_counter()
+        trial = evaluate(candidate)
+        trials.append(replace(trial, seconds=time.perf_counter() - began))
+        advance()
+    return trials
+
+
+def best_trial(trials: Sequence[Trial[C]]) -> Trial[C]:
+    """Return the trial with the highest score, the first of equals."""
+    return max(trials, key=lambda trial: trial.score)
+
+
+def mark_chosen(trials: Sequence[Trial[C]]) -> list[Trial[C]]:
+    """Return the trials with the best one marked as chosen."""
+    best = best_trial(trials)
+    return [replace(trial, chosen=trial is best) for trial in trials]
+
+
+def choose_in_turn(
+    options: Mapping[str, Sequence[C]],
+    evaluate: Callable[[str, dict[str, C]], Trial[C]],
+    advance: Callable[[], object] = lambda: None,
+) -> tuple[dict[str, C], list[Trial[C]]]:
+    """Choose the best option of one setting after another, with the first options of those that are not yet chosen.
+
+    ``evaluate`` takes the name of the setting and the options of all settings. Settings with one option need no trial.
+    """
+    chosen = {name: candidates[0] for name, candidates in options.items()}
+    trials: list[Trial[C]] = []
+    for name, candidates in options.items():
+        if len(candidates) > 1:
+            tried = run_trials(candidates, lambda each, name=name: evaluate(name, {**chosen, name: each}), advance)  # type: ignore[misc]
+            chosen[name] = best_trial(tried).candidate
+            trials += mark_chosen(tried)
+    return chosen, trials
+
+
+def least_regularised_within_one_se(trials: Sequence[Trial[C]], strength: Callable[[C], float]) -> Trial[C]:
+    """Return the least regularised of the trials whose score is within one standard error of the best.
+
+    Held-out points cannot tell these apart, and the least regularised fits its training points best.
+
+    Examples
+    --------
+    >>> trials = [Trial(ridge, np.array(scores)) for ridge, scores in ((1.0, [0.5, 0.7]), (0.1, [0.7, 0.4]))]
+    >>> least_regularised_within_one_se(trials, float).candidate
+    0.1
+    """
+    best = best_trial(trials)
+
+    def is_level(trial: Trial[C]) -> bool:
+        differences = best.scores - trial.scores
+        return float(differences.mean()) <= float(differences.std()) / np.sqrt(len(differences))
+
+    return min(filter(is_level, trials), key=lambda trial: (strength(trial.candidate), -trial.score))
+
+
+def successive_halving(
+    candidates: Sequence[C],
+    evaluate: Callable[[Sequence[C], int | None], Sequence[Trial[C]]],
+    budgets: Sequence[int | None],
+) -> list[Trial[C]]:
+    """Evaluate all candidates with the first budget, the best third of them with the next, and so on.
+
+    Return the last trial of each candidate, best first; those with larger budgets precede those with smaller ones.
+    """
+    eliminated: list[Trial[C]] = []
+    for rung, budget in enumerate(budgets):
+        trials = sorted(evaluate(candidates, budget), key=lambda trial: -trial.score)
+        n_kept = len(trials) if rung == len(budgets) - 1 else math.ceil(len(trials) / HALVING_FACTOR)
+        eliminated = [*trials[n_kept:], *eliminated]
+        candidates = [trial.candidate for trial in trials[:n_kept]]
+    return [*trials[:n_kept], *eliminated]
+
+
+def format_parameters(parameters: Mapping[str, Any]) -> str:
+    """Return parameters as text.
+
+    Examples
+    --------
+    >>> format_parameters({"scale": 4, "solver": "full"}), format_parameters({})
+    ('scale = 4, solver = full', 'defaults')
+    """
+    return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"
