@@ -483,7 +483,7 @@ def measure_logistic(way: str, share: float, folder: str) -> dict[str, Any]:
     """
     from dlfh import KDLFH
     from dlfh._mathematics.classifiers import Classifiers
-    from dlfh.blocks import ArrayBlocks
+    from dlfh.blocks.base import ArrayBlocks
     from dlfh.datasets import load_dataset
     from dlfh.hashing import KernelLogistic
     from dlfh.hashing.kernel_rows import KernelRows

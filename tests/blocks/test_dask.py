@@ -18,13 +18,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from dlfh import DLFH, KDLFH
-from dlfh.blocks import ArrayBlocks, base, open_blocks
+from dlfh.blocks import base, open_blocks
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.blocks.dask import DaskBlocks, is_dask
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic
 from dlfh.hashing.kernel_rows import KernelRows
-from dlfh.methods import CCAITQ, CMFH, CVH, SCM, CrossModalHasher, available, by_blocks
+from dlfh.methods import CCAITQ, CMFH, CVH, SCM, CrossModalHasher, available, block_labels
 from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import evaluate
 
@@ -95,7 +96,7 @@ def test_files_are_read_where_they_are_worked_on(tmp_path: Path) -> None:
         names = {"image": "image.npy", "text": "text.parquet"}
         there = {name: open_blocks(tmp_path / file).on_cluster() for name, file in names.items()}
         starts = ArrayBlocks(labels, [0, 120, 300], "labels")
-        there["image"] = there["image"].cut_like(starts)
+        there["image"] = there["image"].split_like(starts)
         assert there["image"].n_blocks == 2
         ours = DLFH(16, hash_function="linear", random_state=0).fit(
             there, open_blocks(tmp_path / "labels.npy").on_cluster()
@@ -124,7 +125,7 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
         if not info.takes_blocks:
-            with pytest.raises(InputError, match=f"^{name} learns from arrays in memory, and modality 'image' is in"):
+            with pytest.raises(InputError, match=f"^{name}.fit takes arrays in memory, and modality 'image' is in"):
                 method(16, **settings).fit(arrays, chunked)
             return
         ours = method(16, **settings).fit(arrays, chunked)
@@ -133,7 +134,7 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
 
 def test_methods_of_sums_need_no_label_sets_and_take_arrays_beside(monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = scene(300, True, 3)
-    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 3)
+    monkeypatch.setattr(block_labels, "MAX_SETS_HERE", 3)
     whole = CVH(8, similarity="labels").fit(modalities, labels)
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
@@ -156,7 +157,7 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
     monkeypatch: pytest.MonkeyPatch, hash_function: str
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 100)
+    monkeypatch.setattr(block_labels, "MAX_SETS_HERE", 100)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": hash_function, "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
     with dask.config.set(scheduler="threads"):
@@ -173,7 +174,7 @@ def test_files_whose_blocks_differ_are_cut_alike_where_label_sets_are_learned_in
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     modalities, labels = many_sets(600)
-    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 100)
+    monkeypatch.setattr(block_labels, "MAX_SETS_HERE", 100)
     monkeypatch.setattr(base, "_BLOCK_BYTES", 20_000)
     settings: dict[str, Any] = {"solver": "stochastic", "hash_function": "linear", "random_state": 0}
     whole = DLFH(16, **settings).fit(modalities, labels)
@@ -189,7 +190,7 @@ def test_wrong_arrays_are_one_sentence() -> None:
     modalities, labels = scene(300, False, 2)
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 100)
-        with pytest.raises(InputError, match="give both the same blocks of rows"):
+        with pytest.raises(InputError, match="split both at the same rows"):
             DLFH(8, hash_function="linear").fit(arrays, chunked.rechunk((150, -1)))
         unknown = arrays["image"][da.from_array(np.arange(300) < 200, chunks=100)]
         with pytest.raises(InputError, match=r"call compute_chunk_sizes\(\)"):
@@ -198,7 +199,7 @@ def test_wrong_arrays_are_one_sentence() -> None:
             DLFH(8).fit(arrays | {"image": da.from_array(np.full((300, 2), "a"), chunks=100)}, chunked)
         lying = DaskBlocks.of(arrays["image"], "modality 'image'")
         lying.pieces[1] = dask.delayed(modalities["image"][:100, 1:])
-        with pytest.raises(InputError, match="the block from row 100 on has the shape"):
+        with pytest.raises(InputError, match="the block that starts at row 100 has shape"):
             DLFH(8, hash_function="linear").fit(arrays | {"image": lying}, chunked)
 
 
@@ -244,7 +245,7 @@ def test_a_cluster_learns_many_label_sets_in_parts(
     """As many label sets as points, 291 labels; a worker is killed in the middle of it."""
     modalities, labels = many_sets(6000)
     modalities = dict(list(modalities.items())[:n_modalities])
-    monkeypatch.setattr(by_blocks, "MAX_SETS_HERE", 2000)
+    monkeypatch.setattr(block_labels, "MAX_SETS_HERE", 2000)
     whole = DLFH(64, hash_function="linear", random_state=0).fit(modalities, labels)
     arrays, chunked = to_dask(modalities, labels, 1300)
     assert_equal(DLFH(64, hash_function="linear", random_state=0).fit(arrays, chunked), whole, modalities)
@@ -426,7 +427,7 @@ def test_a_cluster_that_goes_away_is_one_sentence() -> None:
         closer = threading.Timer(2, lambda: client.close())
         closer.start()
         slow = chunked.map_blocks(slowly, dtype=np.int8)
-        with client.as_current(), pytest.raises(InputError, match="the Dask cluster went away"):
+        with client.as_current(), pytest.raises(InputError, match="the Dask cluster was lost"):
             model.fit(arrays, slow)
         assert not hasattr(model, "modalities_")
     finally:
@@ -485,7 +486,7 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
 
     def work(n_rows: int, n_many: int) -> None:
         cut = ArrayBlocks(np.empty(n, np.int8), [*range(0, n_rows, 10_000), n_rows, n], "rows")
-        features, own = (part.cut_like(cut).on_cluster() for part in (x, labels))
+        features, own = (part.split_like(cut).on_cluster() for part in (x, labels))
         if n_rows < n:
             features, own = (DaskBlocks.of(part.result()[:n_rows], "part") for part in (features, own))
         model = DLFH(32, hash_function="linear", random_state=0).fit({"a": features, "b": features}, own)
@@ -501,7 +502,7 @@ def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, i
         DLFH(16, hash_function="linear", random_state=0, max_iter=3).fit({"a": pair, "b": pair}, sets)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_blocks, "MAX_SETS_HERE", 3000)
+        patch.setattr(block_labels, "MAX_SETS_HERE", 3000)
         work(20_000, 10_000)  # what is imported and compiled is there
         before: dict[int | str, float] = {}
         for process in ("self", scheduler):

@@ -72,7 +72,7 @@ def test_labels_in_other_blocks_and_mean_average_precision_by_default(
         (["--measure", "MAP"], "unknown measure 'MAP'"),
         (["--measure", "AP@91"], "the database has only 90 items"),
         (["--ties", "random"], "ties must be one of 'order', 'expected'"),
-        (["--query-labels", "nothing.npy"], "cannot read nothing.npy: it is not there"),
+        (["--query-labels", "nothing.npy"], "cannot read nothing.npy: no such file or folder"),
         (["--query-labels", "labels.npy"], "query_labels has 90 rows but there are 7 queries"),
         (["--database-labels", "asking.npy"], "asking.npy has 7 rows"),
         (["--cluster", "nowhere://x"], "no Dask scheduler answers"),
@@ -92,7 +92,7 @@ def test_what_is_wrong_is_one_line(changes: list[str], sentence: str, capsys: py
 def test_which_codes_are_meant_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = [each.removesuffix(":image") for each in command()]
     assert main(wrong) == 2
-    assert "holds 2 columns, so say which: 'image', 'text'" in capsys.readouterr().err
+    assert "has 2 columns: select one of 'image', 'text'" in capsys.readouterr().err
 
 
 @pytest.mark.cluster

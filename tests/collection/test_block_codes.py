@@ -107,7 +107,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(clusters, "_PATIENCE", 0.3)
+    monkeypatch.setattr(clusters, "_TIMEOUT", 0.3)
     folder, _, data = scene
     output = tmp_path / "codes.parquet"
     np.save(tmp_path / "narrow.npy", data["image"][:, 1:])
@@ -119,11 +119,11 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     source = str(folder / "data.parquet")
     for arguments, said in (
         ([*model, "--vectors", f"image={tmp_path / 'narrow.npy'}"], "the model expects 8 features"),
-        ([*model, source, "--vectors", "image=price"], "has the shape (600,)"),
+        ([*model, source, "--vectors", "image=price"], "has shape (600,)"),
         ([*model, source, "--vectors", "sound=image"], "unknown modality 'sound'"),
         ([*model, source, "--vectors", f"image={tmp_path / 'short.npy'}", "--vectors", "text=text"], "rows but"),
-        ([*model, str(broken)], "it is damaged, cut short or not a Parquet table"),
-        ([*model, str(tmp_path / "nowhere.parquet")], "it is not there"),
+        ([*model, str(broken)], "it is damaged, truncated or not a Parquet table"),
+        ([*model, str(tmp_path / "nowhere.parquet")], "no such file or folder"),
         ([*model, source, "--id", "price"], "leave --id out"),
         ([*model], "nothing to encode"),
         ([*model, source, "--cluster", "tcp://127.0.0.1:1"], "no Dask scheduler answers at 'tcp://127.0.0.1:1'"),

@@ -15,7 +15,7 @@ from dlfh._factorization.label_parts import LabelParts, _generators
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._progress import progress
-from dlfh.blocks import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
 from dlfh.methods.code_learning import CodeLearning
@@ -77,7 +77,7 @@ def test_parts_are_in_the_order_of_all_sets(seed: int, starts: list[int], part_s
     whole = LabelSets.from_labels(labels)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(label_parts, "_PART_SETS", part_sets)
-        blocks = ArrayBlocks(labels, starts, "labels").hold(
+        blocks = ArrayBlocks(labels, starts, "labels").persist(
             lambda _, block: (
                 LabelSets.from_labels(block, allow_empty=True) if len(block) else whole.some(np.empty(0, np.int64))
             )
@@ -121,5 +121,5 @@ def test_a_half_iteration_sends_the_sampled_columns_and_nothing_else() -> None:
 
 def test_what_compares_each_set_with_every_other_is_refused() -> None:
     for options in ({"solver": "full"}, {"track_objective": True}):
-        with pytest.raises(InputError, match="too many to compare every pair"):
+        with pytest.raises(InputError, match="too many distinct label sets to compare every pair"):
             learned(DLFH(8, **options), labels_of(0, 4, 0.5), [0, 120], ("a", "b"))

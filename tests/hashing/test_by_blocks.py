@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh.blocks import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashLearner, KernelLogistic, KernelRidge

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh._parallel import Workers
-from dlfh.blocks import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext
 from dlfh.hashing.kernel import RBFMap, random_bases

@@ -14,7 +14,7 @@ from dlfh._mathematics.rotation import (
     signs,
     uncorrelated,
 )
-from dlfh.blocks import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks
 from tests.strategies import seeds
 
 
@@ -29,17 +29,17 @@ def test_the_closest_rotation_is_closer_than_any_other(seed: int, c: int) -> Non
 
 
 @given(seeds, st.integers(1, 12), st.integers(1, 80))
-def test_quantization_errors_never_rise(seed: int, c: int, n: int) -> None:
+def test_quantization_errors_never_increase(seed: int, c: int, n: int) -> None:
     rng = np.random.default_rng(seed)
     E = rng.standard_normal((n, c)) * rng.random(c)
-    R, errors = iterative_quantization(E, random_rotation(c, rng), 20)
+    R, errors = iterative_quantization([ArrayBlocks(E, None, "points")], random_rotation(c, rng), 20)
     assert len(errors) == 21
     assert np.all(np.diff(errors) <= 1e-9 * errors[0] + 1e-12)
     np.testing.assert_allclose(R.T @ R, np.eye(c), atol=1e-9)
     assert errors[-1] == pytest.approx(np.sum((signs(E @ R) - E @ R) ** 2))
 
 
-def test_a_sign_of_zero_is_minus_one_as_in_codes() -> None:
+def test_the_sign_of_zero_is_minus_one_as_in_codes() -> None:
     assert signs(np.array([-2.0, 0.0, 3.0])).tolist() == [-1, -1, 1]
 
 
@@ -78,10 +78,12 @@ def test_uncorrelated_columns_are_as_many_as_rows_allow() -> None:
 
 
 @given(seeds, st.integers(1, 5), st.lists(st.integers(0, 60), max_size=4))
-def test_points_in_blocks_are_rotated_as_in_one_array(seed: int, c: int, inner: list[int]) -> None:
+def test_points_in_blocks_are_rotated_like_one_array(seed: int, c: int, inner: list[int]) -> None:
     rng = np.random.default_rng(seed)
     E, start = rng.standard_normal((100, c)), random_rotation(c, rng)
     blocks = [ArrayBlocks(E[:60], [0, *sorted(inner), 60], "image"), ArrayBlocks(E[60:], [0, 40], "text")]
-    (R, errors), (expected, expected_errors) = (iterative_quantization(own, start, 5) for own in (blocks, E))
+    (R, errors), (expected, expected_errors) = (
+        iterative_quantization(points, start, 5) for points in (blocks, [ArrayBlocks(E, None, "points")])
+    )
     np.testing.assert_allclose(R, expected, atol=1e-9)
     np.testing.assert_allclose(errors, expected_errors, atol=1e-9)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from dlfh import InputError
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack
 from dlfh.datasets import make_paired
 from dlfh.methods import ACQ
@@ -39,7 +40,7 @@ def test_acqs_rotations_quantize_better_than_one_for_both(seed: int) -> None:
     points = [each.times(A) for each, A in zip((x, y), correlated_embeddings(x, y, 12, 1e-4), strict=True)]
     start = random_rotation(12, np.random.default_rng(seed))
     rotations, _ = co_quantize(points, start, 1.0, 50)
-    shared, _ = iterative_quantization(np.concatenate(points), start, 50)
+    shared, _ = iterative_quantization([ArrayBlocks(np.concatenate(points), None, "points")], start, 50)
 
     def error(Rx: np.ndarray, Ry: np.ndarray) -> float:
         rotated = points[0] @ Rx, points[1] @ Ry

@@ -18,13 +18,14 @@ from sklearn.base import clone
 from dlfh import DLFH, KDLFH, load
 from dlfh._labels import LabelSets
 from dlfh._mathematics import random_rows
-from dlfh.blocks import ArrayBlocks, Blocks, open_blocks, opening
+from dlfh.blocks import Blocks, open_blocks, opening
+from dlfh.blocks.base import ArrayBlocks
+from dlfh.blocks.modalities import align
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
 from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, cca_itq
-from dlfh.methods.by_blocks import cut_alike
 from dlfh.metrics import mean_average_precision
 from tests.methods.small_data import small
 from tests.strategies import seeds
@@ -129,7 +130,9 @@ def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -
 
 
 @settings(max_examples=20)
-@given(seeds, st.lists(st.integers(0, 150), max_size=5), st.sampled_from(SUMS), st.booleans(), st.booleans())
+@given(
+    seeds, st.lists(st.integers(0, 150), min_size=1, max_size=5), st.sampled_from(SUMS), st.booleans(), st.booleans()
+)
 def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     seed: int, inner: list[int], method: Any, classes: bool, read_again: bool
 ) -> None:
@@ -277,12 +280,12 @@ def test_blocks_are_cut_as_those_that_cannot_be_cut_or_as_the_smallest(tmp_path:
     file = open_blocks(tmp_path / "image.npy")
     coarse, fine = (ArrayBlocks(np.ones((10, 3)), starts, "text") for starts in ([0, 10], [0, 4, 10]))
     for given_blocks in ([file, coarse, fine], [fine, coarse, file]):
-        alike = cut_alike({str(number): own for number, own in enumerate(given_blocks)})
+        alike = align({str(number): own for number, own in enumerate(given_blocks)})
         assert all(own.starts.tolist() == [0, 4, 10] for own in alike.values())
     fixed = coarse.map(lambda block: block, 3, np.float64)
-    assert cut_alike({"a": fixed, "b": fine})["b"].starts.tolist() == [0, 10]
-    with pytest.raises(InputError, match="give both the same blocks of rows"):
-        cut_alike({"a": fixed, "b": fine.map(lambda block: block, 3, np.float64)})
+    assert align({"a": fixed, "b": fine})["b"].starts.tolist() == [0, 10]
+    with pytest.raises(InputError, match="split both at the same rows"):
+        align({"a": fixed, "b": fine.map(lambda block: block, 3, np.float64)})
 
 
 def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
@@ -295,7 +298,7 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
         ({"init": "random"}, labels, cut, 'by blocks, codes are learned over label sets: init="labels"'),
         ({"keep_sums": True}, labels, cut, "keep_sums is for arrays in memory"),
         ({}, None, cut, "DLFH learns from labels"),
-        ({}, labels[1:], cut, "labels has 149 rows but the modalities have 150"),
+        ({}, labels[1:], cut, "labels has 149 rows but modality 'image' has 150"),
         ({}, ArrayBlocks(0 * labels, [0, 70, 150], "labels"), cut, "labels are all empty"),
         ({}, labels, {"image": cut["image"]}, "DLFH takes at least two modalities"),
         (
@@ -321,13 +324,13 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
     with pytest.raises(InputError, match="unknown modality 'smell'"):
         model.encode("smell", cut["image"])
     two = {name: cut[name] for name in ("image", "sound")}
-    with pytest.raises(InputError, match="ACQ learns from arrays in memory, and modality 'image' is in blocks"):
+    with pytest.raises(InputError, match=r"ACQ\.fit takes arrays in memory, and modality 'image' is in blocks"):
         ACQ(8).fit(two, labels)
     with pytest.raises(InputError, match="SCM takes exactly two modalities, got 3"):
         SCM(8).fit(cut, labels)
     with pytest.raises(InputError, match="SCM learns from labels: pass labels to fit"):
         SCM(8).fit(two)
-    with pytest.raises(InputError, match="labels has 149 rows but the modalities have 150"):
+    with pytest.raises(InputError, match="labels has 149 rows but modality 'image' has 150"):
         SCM(8).fit(two, labels[1:])
     with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 100"):
         CVH(8).fit(two | {"image": ArrayBlocks(bad, [0, 70, 150], "image")})

@@ -6,6 +6,7 @@ import numpy as np
 
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import unpack
 from dlfh.methods import CCAITQ
 from dlfh.methods.cca_itq import correlated_embeddings
@@ -24,7 +25,7 @@ def test_cca_itq_takes_its_rotation_from_the_first_modality_or_from_both() -> No
     weights = correlated_embeddings(x, y, 5, 1e-4)
     start = random_rotation(5, np.random.default_rng(0))
     for rotation, points in (("first", [x.times(weights[0])]), ("both", [x.times(weights[0]), y.times(weights[1])])):
-        R, _ = iterative_quantization(np.concatenate(points), start, 51)
+        R, _ = iterative_quantization([ArrayBlocks(np.concatenate(points), None, "points")], start, 51)
         model = CCAITQ(5, rotation=rotation, random_state=0).fit(data.modalities)  # type: ignore[arg-type]
         expected = signs(y.times(weights[1]) @ R)
         assert np.mean(unpack(model.codes_["text"], 5) == expected) > 0.995

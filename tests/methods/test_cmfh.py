@@ -68,7 +68,7 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
 def test_a_saved_fold_in_is_checked(wrong: Any) -> None:
     rng = np.random.default_rng(0)
     model = CMFH(8, random_state=0, max_iter=2).fit({"image": rng.random((20, 6)), "text": rng.random((20, 5))})
-    config, arrays = model.to_parts()
+    config, arrays = model._to_parts()
     assert arrays["fitted/fold_in_"].shape == (11, 8)
     with pytest.raises(ValueError, match=r"its array 'fold_in_' has type"):
         hasher_from_parts(config, arrays | {"fitted/fold_in_": wrong})

@@ -470,9 +470,9 @@ def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("modality", "features", "message"),
     [
-        ("sound", np.zeros((1, 3)), "unknown modality 'sound': this model knows 'image', 'text'"),
+        ("sound", np.zeros((1, 3)), "unknown modality 'sound': this model has 'image', 'text'"),
         ("image", np.zeros((1, 3)), "modality 'image' has 3 features but the model expects 64"),
-        (np.zeros((1, 64)), "image", "the modality's name comes first, then its features"),
+        (np.zeros((1, 64)), "image", "pass the name of the modality first, then its features"),
         ("image", np.full((1, 64), 1e300), "modality 'image' has values too large"),
         ("image", np.zeros(64), "pass a single point as x.reshape"),
         ("image", np.full((3, 64), np.nan), "modality 'image' has NaN or infinity in row 0"),

@@ -187,7 +187,7 @@ def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
     with pytest.raises(InputError, match="keep_sums needs points that have every modality"):
         DLFH(8, keep_sums=True).fit(data.modalities, indicator, labelled=np.arange(200) < 150)
     model = DLFH(8, keep_sums=True, random_state=0).fit(data.modalities, indicator)
-    before = model.to_parts()[1]
+    before = model._to_parts()[1]
     for modalities, labels, sentence in (
         (data.modalities, ["a"] * 200, "same form as before"),
         (data.modalities, indicator[:, 1:], "label columns but earlier chunks had"),
@@ -201,7 +201,7 @@ def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
     ):
         with pytest.raises(InputError, match=sentence):
             model.partial_fit(modalities, labels)
-    for name, array in model.to_parts()[1].items():
+    for name, array in model._to_parts()[1].items():
         np.testing.assert_array_equal(array, before[name])
 
 
@@ -217,7 +217,7 @@ def test_sums_of_another_shape_are_refused(tmp_path: Path) -> None:
     data = make_paired(200, random_state=0)
     model = DLFH(8, keep_sums=True, hash_function="linear", random_state=0).fit(data.modalities, data.labels)
     for damage in ("shape", "points", "modality"):
-        config, arrays = model.to_parts()
+        config, arrays = model._to_parts()
         if damage == "shape":
             arrays["sums/text/gram"] = arrays["sums/text/gram"][1:]
         elif damage == "points":

@@ -78,7 +78,7 @@ def test_a_fit_starts_over(name: str) -> None:
 def test_a_chunk_that_does_not_fit_is_one_sentence_and_changes_nothing(name: str) -> None:
     data = small(1)
     model = learn(make(name), data, BOUNDS[:2])
-    before = {key: array.copy() for key, array in model.to_parts()[1].items()}
+    before = {key: array.copy() for key, array in model._to_parts()[1].items()}
     last, labels = rows(data, BOUNDS[2]), data.labels[120:]
     broken = {**last, "image": np.where(np.arange(30)[:, None] == 4, np.nan, last["image"])}
     for modalities, given, message in (
@@ -95,7 +95,7 @@ def test_a_chunk_that_does_not_fit_is_one_sentence_and_changes_nothing(name: str
         assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="was n_bits changed"):
         model.set_params(n_bits=20).partial_fit(last, labels)
-    after = model.set_params(n_bits=12).to_parts()[1]
+    after = model.set_params(n_bits=12)._to_parts()[1]
     assert before.keys() == after.keys()
     for key, array in before.items():
         np.testing.assert_array_equal(array, after[key])
@@ -111,7 +111,7 @@ def test_the_order_of_modalities_in_a_chunk_does_not_matter(name: str) -> None:
     for each in BOUNDS[1:]:
         other.partial_fit(dict(reversed(rows(data, each).items())), data.labels[slice(*each)])
     assert other.modalities_ == ("image", "text")
-    np.testing.assert_array_equal(model.to_parts()[1]["hash/text/weights"], other.to_parts()[1]["hash/text/weights"])
+    np.testing.assert_array_equal(model._to_parts()[1]["hash/text/weights"], other._to_parts()[1]["hash/text/weights"])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,7 +124,7 @@ def test_a_generator_draws_on_and_no_seed_is_another_start_each_time(name: str) 
 
 
 def damaged(name: str, key: str, array: Any) -> None:
-    config, arrays = learn(make(name), small(1)).to_parts()
+    config, arrays = learn(make(name), small(1))._to_parts()
     assert key in arrays
     hasher_from_parts(config, {**arrays, key: array})
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlfh.blocks import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
 from dlfh.metrics import AP, PR, PRH, P, R, evaluate, nDCG, ranking

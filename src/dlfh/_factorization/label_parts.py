@@ -25,7 +25,7 @@ from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import Sample
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
-from dlfh.blocks.held import Held
+from dlfh.blocks.values import BlockValues
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 
 __all__ = ["LabelParts", "LearnedParts", "factorize_parts"]
@@ -52,7 +52,7 @@ class LabelParts:
 
     Attributes
     ----------
-    parts : Held of _Part
+    parts : BlockValues of _Part
     n_blocks : int
         Of how many blocks of points they were counted.
     sizes, points : ndarray of int64
@@ -61,21 +61,21 @@ class LabelParts:
         As for `LabelRows`.
     """
 
-    parts: Held
+    parts: BlockValues
     n_blocks: int
     sizes: Integers
     points: Integers
     pair_weights: PairWeights = None
 
     @classmethod
-    def of(cls, blocks: Held, pair_weights: PairWeights = None) -> LabelParts:
+    def of(cls, blocks: BlockValues, pair_weights: PairWeights = None) -> LabelParts:
         """Return the sets of blocks of points, which are `LabelSets` whose labels are columns of an indicator."""
         some = blocks.map(_some_keys).results()
         n_sets = sum(size for size, _ in some)
         n_parts = max(-(-n_sets // _PART_SETS), min(len(blocks), _FEWEST_PARTS))
         keys = sorted({key for _, own in some for key in own})
         bounds = sorted({keys[len(keys) * number // n_parts] for number in range(1, n_parts)} - {keys[0]})
-        parts = blocks.map(functools.partial(_cut, bounds)).turn(len(bounds) + 1, _part)
+        parts = blocks.map(functools.partial(_cut, bounds)).transpose(len(bounds) + 1, _part)
         sizes, points = np.array(parts.map(_size).results(), np.int64).T
         return cls(parts, len(blocks), sizes, points, pair_weights)
 
@@ -91,7 +91,7 @@ class LabelParts:
         """Return the share of similar pairs, counted as `LabelRows.similar_share` counts it."""
         every = share_step(self.n_sets)
         firsts = [int(-start % every) for start in _starts(self.sizes)]
-        chosen = self.parts.map(functools.partial(_every, every), each=firsts).join(_all_sets)
+        chosen = self.parts.map(functools.partial(_every, every), arguments=firsts).combine(_all_sets)
         counts = self.parts.map(_count_similar, chosen).reduce(operator.add)
         pairs = itertools.combinations(range(n_modalities), 2)
         counts = counts * sum(_pair_weight(self.pair_weights, a, b) for a, b in pairs)
@@ -128,15 +128,15 @@ class LearnedParts:
     """
 
     parts: LabelParts
-    states: Held
+    states: BlockValues
     n_bits: int
     flips: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
 
-    def codes_of_points(self, blocks: Held) -> list[Held]:
+    def codes_of_points(self, blocks: BlockValues) -> list[BlockValues]:
         """Return, by modality, the codes of the points of each block."""
         answers = self.parts.parts.map(functools.partial(_codes_by_block, n_bytes(self.n_bits)), self.states)
-        by_block = answers.turn(self.parts.n_blocks, _all_codes)
+        by_block = answers.transpose(self.parts.n_blocks, _all_codes)
         n_codes = self.states.map(_n_codes).results()[0]
         return [blocks.map(functools.partial(_codes_of_points, number), by_block) for number in range(n_codes)]
 
@@ -162,7 +162,7 @@ def factorize_parts(
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_start, model.n_bits)
-    result = LearnedParts(parts, parts.parts.map(start, each=list(zip(*draws, strict=True))), model.n_bits)
+    result = LearnedParts(parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits)
     for _ in range(max_iter):
         flips = received = 0
         for modality in range(n_codes):
@@ -170,10 +170,10 @@ def factorize_parts(
             weights = [_pair_weight(parts.pair_weights, modality, b) for b in others]
             places = [_places(parts.points, sample) for _ in others]
             picked = parts.parts.map(
-                functools.partial(_pick, others, weights), result.states, each=list(zip(*places, strict=True))
+                functools.partial(_pick, others, weights), result.states, arguments=list(zip(*places, strict=True))
             )
             moved = functools.partial(_moved, model, modality)
-            result.states = parts.parts.map(moved, result.states, picked.join(_columns))
+            result.states = parts.parts.map(moved, result.states, picked.combine(_columns))
             summary = result.states.map(_summary).results()
             flips += sum(own for own, _ in summary)
             received += max(own for _, own in summary)

@@ -1,37 +1,51 @@
-"""Features less their mean, as an operator: products with X - 1 m' that leave sparse X sparse.
+"""Centred features as an operator: products with X - 1 m' that leave sparse X sparse, in double precision.
 
-What linear methods are made of: Gram matrices, cross products and projections, in double precision,
-dense data in chunks of rows.
+Linear methods consist of these products: Gram matrices, cross products and projections. `CentredRows` multiplies rows
+in memory; `CentredBlocks` multiplies a matrix in blocks by applying `CentredRows` to each block, and a matrix in memory
+is one block. In the first pass each block is centred by its own mean and its products are then shifted to the common
+mean, so that up to rounding, results do not depend on where the matrix is split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import operator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._mathematics.moments import dense_gram, is_constant, rounding_of, row_chunks, sparse_gram
-from dlfh._validation import Features, column_means, raise_for_overflow, raise_if_not_finite
+from dlfh._mathematics.moments import (
+    Moments,
+    check_gram_fits,
+    dense_gram,
+    is_constant,
+    rounding_of,
+    row_chunks,
+    sparse_gram,
+)
+from dlfh._validation import Features, check_features, column_means, raise_for_overflow, raise_if_not_finite
+from dlfh.blocks.base import Blocks
+from dlfh.errors import InputError
 
-__all__ = ["Centred", "CentredRows"]
+__all__ = ["Centred", "CentredBlocks", "CentredRows", "centre"]
 
 Floats = npt.NDArray[np.float64]
 
 
 class CentredRows:
-    """One modality's features less a mean that is known: of these points, or of others too.
+    """Features of one modality in memory, less a given mean.
 
     Parameters
     ----------
     features : ndarray or CSR matrix (n, d)
     modality : str
-        Its name, for errors.
+        Name in error messages.
     mean : ndarray of float64 (d,)
     is_constant : ndarray of bool (d,)
-        Which features count as exactly 0.
+        Features that are treated as exactly 0.
     """
 
     def __init__(self, features: Features, modality: str, mean: Floats, is_constant: npt.NDArray[np.bool_]) -> None:
@@ -68,19 +82,35 @@ class CentredRows:
         return products
 
     def products_with_signs(self, weights: Floats) -> Floats:
-        """Return (X - 1 m')'sign((X - 1 m') W), shape (d, k): dense rows are centred once for both products."""
+        """Return (X - 1 m')'sign((X - 1 m') W), shape (d, k)."""
         if self.is_sparse:
             return self.transposed_times(np.sign(self.times(weights)))
         W = np.where(self.is_constant[:, None], 0.0, weights)
         products = np.zeros((self.n_features, W.shape[1]))
         for start, stop in row_chunks(self.features):
-            rows = self._rows(slice(start, stop))
+            rows = self._rows(slice(start, stop))  # centred once for both products
             products += rows.T @ np.sign(rows @ W)
         products[self.is_constant] = 0
         return products
 
+    def cross(self, other: CentredRows) -> Floats:
+        """Return X'Y for the same points in another modality, both centred; shape (d, d of the other)."""
+        if other.is_sparse:
+            # Over all points, X sums to 0, so Y need not be centred.
+            products = self.transposed_times(other.features.astype(np.float64))  # small integers would wrap around
+            products[:, other.is_constant] = 0
+            return products
+        if self.is_sparse:
+            return np.ascontiguousarray(other.cross(self).T)
+        products = np.zeros((self.n_features, other.n_features))
+        for start, stop in row_chunks(self.features, other.n_features):
+            products += self._rows(slice(start, stop)).T @ other._rows(slice(start, stop))
+        products[self.is_constant] = 0
+        products[:, other.is_constant] = 0
+        return products
+
     def weighted_gram(self, weights: Floats) -> Floats:
-        """Return (X - 1 m')'D(X - 1 m') for weights D of the points, shape (d, d)."""
+        """Return (X - 1 m')'D(X - 1 m') for point weights D, shape (d, d)."""
         gram = np.zeros((self.n_features, self.n_features))
         for start, rows in self.chunks():
             gram += rows.T @ (weights[start : start + len(rows), None] * rows)
@@ -92,16 +122,12 @@ class CentredRows:
         for start, stop in row_chunks(self.features, width):
             yield start, self._rows(slice(start, stop))
 
-    def dense(self) -> Floats:
-        """Return the centred features, shape (n, d)."""
-        return self._rows(slice(None))
-
     def take(self, rows: npt.NDArray[np.int64]) -> Floats:
         """Return the centred features of some points, shape (k, d)."""
         return self._rows(rows)
 
     def raise_for_overflow(self) -> NoReturn:
-        """Say why results are not finite."""
+        """Raise InputError for results that are not finite."""
         raise_for_overflow(self.features, self.modality)
 
     def _rows(self, which: slice | npt.NDArray[np.int64]) -> Floats:
@@ -112,15 +138,17 @@ class CentredRows:
 
 
 class Centred(CentredRows):
-    """One modality's features, centred by their own mean.
+    """Features of one modality in memory, less their own mean.
 
-    Features that are constant, up to rounding, count as exactly 0.
+    Features that are constant up to rounding are treated as exactly 0.
 
     Parameters
     ----------
     features : ndarray or CSR matrix (n, d)
     modality : str
-        Its name, for errors.
+        Name in error messages.
+    first_row : int
+        Number of the first row, for error messages.
 
     Attributes
     ----------
@@ -136,8 +164,8 @@ class Centred(CentredRows):
     (array([2., 5.]), array([[2., 0.], [0., 0.]]))
     """
 
-    def __init__(self, features: Features, modality: str) -> None:
-        raise_if_not_finite(features, modality)
+    def __init__(self, features: Features, modality: str, first_row: int = 0) -> None:
+        raise_if_not_finite(features, modality, np.arange(first_row, first_row + features.shape[0]))
         with np.errstate(over="ignore", invalid="ignore"):
             mean = column_means(features)
             if sp.issparse(features):
@@ -155,18 +183,156 @@ class Centred(CentredRows):
         """The mean of |x - m|^2."""
         return float(np.trace(self.gram)) / self.n_points
 
-    def cross(self, other: Centred) -> Floats:
+
+class CentredBlocks:
+    """Features of one modality in blocks, less their mean; made by `centre`.
+
+    Attributes
+    ----------
+    blocks : Blocks (n, d)
+    modality : str
+    mean, gram, is_constant
+        As for `Centred`.
+    """
+
+    def __init__(self, blocks: Blocks, modality: str, sums: Moments) -> None:
+        self.blocks, self.modality = blocks, modality
+        self.n_points, self.n_features = blocks.shape
+        if not np.isfinite(sums.gram).all():
+            self.raise_for_overflow()
+        sums = sums.without_constants()
+        self.mean, self.gram = sums.mean, sums.gram
+        self.is_constant: npt.NDArray[np.bool_] = sums.variances == 0
+        #: Products that the first pass computed, with the matrices they belong to.
+        self._known: list[tuple[Blocks, Floats]] = []
+
+    def times(self, weights: npt.NDArray[Any]) -> Blocks:
+        """Return (X - 1 m') W, shape (n, k), evaluated when read."""
+        on_block = functools.partial(_product, CentredRows.times, self._rows, (weights,), 0)
+        return self.blocks.map(on_block, weights.shape[1], np.float64)
+
+    def transposed_times(self, values: Blocks) -> Floats:
+        """Return (X - 1 m')'Z for Z (n, k), dense or sparse; shape (d, k)."""
+        found = self._find(values)
+        return self._sum(CentredRows.transposed_times, (), values) if found is None else found
+
+    def products_with_signs(self, weights: Floats) -> Floats:
+        """Return (X - 1 m')'sign((X - 1 m') W), shape (d, k)."""
+        return self._sum(CentredRows.products_with_signs, (weights,))
+
+    def cross(self, other: CentredBlocks) -> Floats:
         """Return X'Y of this modality and another, both centred; shape (d, d of the other)."""
-        if other.is_sparse:
-            # X is centred, so Y need not be: 1'X = 0.
-            products = self.transposed_times(other.features.astype(np.float64))  # small integers would wrap
-            products[:, other.is_constant] = 0
-            return products
-        if self.is_sparse:
-            return np.ascontiguousarray(other.cross(self).T)
-        products = np.zeros((self.n_features, other.n_features))
-        for start, stop in row_chunks(self.features, other.n_features):
-            products += self._rows(slice(start, stop)).T @ other._rows(slice(start, stop))
-        products[self.is_constant] = 0
+        found = self._find(other.blocks)
+        if found is None and self.blocks.whole is None and other._find(self.blocks) is not None:
+            return np.ascontiguousarray(other.cross(self).T)  # saves a pass
+        if found is None:
+            on_block = functools.partial(_cross, self._rows, other._rows)
+            return self.blocks.map_reduce(on_block, operator.add, other.blocks)
+        products = found.copy()
         products[:, other.is_constant] = 0
         return products
+
+    def weighted_gram(self, weights: Blocks) -> Floats:
+        """Return (X - 1 m')'D(X - 1 m') for point weights D, shape (d, d)."""
+        return self._sum(CentredRows.weighted_gram, (), weights)
+
+    def raise_for_overflow(self) -> NoReturn:
+        """Raise InputError for results that are not finite."""
+        raise InputError(f"modality {self.modality!r} has values too large or too small to compute with: rescale it")
+
+    def _sum(self, method: Any, arguments: tuple[Any, ...], *values: Blocks) -> Floats:
+        on_block = functools.partial(_product, method, self._rows, arguments)
+        return self.blocks.map_reduce(on_block, operator.add, *values)
+
+    def _find(self, values: Blocks) -> Floats | None:
+        return next((products for known, products in self._known if known is values), None)
+
+    @property
+    def _rows(self) -> functools.partial[CentredRows]:
+        """A function that centres a block. It does not hold the blocks, because it is sent to them."""
+        is_checked = self.blocks.whole is not None
+        return functools.partial(_centred_rows, self.modality, self.mean, self.is_constant, is_checked)
+
+
+def centre(
+    features: Mapping[str, Blocks], targets: Blocks | None = None, *, crosses: bool = False
+) -> list[CentredBlocks]:
+    """Return modalities of the same points centred, in one pass over all of them.
+
+    Parameters
+    ----------
+    features : mapping of str to Blocks
+        Split at the same rows.
+    targets : Blocks (n, k), optional
+        A matrix whose `CentredBlocks.transposed_times` is computed in the same pass; others take another pass.
+    crosses : bool
+        Whether to compute `CentredBlocks.cross` in the same pass; otherwise it takes another one.
+
+    Examples
+    --------
+    >>> from dlfh.blocks.base import ArrayBlocks
+    >>> blocks = ArrayBlocks(np.array([[1.0, 5.0], [3.0, 5.0]]), [0, 1, 2], "modality 'image'")
+    >>> (X,) = centre({"image": blocks})
+    >>> X.mean, X.gram
+    (array([2., 5.]), array([[2., 0.], [0., 0.]]))
+    """
+    first, *others = features.values()
+    if first.n_blocks > 1:
+        for name, blocks in features.items():
+            check_gram_fits(name, blocks.shape[1])
+    further = [] if targets is None else [targets]
+    on_block = functools.partial(_block_moments, tuple(features), crosses, first.whole is not None)
+    sums = first.map_reduce(on_block, _add, *others, *further)
+    views = [CentredBlocks(features[name], name, moments) for name, moments in zip(features, sums, strict=True)]
+    for index, (view, moments) in enumerate(zip(views, sums, strict=True)):
+        later = [other.blocks for other in views[index + 1 :]] if crosses else []
+        ends = np.cumsum([other.shape[1] for other in (*later, *further)], dtype=np.int64)
+        for other, products in zip((*later, *further), np.split(moments.cross, ends[:-1], axis=1), strict=False):
+            products[view.is_constant] = 0
+            view._known.append((other, products))
+    return views
+
+
+def _block_moments(names: tuple[str, ...], crosses: bool, is_checked: bool, start: int, *blocks: Any) -> list[Moments]:
+    """Return each modality's moments; its targets are the later modalities, if ``crosses``, and the given targets."""
+    views = [
+        Centred(block if is_checked else check_features(block, name), name, start)
+        for name, block in zip(names, blocks, strict=False)
+    ]
+    targets, sums = blocks[len(names) :], []
+    for index, view in enumerate(views):
+        later = views[index + 1 :] if crosses else []
+        products = [
+            *(view.cross(other) for other in later),
+            *(view.transposed_times(_doubles(values)) for values in targets),
+        ]
+        means = [*(other.mean for other in later), *(column_means(values) for values in targets)]
+        cross = np.hstack([np.empty((view.n_features, 0)), *products])
+        target_mean = np.concatenate([np.empty(0), *means])
+        sums.append(Moments(view.n_points, view.mean, view.gram, cross, target_mean, after_products=view.is_sparse))
+    return sums
+
+
+def _doubles(values: Any) -> Any:
+    return values.astype(np.float64, copy=False)  # products of small integers would wrap around
+
+
+def _add(some: list[Moments], others: list[Moments]) -> list[Moments]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        return [one + other for one, other in zip(some, others, strict=True)]
+
+
+def _centred_rows(
+    modality: str, mean: Floats, is_constant: npt.NDArray[np.bool_], is_checked: bool, block: Features
+) -> CentredRows:
+    features = block if is_checked else check_features(block, modality, len(mean))
+    return CentredRows(features, modality, mean, is_constant)
+
+
+def _product(method: Any, rows: Any, arguments: tuple[Any, ...], _: int, block: Any, *values: Any) -> Floats:
+    """Return a product of `CentredRows` with a block."""
+    return np.asarray(method(rows(block), *arguments, *map(_doubles, values)))
+
+
+def _cross(rows: Any, other_rows: Any, _: int, block: Any, other_block: Any) -> Floats:
+    return np.asarray(rows(block).cross(other_rows(other_block)))

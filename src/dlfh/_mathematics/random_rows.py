@@ -1,69 +1,62 @@
-"""A random matrix with a row for each point, in memory or by blocks: the same numbers, however it is cut.
+"""A random matrix with a row for each point: the same numbers wherever it is split into blocks.
 
-The first 65,536 rows come from the generator that is given, each further group of as many from one of its own, whose
-seed is drawn by that. So a block is drawn where it is needed, and nowhere else.
+The first 65,536 rows come from the given generator, each further group of as many rows from a generator whose seed the
+first one draws. So a block is drawn where it is needed, without the blocks before it.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
 
 __all__ = ["RandomBlocks", "draw", "random_rows"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Rows that are drawn by one generator, and how many of them at a time by blocks.
+#: Rows drawn by one generator, and rows drawn at once.
 _GROUP, _CHUNK = 65536, 4096
 
 
 def draw(rng: np.random.Generator, n_rows: int, n_columns: int, *, uniform: bool) -> Floats:
-    """Return independent numbers that a generator draws next: between 0 and 1, or normal ones."""
+    """Return independent random numbers: uniform between 0 and 1, or normal."""
     return (rng.random if uniform else rng.standard_normal)((n_rows, n_columns))
 
 
-def random_rows(rng: np.random.Generator, features: Any, n_columns: int, *, uniform: bool = False) -> Any:
-    """Return random rows beside features: an array, or Blocks, drawn where they are read.
+def random_rows(rng: np.random.Generator, features: Blocks, n_columns: int, *, uniform: bool = False) -> Blocks:
+    """Return random rows in the same blocks as the features, drawn where they are read.
 
-    The generator then stands where drawing the first rows, and the seeds of others, has left it.
+    The generator advances past the first group of rows and the seeds of the others.
 
     Examples
     --------
-    >>> from dlfh.blocks import ArrayBlocks
-    >>> features = np.ones((5, 3))
-    >>> rows = random_rows(np.random.default_rng(0), features, 2)
-    >>> blocks = random_rows(np.random.default_rng(0), ArrayBlocks(features, [0, 3, 5], "image"), 2)
-    >>> bool((np.asarray(blocks) == rows).all())
+    >>> from dlfh.blocks.base import ArrayBlocks
+    >>> whole, split = (ArrayBlocks(np.ones((5, 3)), starts, "image") for starts in (None, [0, 3, 5]))
+    >>> one, other = (random_rows(np.random.default_rng(0), features, 2) for features in (whole, split))
+    >>> bool((np.asarray(one) == np.asarray(other)).all())
     True
     """
-    if isinstance(features, Blocks):
-        blocks = RandomBlocks(rng, features, n_columns, uniform=uniform)
-        return blocks if features.is_here else blocks.on_cluster()
-    n_rows = features.shape[0]
-    groups = [draw(rng, min(n_rows, _GROUP), n_columns, uniform=uniform)]
-    for number, seed in enumerate(_seeds(rng, n_rows), start=1):
-        own = min(n_rows - number * _GROUP, _GROUP)
-        groups.append(draw(np.random.default_rng(seed), own, n_columns, uniform=uniform))
-    return groups[0] if len(groups) == 1 else np.concatenate(groups)
+    blocks = RandomBlocks(rng, features, n_columns, uniform=uniform)
+    if features.whole is not None:
+        return blocks.cached()
+    return blocks if features.is_local else blocks.on_cluster()
 
 
 class RandomBlocks(Blocks):
-    """Random rows in blocks as some features are."""
+    """Random rows in the same blocks as the features."""
 
     is_sparse = False
 
     def __init__(self, rng: np.random.Generator, features: Blocks, n_columns: int, *, uniform: bool) -> None:
-        self.starts, self.called, self.uniform = features.starts, "random rows", uniform
+        self.starts, self.name, self.uniform = features.starts, "random rows", uniform
         self.shape, self.dtype = (features.shape[0], n_columns), np.dtype(np.float64)
         self.first = copy.deepcopy(rng)
         for _ in self._chunks(rng, min(self.shape[0], _GROUP)):
-            pass  # what is drawn next follows these
+            pass  # advance the generator
         self.seeds = _seeds(rng, self.shape[0])
 
     def _read(self, number: int) -> Floats:

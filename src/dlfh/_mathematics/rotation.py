@@ -1,4 +1,4 @@
-"""Rotations that bring points close to the corners of a cube, so that their signs lose little (ITQ)."""
+"""Rotations that move points close to their signs, so that quantization loses little (ITQ)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Floats = npt.NDArray[np.float64]
 
 
 def signs(values: Floats) -> Floats:
-    """Return -1.0 and +1.0, +1 for positive values only, as codes have it."""
+    """Return -1.0 and +1.0; +1 for positive values only, as in codes."""
     return np.where(values > 0, 1.0, -1.0)
 
 
 def random_rotation(n: int, rng: np.random.Generator) -> Floats:
-    """Return a random orthogonal matrix, all alike probable.
+    """Return a uniformly distributed random orthogonal matrix.
 
     Examples
     --------
@@ -37,8 +37,8 @@ def random_rotation(n: int, rng: np.random.Generator) -> Floats:
 
 def closest_rotation(matrix: Floats) -> Floats:
     """Return the orthogonal R that maximises tr(R'M): P Q' of M's SVD P S Q' (orthogonal Procrustes)."""
-    # NumPy's, as products are: its BLAS and SciPy's are in each other's way where calls alternate.
-    # On one thread: a matrix of a few hundred rows is too small for two, which wait for each other in a loop.
+    # NumPy's SVD, because alternating calls to NumPy's and SciPy's BLAS slow each other down. On one thread, because
+    # with a few hundred rows, several threads spend their time waiting for each other.
     with blas_threads(1):
         left, _, right = np.linalg.svd(matrix, full_matrices=False)
     return left @ right
@@ -47,15 +47,14 @@ def closest_rotation(matrix: Floats) -> Floats:
 def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Generator | None = None) -> Floats:
     """Return the balanced and uncorrelated V closest to Z: the largest tr(V'W Z) with V'W V = n I and V'W 1 = 0.
 
-    V is sqrt(n) P Q' of the SVD P S Q' of the centred Z. Where that has fewer directions than columns, others that are
-    orthogonal to them and to 1 take their place, at random; without ``rng``, or where there are too few rows for
-    them, none does.
+    V is sqrt(n) P Q' of the SVD P S Q' of the centred Z. If its rank is less than the number of columns, random
+    directions orthogonal to the others and to 1 fill up the rest, unless ``rng`` is None or there are too few rows.
 
     Parameters
     ----------
     Z : ndarray of float64 (rows, c)
     weights : ndarray of float64 (rows,), optional
-        How many of the n points each row stands for, the diagonal of W; 1 by default.
+        The diagonal of W: the number of points that each row represents; 1 by default.
     rng : numpy Generator, optional
 
     Returns
@@ -70,45 +69,45 @@ def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Genera
     """
     weights = np.ones(len(Z)) if weights is None else weights
     n, roots = float(weights.sum()), np.sqrt(weights)[:, None]
-    # The SVD of the rows themselves: squaring them first would lose the small directions.
+    # The SVD of the rows, not of their Gram matrix, which would lose the small directions.
     left, sizes, right = np.linalg.svd(roots * (Z - weights @ Z / n), full_matrices=False)
     n_kept = int(np.count_nonzero(sizes > max(Z.shape) * np.finfo(np.float64).eps * sizes[0]))
     left = left[:, :n_kept]
-    left = left - roots * (roots.T @ left / n)  # where columns are of other sizes, centring left rounding
+    left = left - roots * (roots.T @ left / n)  # columns of different sizes leave rounding errors
     n_free = min(len(right), len(Z) - 1) - n_kept
     if rng is not None and n_free > 0:
         taken = np.column_stack([left, roots / np.sqrt(n)])
         others = rng.standard_normal((len(Z), n_free))
-        for _ in range(2):  # once leaves rounding
+        for _ in range(2):  # the second time removes rounding errors
             others -= taken @ (taken.T @ others)
         left = np.column_stack([left, np.linalg.qr(others)[0]])
     return np.sqrt(n) * (left / roots) @ right[: left.shape[1]]
 
 
-def iterative_quantization(points: Floats | Sequence[Blocks], rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:
-    """Rotate points towards their own signs: minimise |B - E R|^2 over B in {-1, +1} and rotations R.
+def iterative_quantization(points: Sequence[Blocks], rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:
+    """Rotate points towards their signs: minimise |B - E R|^2 over B in {-1, +1} and rotations R.
 
     Parameters
     ----------
-    points : ndarray of float64 (n, c), or sequence of Blocks
-        E, centred. Blocks are read in each step, and once before: they should be where they are worked on.
+    points : sequence of Blocks (n, c)
+        The rows of E, centred. They are read once for each step and once before.
     rotation : ndarray of float64 (c, c)
-        Where to start.
+        Initial rotation.
     n_iter : int
 
     Returns
     -------
     rotation : ndarray of float64 (c, c)
     errors : ndarray of float64 (n_iter + 1,)
-        The objective before each step, and of the result; it never rises.
+        The objective before each step, and at the end; it never increases.
     """
-    # |B - E R|^2 = |B|^2 + |E R|^2 - 2 tr(R'E'B), and a rotation leaves |E R| as it is: E'B is all that steps need.
-    if isinstance(points, np.ndarray):
-        constant = points.size + float(np.vdot(points, points))
-        products_with_signs = functools.partial(_products_with_signs, points)
-    else:
-        constant = sum(float(own.map_reduce(_size_and_squares, operator.add)) for own in points)
-        products_with_signs = functools.partial(_products_by_blocks, points)
+    # |B - E R|^2 = |B|^2 + |E R|^2 - 2 tr(R'E'B), and a rotation does not change |E R|: steps need only E'B.
+    constant = sum(float(blocks.map_reduce(_size_and_squares, operator.add)) for blocks in points)
+
+    def products_with_signs(rotation: Floats) -> Floats:
+        on_block = functools.partial(_products_with_signs, rotation)
+        return np.sum([blocks.map_reduce(on_block, operator.add) for blocks in points], axis=0)
+
     errors = []
     for _ in range(n_iter):
         products = products_with_signs(rotation)
@@ -118,27 +117,18 @@ def iterative_quantization(points: Floats | Sequence[Blocks], rotation: Floats, 
     return rotation, np.array(errors)
 
 
-#: Rows whose rotation and signs stay in a processor's cache.
+#: Rows whose rotation and signs fit in a processor's cache.
 _ROWS = 4096
 
 
-def _products_with_signs(points: Floats, rotation: Floats) -> Floats:
-    """Return E'B for B = signs(E R), block after block of rows, so that neither is ever in memory as a whole."""
+def _products_with_signs(rotation: Floats, _: int, points: Floats) -> Floats:
+    """Return E'B for B = signs(E R), a few rows at a time."""
     products = np.zeros_like(rotation)
     for start in range(0, len(points), _ROWS):
-        block = points[start : start + _ROWS]
-        products += block.T @ signs(block @ rotation)
+        rows = points[start : start + _ROWS]
+        products += rows.T @ signs(rows @ rotation)
     return products
 
 
-def _products_by_blocks(points: Sequence[Blocks], rotation: Floats) -> Floats:
-    on_block = functools.partial(_products_of_block, rotation)
-    return np.sum([own.map_reduce(on_block, operator.add) for own in points], axis=0)
-
-
-def _products_of_block(rotation: Floats, _: int, block: Floats) -> Floats:
-    return _products_with_signs(block, rotation)
-
-
-def _size_and_squares(_: int, block: Floats) -> float:
-    return block.size + float(np.vdot(block, block))
+def _size_and_squares(_: int, points: Floats) -> float:
+    return points.size + float(np.vdot(points, points))

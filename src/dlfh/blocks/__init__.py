@@ -1,14 +1,14 @@
-"""Matrices that are read by blocks of rows, from files or from a cluster: data that does not fit in memory.
+"""Matrices read in blocks of rows, from files or on a cluster: data that does not fit in memory.
 
-Whatever is done with them is one of three things: a function of each block (*map*), whose results are added up as a
-tree (*reduce*), with something small that every block gets (*broadcast*, an argument of the function). Here, blocks are
-read ahead and worked on in turn; blocks of Dask arrays are worked on wherever Dask works. A block may be worked on
-twice, if a machine fails: functions of blocks change nothing.
+Every computation on them is one of three operations: *map* applies a function to each block, *reduce* merges the
+results as a tree, and *broadcast* sends small values to every block, as arguments of the function. In this process, the
+next block is read while one is processed; Dask arrays are processed wherever Dask runs. A matrix in memory is a single
+block. A block may be processed twice if a worker fails, so functions of blocks must not modify anything.
 """
 
 from __future__ import annotations
 
-from dlfh.blocks.base import ArrayBlocks, Blocks
-from dlfh.blocks.opening import as_blocks, matrix_names, open_blocks
+from dlfh.blocks.base import Blocks
+from dlfh.blocks.opening import open_blocks
 
-__all__ = ["ArrayBlocks", "Blocks", "as_blocks", "matrix_names", "open_blocks"]
+__all__ = ["Blocks", "open_blocks"]

@@ -1,4 +1,4 @@
-"""What a matrix by blocks is, and the seam that everything is done through: map, reduce as a tree, broadcast."""
+"""A matrix in blocks of rows, and its operations: map, reduce as a tree, broadcast."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ import scipy.sparse as sp
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
-    from dlfh.blocks.held import Held
+    from dlfh.blocks.values import BlockValues
 
 __all__ = ["ArrayBlocks", "Blocks", "MappedBlocks", "block_starts"]
 
 Integers = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 
-#: Bytes of a block, where nothing else decides: large enough to be read in one go, small enough to have three of them.
+#: Default block size in bytes: large enough for sequential reads, small enough to hold three blocks in memory.
 _BLOCK_BYTES = 64 << 20
 
-#: Rows of a block, at most: what is made of a narrow block, such as label sets, is wider than the block itself.
+#: Maximum number of rows in a block: label sets and other results per row can be wider than the row itself.
 _BLOCK_ROWS = 1 << 17
 
 
 def block_starts(n_rows: int, row_bytes: int) -> Integers:
-    """Return the numbers of the blocks' first rows, and of all rows, for blocks of a usual size.
+    """Return the first row of each block of the default size, followed by the number of rows.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def block_starts(n_rows: int, row_bytes: int) -> Integers:
 
 
 class Blocks(ABC):
-    """A matrix, or a vector, that is read by blocks of rows.
+    """A matrix or vector that is read in blocks of rows.
 
     Attributes
     ----------
@@ -51,34 +51,34 @@ class Blocks(ABC):
     dtype : numpy dtype
     is_sparse : bool
     starts : ndarray of int64 (blocks + 1,)
-        Numbers of the blocks' first rows, and of all rows.
-    called : str
-        What it is called in errors.
+        The first row of each block, followed by the number of rows.
+    name : str
+        Name in error messages.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     is_sparse: bool
     starts: Integers
-    called: str
-    #: Whether functions of blocks run in this process, so that what they make is in its memory.
-    is_here = True
+    name: str
+    #: Whether functions of blocks run in this process, so that their results are in its memory.
+    is_local = True
 
     @abstractmethod
     def _read(self, number: int) -> Any:
-        """Return a block as it comes."""
+        """Return a block without checking it."""
 
     def read(self, number: int) -> Any:
-        """Return a block, which must be as long and as wide as it was said to be."""
+        """Return a block, whose shape must be the expected one."""
         try:
             block = self._read(number)
         except FileNotFoundError:
             raise InputError(
-                f"cannot read {self.called}: it is not there (a cluster's workers read files by the same paths as you)"
+                f"cannot read {self.name}: no such file (cluster workers read files by the same paths as you)"
             ) from None
         expected = (int(self.starts[number + 1] - self.starts[number]), *self.shape[1:])
         if block.shape != expected:
-            raise InputError(f"{self.called}: block {number} has the shape {block.shape}, not {expected} as expected")
+            raise InputError(f"{self.name}: block {number} has shape {block.shape}, expected {expected}")
         return block
 
     @property
@@ -92,26 +92,32 @@ class Blocks(ABC):
     def __len__(self) -> int:
         return self.shape[0]
 
+    @property
+    def whole(self) -> Any:
+        """The matrix, if it is in memory as a single block; otherwise None."""
+        return None
+
     def map_reduce(
         self,
         function: Callable[..., Result],
         merge: Callable[[Result, Result], Result],
-        *beside: Blocks,
+        *others: Blocks,
     ) -> Result:
-        """Return ``function(first row, block, *blocks beside it)`` of every block, merged as a tree.
+        """Return ``function(first row, block, *blocks of others)`` of every block, merged as a tree.
 
         Parameters
         ----------
         function : callable
-            Of the number of a block's first row, the block, and the same rows of the others. It changes nothing.
+            Takes the number of a block's first row, the block, and the same rows of the others. It must not modify
+            them.
         merge : callable
-            Of two results: of neighbours, in their order.
-        *beside : Blocks
-            With blocks of the same rows.
+            Merges the results of two neighbours, in order.
+        *others : Blocks
+            Matrices split at the same rows.
         """
-        self.check_beside(*beside)
-        pending: list[tuple[int, Result]] = []  # results by how many levels of the tree they are, as a counter's digits
-        for number, blocks in self.read_ahead(*beside):
+        self.check_aligned(*others)
+        pending: list[tuple[int, Result]] = []  # results with their heights in the tree, as the digits of a counter
+        for number, blocks in self.read_ahead(*others):
             level, result = 0, function(int(self.starts[number]), *blocks)
             while pending and pending[-1][0] == level:
                 result = merge(pending.pop()[1], result)
@@ -122,41 +128,48 @@ class Blocks(ABC):
             result = merge(pending.pop()[1], result)
         return result
 
-    def check_beside(self, *beside: Blocks) -> None:
-        """Raise InputError unless others have blocks of the same rows."""
-        for other in beside:
+    def check_aligned(self, *others: Blocks) -> None:
+        """Raise InputError unless the others are split at the same rows."""
+        for other in others:
             if other.shape[0] != self.shape[0]:
-                raise InputError(f"{other.called} has {other.shape[0]} rows but {self.called} has {self.shape[0]}")
+                raise InputError(f"{other.name} has {other.shape[0]} rows but {self.name} has {self.shape[0]}")
             if not np.array_equal(other.starts, self.starts):
                 raise InputError(
-                    f"{other.called} has {other.shape[0]} rows in {other.n_blocks} blocks and {self.called} has "
-                    f"{self.shape[0]} in {self.n_blocks}: give both the same blocks of rows"
+                    f"{other.name} has {other.shape[0]} rows in {other.n_blocks} blocks and {self.name} has "
+                    f"{self.shape[0]} in {self.n_blocks}: split both at the same rows"
                 )
 
-    def cut_like(self, other: Blocks) -> Blocks:
-        """Return the same in blocks of the same rows as another's, where any rows can be read; otherwise as it is."""
+    def split_like(self, other: Blocks) -> Blocks:
+        """Return this matrix split at the rows of another, or unchanged if it cannot be split freely."""
         return self
 
     def on_cluster(self) -> Blocks:
-        """Return the same, read and worked on by Dask: by the workers of the cluster that one is connected to.
+        """Return this matrix read and processed by Dask: by the connected cluster, or else on this machine.
 
-        Workers find files by the same paths as this process. Without a cluster, Dask works on this machine.
+        Workers find files by the same paths as this process.
         """
         from dlfh.blocks.dask import DaskBlocks
 
         return DaskBlocks.reading(self)
 
-    def read_ahead(self, *beside: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
-        """Yield numbers of blocks, all that have rows or those that are given, with their rows here and beside.
+    def read_ahead(self, *others: Blocks, numbers: Sequence[int] | None = None) -> Iterator[tuple[int, list[Any]]]:
+        """Yield block numbers with the block and the same rows of the others, reading the next one meanwhile.
 
-        The next is read while one is worked on.
+        Parameters
+        ----------
+        *others : Blocks
+        numbers : sequence of int, optional
+            The blocks to read; all that are not empty by default.
         """
 
         def read(number: int) -> list[Any]:
-            return [each.read(number) for each in (self, *beside)]
+            return [each.read(number) for each in (self, *others)]
 
         if numbers is None:
             numbers = np.flatnonzero(np.diff(self.starts)).tolist()
+        if len(numbers) == 1:
+            yield numbers[0], read(numbers[0])
+            return
         with ThreadPoolExecutor(1, thread_name_prefix="dlfh-read") as reader:
             ahead = [reader.submit(read, number) for number in numbers[:1]]
             for number, following in zip(numbers, [*numbers[1:], None], strict=False):
@@ -165,38 +178,46 @@ class Blocks(ABC):
                     ahead.append(reader.submit(read, following))
                 yield number, blocks
 
-    def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *beside: Blocks) -> Blocks:
-        """Return ``function(block, *blocks beside it)`` of blocks, when asked for: so many columns (None: vectors)."""
-        self.check_beside(*beside)
-        return MappedBlocks((self, *beside), function, n_columns, dtype)
+    def map(self, function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike, *others: Blocks) -> Blocks:
+        """Return ``function(block, *blocks of others)`` of every block, evaluated when read.
 
-    def hold(self, function: Callable[..., Any], *beside: Blocks) -> Held:
-        """Return ``function(first row, block, *blocks beside it)`` of every block, kept where the blocks are."""
-        from dlfh.blocks.held import Held
+        The results have ``n_columns`` columns; None for vectors.
+        """
+        self.check_aligned(*others)
+        return MappedBlocks((self, *others), function, n_columns, dtype)
 
-        self.check_beside(*beside)
-        read = self.read_ahead(*beside, numbers=range(self.n_blocks))
-        return Held([function(int(self.starts[number]), *blocks) for number, blocks in read])
+    def persist(self, function: Callable[..., Any], *others: Blocks) -> BlockValues:
+        """Return ``function(first row, block, *blocks of others)`` of every block, kept where the blocks are."""
+        from dlfh.blocks.values import BlockValues
 
-    def kept(self) -> Blocks:
-        """Return the same blocks, dense ones, computed once and kept where they are."""
-        return self.hold(_block).as_blocks(self.starts, self.shape[1], self.dtype, self.called)
+        self.check_aligned(*others)
+        read = self.read_ahead(*others, numbers=range(self.n_blocks))
+        return BlockValues([function(int(self.starts[number]), *blocks) for number, blocks in read])
+
+    def cached(self) -> Blocks:
+        """Return these blocks, which must be dense, computed once and kept where they are."""
+        return self.persist(_block).as_blocks(self.starts, self.shape[1], self.dtype, self.name)
 
     def result(self) -> Any:
-        """Return what a user gets of it: an array in memory, or one of Dask's."""
+        """Return the matrix as users receive it: an array in memory, or a Dask array."""
         return np.asarray(self)
 
-    def deferred(self) -> Any:
-        """Return what a user gets of it without computing it: these blocks, or an array of Dask's."""
+    def lazy_result(self) -> Any:
+        """Return the matrix as users receive it, without computing it: blocks or a Dask array.
+
+        What comes from a single block in memory is an array.
+        """
         return self
 
     def take(self, rows: Integers) -> Any:
-        """Return some rows, in rising order, of as many blocks as they are in."""
+        """Return rows by number, which must be ascending."""
         number = np.searchsorted(self.starts, rows, side="right") - 1
-        parts = [self.read(int(own))[rows[number == own] - self.starts[own]] for own in np.unique(number)]
+        parts = [self.read(int(block))[rows[number == block] - self.starts[block]] for block in np.unique(number)]
         return sp.csr_array(sp.vstack(parts)) if self.is_sparse else np.concatenate(parts)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        if self.n_blocks == 1:
+            return np.array(self.read(0), dtype, copy=copy)
         whole = np.empty(self.shape, self.dtype)
         for number, (block,) in self.read_ahead():
             whole[self.starts[number] : self.starts[number + 1]] = block
@@ -208,7 +229,14 @@ def _block(_: int, block: Any) -> Any:
 
 
 class ArrayBlocks(Blocks):
-    """Something in memory as blocks: an array, or a sparse matrix.
+    """An array or sparse matrix in memory, as one block or several.
+
+    Parameters
+    ----------
+    rows : ndarray or csr_array
+    starts : sequence of int or None
+        The first row of each block, followed by the number of rows; None for a single block.
+    name : str
 
     Examples
     --------
@@ -217,22 +245,26 @@ class ArrayBlocks(Blocks):
     np.float64(45.0)
     """
 
-    def __init__(self, rows: Any, starts: Any, called: str) -> None:
-        self.rows, self.called = rows, called
+    def __init__(self, rows: Any, starts: Any, name: str) -> None:
+        self.rows, self.name = rows, name
         self.shape, self.dtype, self.is_sparse = rows.shape, rows.dtype, bool(sp.issparse(rows))
-        self.starts = np.asarray(starts, np.int64)
+        self.starts = np.asarray([0, rows.shape[0]] if starts is None else starts, np.int64)
         if self.starts[-1] != rows.shape[0]:
-            raise InputError(f"{called} has {rows.shape[0]} rows, but blocks are of {self.starts[-1]}")
+            raise InputError(f"{name} has {rows.shape[0]} rows, but its blocks have {self.starts[-1]}")
 
-    def cut_like(self, other: Blocks) -> Blocks:
-        return self if self.shape[0] != other.shape[0] else ArrayBlocks(self.rows, other.starts, self.called)
+    @property
+    def whole(self) -> Any:
+        return self.rows if self.n_blocks == 1 else None
+
+    def split_like(self, other: Blocks) -> Blocks:
+        return self if self.shape[0] != other.shape[0] else ArrayBlocks(self.rows, other.starts, self.name)
 
     def _read(self, number: int) -> Any:
-        return self.rows[int(self.starts[number]) : int(self.starts[number + 1])]
+        return self.rows if self.n_blocks == 1 else self.rows[int(self.starts[number]) : int(self.starts[number + 1])]
 
 
 class MappedBlocks(Blocks):
-    """A function of each block, and of those beside it."""
+    """A function of each block, and of the same rows of other matrices."""
 
     def __init__(
         self,
@@ -243,9 +275,12 @@ class MappedBlocks(Blocks):
     ) -> None:
         self.sources, self.function = sources, function
         first = sources[0]
-        self.starts, self.called, self.is_sparse = first.starts, first.called, False
+        self.starts, self.name, self.is_sparse = first.starts, first.name, False
         self.shape = (first.shape[0],) if n_columns is None else (first.shape[0], n_columns)
         self.dtype = np.dtype(dtype)
 
     def _read(self, number: int) -> Any:
         return self.function(*(source.read(number) for source in self.sources))
+
+    def lazy_result(self) -> Any:
+        return self if self.sources[0].whole is None else np.asarray(self)

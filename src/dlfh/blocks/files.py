@@ -1,6 +1,6 @@
-"""Dense arrays in files, by blocks: NumPy's, HDF5's and MATLAB 7.3's, and Zarr's.
+"""Dense arrays in files, in blocks: NumPy, HDF5 and MATLAB 7.3, and Zarr.
 
-Blocks are read, not mapped: what was read and is done with takes no memory.
+Blocks are read, not memory-mapped, so that processed blocks take no memory.
 """
 
 from __future__ import annotations
@@ -21,34 +21,43 @@ __all__ = ["FileBlocks", "Hdf5Blocks", "NpyBlocks", "ZarrBlocks"]
 
 
 class FileBlocks(Blocks):
-    """A dense array in a file: how it is cut, and what is said of what is no such array."""
+    """A dense array in a file.
+
+    Parameters
+    ----------
+    path : Path
+    shape : tuple of int
+    dtype : numpy dtype
+    row_multiple : int
+        Blocks start at multiples of this number of rows, so that they consist of whole chunks of the file.
+    """
 
     is_sparse = False
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], row_multiple: int = 1) -> None:
-        self.path = path.absolute()  # for workers, wherever they were started
-        self.called, self.shape, self.dtype = str(path), tuple(shape), dtype
+        self.path = path.absolute()  # workers may have another working directory
+        self.name, self.shape, self.dtype = str(path), tuple(shape), dtype
         if len(shape) not in (1, 2) or 0 in shape or dtype.kind not in "biuf":
             raise InputError(f"{path} does not hold a matrix of numbers: shape {shape}, type {dtype}")
         row_bytes = dtype.itemsize * math.prod(shape[1:])
         self.starts = block_starts(shape[0], row_bytes)
         step = int(self.starts[1]) // row_multiple * row_multiple
-        if step > 0 and self.n_blocks > 1:  # whole chunks of the file
+        if step > 0 and self.n_blocks > 1:
             self.starts = np.append(np.arange(0, shape[0], step), shape[0]).astype(np.int64)
 
-    def cut_like(self, other: Blocks) -> Blocks:
+    def split_like(self, other: Blocks) -> Blocks:
         if self.shape[0] != other.shape[0]:
             return self
-        cut = copy.copy(self)
-        cut.starts = other.starts
-        return cut
+        split = copy.copy(self)
+        split.starts = other.starts
+        return split
 
     def _bounds(self, number: int) -> tuple[int, int]:
         return int(self.starts[number]), int(self.starts[number + 1])
 
 
 class NpyBlocks(FileBlocks):
-    """An array in NumPy's format, or the part of a file that a memory-mapped array is of."""
+    """An array in NumPy's format, or the part of a file behind a memory-mapped array."""
 
     def __init__(self, path: Path, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int) -> None:
         super().__init__(path, shape, dtype)
@@ -63,14 +72,14 @@ class NpyBlocks(FileBlocks):
             shape, fortran, dtype = read(stream)
             offset = stream.tell()
         if fortran and len(shape) > 1:
-            raise InputError(f"{path} is stored by columns: numpy.ascontiguousarray(...) stores it by rows")
+            raise InputError(f"{path} is stored by columns: save numpy.ascontiguousarray(...) to store it by rows")
         if path.stat().st_size < offset + math.prod(shape) * dtype.itemsize:
-            raise InputError(f"{path} is cut short: it states the shape {shape}")
+            raise InputError(f"{path} is truncated: its header gives the shape {shape}")
         return cls(path, shape, dtype, offset)
 
     @classmethod
     def of_memory_map(cls, array: np.memmap[Any, Any]) -> NpyBlocks | None:
-        """Return the file of a memory-mapped array; None for a part of one that is not stored row after row."""
+        """Return the file of a memory-mapped array; None for a view that is not stored row by row."""
         if array.filename is None or not array.flags.c_contiguous or not isinstance(array.base, type(array._mmap)):  # type: ignore[attr-defined]
             return None
         return cls(Path(array.filename), array.shape, array.dtype, int(array.offset))
@@ -82,39 +91,39 @@ class NpyBlocks(FileBlocks):
             stream.seek(self.offset + start * row * self.dtype.itemsize)
             block = np.fromfile(stream, self.dtype, (stop - start) * row)
         if block.size != (stop - start) * row:
-            raise InputError(f"{self.path} has become shorter while it was read")
+            raise InputError(f"{self.path} was truncated while it was read")
         return block.reshape(stop - start, *self.shape[1:])
 
 
 class Hdf5Blocks(FileBlocks):
-    """A variable of an HDF5 file, or of one of MATLAB 7.3, which stores columns as rows."""
+    """A variable of an HDF5 file, or of a MATLAB 7.3 file, which stores columns as rows."""
 
     def __init__(self, path: Path, name: str | None, *, column_major: bool) -> None:
         self.h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
         self.column_major = column_major
-        self.name = only_name(path, self.names(path), name)
+        self.variable = _select_name(path, self.names(path), name)
         with self.h5py.File(path, "r") as root:
-            stored = root[self.name]
+            stored = root[self.variable]
             if not isinstance(stored, self.h5py.Dataset) or stored.external is not None or stored.is_virtual:
-                raise InputError(f"{path}: {self.name!r} is no array of this file")
+                raise InputError(f"{path}: {self.variable!r} is not an array stored in this file")
             shape = stored.shape[::-1] if column_major else stored.shape
             chunk = 1 if stored.chunks is None else stored.chunks[-1 if column_major else 0]
             super().__init__(path, shape, stored.dtype, chunk)
 
     @staticmethod
     def names(path: Path) -> list[str]:
-        """Return the variables that are arrays."""
+        """Return the names of the variables that are arrays."""
         h5py = require("h5py", "reading MATLAB 7.3 and HDF5", "matlab")
         try:
             with h5py.File(path, "r") as root:
                 return [key for key in root if isinstance(root[key], h5py.Dataset)]
         except OSError:
-            raise InputError(f"cannot read {path}: it is damaged, cut short or not what its name says") from None
+            raise InputError(f"cannot read {path}: it is damaged, truncated or of another format") from None
 
     def _read(self, number: int) -> Any:
         start, stop = self._bounds(number)
         with self.h5py.File(self.path, "r") as root:
-            stored = root[self.name]
+            stored = root[self.variable]
             return np.ascontiguousarray(stored[..., start:stop].T) if self.column_major else stored[start:stop]
 
 
@@ -125,7 +134,7 @@ class ZarrBlocks(FileBlocks):
         zarr = require("zarr", "reading Zarr", "zarr")
         found = zarr.open(str(path), mode="r")
         if not hasattr(found, "chunks"):
-            found = found[only_name(path, sorted(found.array_keys()), name)]
+            found = found[_select_name(path, sorted(found.array_keys()), name)]
         self.stored = found
         super().__init__(path, found.shape, np.dtype(found.dtype), found.chunks[0])
 
@@ -134,10 +143,10 @@ class ZarrBlocks(FileBlocks):
         return np.asarray(self.stored[start:stop])
 
 
-def only_name(path: Path, names: Sequence[str], name: str | None) -> str:
-    """Return the name of the array that is meant: the one that is named, or the only one."""
+def _select_name(path: Path, names: Sequence[str], name: str | None) -> str:
+    """Return the requested name, or the only one."""
     if name is None and len(names) != 1:
-        raise InputError(f"{path} holds {len(names)} arrays, so say which one: {', '.join(map(repr, names)) or 'none'}")
+        raise InputError(f"{path} holds {len(names)} arrays: select one of {', '.join(map(repr, names)) or 'none'}")
     if name is not None and name not in names:
-        raise InputError(f"{path} holds no array {name!r}, but {', '.join(map(repr, names)) or 'none at all'}")
+        raise InputError(f"{path} has no array {name!r}; it has {', '.join(map(repr, names)) or 'no arrays'}")
     return names[0] if name is None else name

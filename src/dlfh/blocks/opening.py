@@ -1,4 +1,4 @@
-"""Blocks of whatever a user has: a file, a folder, a memory-mapped or a Dask array."""
+"""Blocks of files, folders, memory-mapped arrays and Dask arrays."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from dlfh.errors import InputError
 
 __all__ = ["as_blocks", "matrix_names", "open_blocks"]
 
-#: Memory-mapped arrays from so many bytes on are read by blocks; smaller ones are arrays like others.
+#: Memory-mapped arrays of at least this many bytes are read in blocks; smaller ones are treated as arrays.
 _LARGE_MAP = 64 << 20
 
 
 def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None = None) -> Blocks:
-    """Open a matrix in a file, or in a folder of files, to be read by blocks of rows.
+    """Open a matrix in a file or folder, to be read in blocks of rows.
 
     Parameters
     ----------
     path : path
-        ``.npy``; ``.h5``, ``.hdf5`` or ``.mat`` (MATLAB 7.3); ``.zarr``; a ``.parquet`` file or a folder of such.
+        ``.npy``; ``.h5``, ``.hdf5`` or ``.mat`` (MATLAB 7.3); ``.zarr``; a ``.parquet`` file or a folder of them.
     name : str or list of str, optional
-        Which array, or which column; a list of columns of numbers is a matrix. Not needed where there is one.
+        The array or column to open; a list of numeric columns is a matrix. Optional if the file holds only one.
 
     Examples
     --------
@@ -41,29 +41,27 @@ def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None =
     >>> blocks.shape, blocks.n_blocks
     ((3, 2), 1)
     """
-    place = Path(path)
+    place = _existing(path)
     suffix = place.suffix.lower()
-    if not place.exists():
-        raise InputError(f"cannot read {place}: it is not there")
     try:
         if suffix == ".zarr":
-            return ZarrBlocks(place, _one(name))
+            return ZarrBlocks(place, _single(name))
         if suffix == ".parquet" or place.is_dir():
             return ParquetBlocks(place, name)
         check_regular_file(place)
         if suffix == ".npy":
             return NpyBlocks.open(place)
         if suffix in (".h5", ".hdf5", ".mat"):
-            return Hdf5Blocks(place, _one(name), column_major=suffix == ".mat")
+            return Hdf5Blocks(place, _single(name), column_major=suffix == ".mat")
     except InputError:
         raise
-    except Exception:  # parsers of damaged files raise whatever they stumble over
-        raise InputError(f"cannot read {place}: it is damaged, cut short or not what its name says") from None
-    raise InputError(f"cannot read {place} by blocks: .npy, .h5, .hdf5, .mat, .zarr and .parquet can be")
+    except Exception:  # parsers of damaged files raise all kinds of errors
+        raise InputError(f"cannot read {place}: it is damaged, truncated or of another format") from None
+    raise InputError(f"cannot read {place} in blocks: supported formats are .npy, .h5, .hdf5, .mat, .zarr and .parquet")
 
 
 def matrix_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names of what a file or folder holds that `open_blocks` can be asked for; none where there is one.
+    """Return the names that `open_blocks` accepts for a file or folder; empty for formats that hold one matrix.
 
     Examples
     --------
@@ -73,9 +71,7 @@ def matrix_names(path: str | os.PathLike[str]) -> list[str]:
     >>> matrix_names(path)
     []
     """
-    place = Path(path)
-    if not place.exists():
-        raise InputError(f"cannot read {place}: it is not there")
+    place = _existing(path)
     suffix = place.suffix.lower()
     if suffix in (".h5", ".hdf5", ".mat"):
         return Hdf5Blocks.names(place)
@@ -83,21 +79,28 @@ def matrix_names(path: str | os.PathLike[str]) -> list[str]:
     return ParquetBlocks.names(place) if is_table else []
 
 
-def as_blocks(values: Any, called: str) -> Blocks | None:
-    """Return what is given as blocks, if it is what should be read so: Blocks, Dask arrays, large memory maps.
+def as_blocks(values: Any, name: str) -> Blocks | None:
+    """Return Blocks, Dask arrays and large memory maps as blocks, and None for anything else.
 
-    Files that `open_blocks` opened are read by the workers of a Dask cluster, if one is connected to any.
+    Files opened by `open_blocks` are read by the workers of the connected Dask cluster, if any.
     """
     if isinstance(values, Blocks):
         return values.on_cluster() if isinstance(values, (FileBlocks, ParquetBlocks)) and is_connected() else values
     if is_dask(values):
-        return DaskBlocks.of(values, called)
+        return DaskBlocks.of(values, name)
     if isinstance(values, np.memmap) and values.nbytes >= _LARGE_MAP:
         return NpyBlocks.of_memory_map(values)
     return None
 
 
-def _one(name: str | Sequence[str] | None) -> str | None:
+def _existing(path: str | os.PathLike[str]) -> Path:
+    place = Path(path)
+    if not place.exists():
+        raise InputError(f"cannot read {place}: no such file or folder")
+    return place
+
+
+def _single(name: str | Sequence[str] | None) -> str | None:
     if name is None or isinstance(name, str):
         return name
-    raise InputError(f"one array is read, not {len(name)}")
+    raise InputError(f"pass the name of one array, not {len(name)} names")

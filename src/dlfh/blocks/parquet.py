@@ -1,4 +1,4 @@
-"""Parquet files by blocks: a column of vectors, several columns of numbers, or a sparse matrix."""
+"""Parquet files in blocks: a column of vectors, several numeric columns, or a sparse matrix."""
 
 from __future__ import annotations
 
@@ -20,28 +20,26 @@ from dlfh.errors import InputError
 
 __all__ = ["ParquetBlocks"]
 
-#: Bytes of a column that are read at once where a row group is read in parts.
+#: Buffer size for reading a row group in parts.
 _BUFFER_BYTES = 1 << 20
 
 
 class ParquetBlocks(Blocks):
-    """A Parquet file or folder of files: a column of vectors, several columns of numbers, or a sparse matrix.
+    """A Parquet file or folder of files: a column of vectors, several numeric columns, or a sparse matrix.
 
-    A column of numbers, such as class ids, is a vector; in a list of columns, a column of a matrix.
+    A numeric column, such as class ids, is a vector; in a list of columns, it is a column of a matrix.
 
-    A row group is a block; one that is larger than blocks are, is several. Rows of a group are read one block after
-    another, and any other than the next from the beginning of the group. Lists are read through Arrow's buffers.
+    Each row group is a block, or several if it exceeds the block size. The blocks of a row group are read in order;
+    reading any other block than the next one starts from the beginning of the group.
     """
 
     def __init__(self, path: Path, columns: str | Sequence[str] | None) -> None:
-        self.called, self.is_sparse = str(path), False
-        files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
-        if not files:
-            raise InputError(f"{path} holds no .parquet file")
+        self.name, self.is_sparse = str(path), False
+        files = _files(path)
         self.groups: list[tuple[Path, int]] = []
         self.stream: _Stream | None = None
         starts, names = [np.zeros(1, np.int64)], None
-        for file in (own.absolute() for own in files):
+        for file in files:
             schema, metadata = self._open(file)
             if names is None:
                 names = schema.names
@@ -49,13 +47,13 @@ class ParquetBlocks(Blocks):
                 is_one = self.width is None and (columns is None or isinstance(columns, str))
                 self.is_vector = is_one and not _is_list(schema.field(self.columns[0]).type)
             elif schema.names != names:
-                raise InputError(f"{file} has other columns than {files[0]}")
+                raise InputError(f"{file} and {files[0]} have different columns")
             for group in range(metadata.num_row_groups):
                 self.groups.append((file, group))
                 starts.append(starts[-1][-1] + _starts_in(metadata.row_group(group), self.columns))
         self.is_sparse = self.width is not None
         self.starts = np.concatenate(starts)
-        self.group_starts = np.array([own[-1] for own in starts])
+        self.group_starts = np.array([bounds[-1] for bounds in starts])
         if not self.starts[-1]:
             raise InputError(f"{path} has no rows")
         first = self._read(int(np.flatnonzero(np.diff(self.starts))[0]))
@@ -64,11 +62,8 @@ class ParquetBlocks(Blocks):
 
     @classmethod
     def names(cls, path: Path) -> list[str]:
-        """Return what matrices a data set has: its columns, and of a sparse matrix's two, its name."""
-        files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
-        if not files:
-            raise InputError(f"{path} holds no .parquet file")
-        schema, _ = cls._open(files[0])
+        """Return the names of the columns; the two columns of a sparse matrix count as one."""
+        schema, _ = cls._open(_files(path)[0])
         widths = _sparse_widths(schema)
         parts = {f"{name}.{part}" for name in widths for part in ("columns", "values")}
         return [*widths, *(name for name in schema.names if name not in parts)]
@@ -80,8 +75,8 @@ class ParquetBlocks(Blocks):
         try:
             with parquet.ParquetFile(file) as stored:
                 return stored.schema_arrow, stored.metadata
-        except Exception:  # a parser of damaged files raises whatever it stumbles over
-            raise InputError(f"cannot read {file}: it is damaged, cut short or not a Parquet table") from None
+        except Exception:  # the parser of a damaged file raises all kinds of errors
+            raise InputError(f"cannot read {file}: it is damaged, truncated or not a Parquet table") from None
 
     def _read(self, number: int) -> Any:
         start, stop = self.starts[number : number + 2]
@@ -95,11 +90,11 @@ class ParquetBlocks(Blocks):
         parts = [table.column(name).combine_chunks() for name in self.columns]
         for name, part in zip(self.columns, parts, strict=True):
             if part.null_count:
-                raise InputError(f"cannot read {file}: column {name!r} has rows without a value")
+                raise InputError(f"cannot read {file}: column {name!r} has missing values")
         if self.width is not None:
             starts = _offsets(parts[0])
             pieces = {"data": _flat(parts[1]), "indices": _flat(parts[0]), "indptr": starts}
-            rows = rows_from_parts(self.called, pieces, (len(starts) - 1, self.width))
+            rows = rows_from_parts(self.name, pieces, (len(starts) - 1, self.width))
             rows.sum_duplicates()
             return rows
         if len(parts) > 1 or not _is_list(parts[0].type):
@@ -108,26 +103,26 @@ class ParquetBlocks(Blocks):
         else:
             lengths = np.diff(_offsets(parts[0]))
             if len(lengths) and (lengths != lengths[0]).any():
-                raise InputError(f"cannot read {file}: lists in column {self.columns[0]!r} are not of one length")
+                raise InputError(f"cannot read {file}: lists in column {self.columns[0]!r} have different lengths")
             matrix = _flat(parts[0]).reshape(len(parts[0]), -1)
         if matrix.dtype.kind not in "biuf":
             raise InputError(f"cannot read {file}: column {self.columns[0]!r} does not hold numbers")
         return matrix
 
-    def cut_like(self, other: Blocks) -> Blocks:
+    def split_like(self, other: Blocks) -> Blocks:
         if self.shape[0] != other.shape[0]:
             return self
-        cut = copy.copy(self)
-        cut.starts, cut.stream = other.starts, None
-        return cut
+        split = copy.copy(self)
+        split.starts, split.stream = other.starts, None
+        return split
 
     def _rows(self, number: int, start: int, stop: int) -> Any:
-        """Return those rows of a row group that are among some of all rows."""
+        """Return the rows of a row group that lie between two row numbers of the data set."""
         parquet = require("pyarrow.parquet", "reading Parquet", "parquet")
         file, group = self.groups[number]
         begin, end = self.group_starts[number : number + 2]
         first, last = max(start, begin) - begin, min(stop, end) - begin
-        stream, self.stream = self.stream, None  # whoever reads at the same time has one of his own
+        stream, self.stream = self.stream, None  # a concurrent reader opens another stream
         try:
             if last - first == end - begin:
                 with parquet.ParquetFile(file) as stored:
@@ -140,7 +135,7 @@ class ParquetBlocks(Blocks):
         except FileNotFoundError:
             raise
         except Exception:
-            raise InputError(f"cannot read {file}: it is damaged, or was changed while it was read") from None
+            raise InputError(f"cannot read {file}: it is damaged, or changed while it was read") from None
         if last < end - begin:
             self.stream = stream
         return found
@@ -150,14 +145,14 @@ class ParquetBlocks(Blocks):
 
 
 class _Stream:
-    """Rows of a row group from its beginning on, without ever having the whole group."""
+    """Sequential reader of a row group that never holds the whole group."""
 
     def __init__(self, number: int, batches: Any) -> None:
         self.number, self.batches, self.at = number, batches, 0
         self.left: Any = None
 
     def read(self, first: int, last: int) -> Any:
-        """Return some rows; those that come before them are gone."""
+        """Return the rows from ``first`` to ``last``, skipping those before them."""
         while self.at < first:
             self._next(min(first - self.at, last - first))
         return self._next(last - first)
@@ -173,10 +168,17 @@ class _Stream:
         return require("pyarrow", "reading Parquet", "parquet").Table.from_batches(parts)
 
 
-def _starts_in(group: Any, columns: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Return where the blocks of a row group end, by how many values some of its columns have.
+def _files(path: Path) -> list[Path]:
+    files = sorted(path.glob("**/*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise InputError(f"{path} holds no .parquet file")
+    return [file.absolute() for file in files]
 
-    (Bytes in the file say little: a thousand equal values take a few.)
+
+def _starts_in(group: Any, columns: Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return where the blocks of a row group end, from the number of values in its columns.
+
+    The compressed size would not do: a thousand equal values take a few bytes.
     """
     n_bytes = 0
     for stored in map(group.column, range(group.num_columns)):
@@ -186,18 +188,18 @@ def _starts_in(group: Any, columns: Sequence[str]) -> npt.NDArray[np.int64]:
 
 
 def _choose_columns(path: Path, schema: Any, columns: str | Sequence[str] | None) -> tuple[list[str], int | None]:
-    """Return the columns to read, and how wide the matrix is if it is sparse."""
+    """Return the columns to read, and the width of the matrix if it is sparse."""
     widths = _sparse_widths(schema)
     names = [columns] if isinstance(columns, str) else list(columns or [])
     if not names:
         names = [*widths] or schema.names
         if len(names) > 1:
-            raise InputError(f"{path} holds {len(names)} columns, so say which: {', '.join(map(repr, names))}")
+            raise InputError(f"{path} has {len(names)} columns: select one of {', '.join(map(repr, names))}")
     if len(names) == 1 and names[0] in widths:
         return [f"{names[0]}.columns", f"{names[0]}.values"], int(widths[names[0]])
     for name in names:
         if name not in schema.names:
-            raise InputError(f"{path} holds no column {name!r}, but {', '.join(map(repr, schema.names))}")
+            raise InputError(f"{path} has no column {name!r}; it has {', '.join(map(repr, schema.names))}")
     return names, None
 
 
@@ -212,7 +214,7 @@ def _is_list(kind: Any) -> bool:
 
 
 def _offsets(lists: Any) -> Any:
-    """Return where each list begins among the values of all, and where the last ends."""
+    """Return where each list starts in the concatenated values, and where the last one ends."""
     lengths = require("pyarrow.compute", "reading Parquet", "parquet").list_value_length(lists)
     return np.concatenate([[0], np.cumsum(lengths.to_numpy(zero_copy_only=False))]).astype(np.int64)
 

@@ -125,7 +125,7 @@ def _encode_blocks(
             raise InputError(f"modality {name!r} does not take vectors, and block-wise encoding takes only vectors")
     features = {name: open_blocks(path, part) for name, (path, part) in places.items()}
     leader, *_ = features.values()
-    features = {name: blocks.cut_like(leader) for name, blocks in features.items()}
+    features = {name: blocks.split_like(leader) for name, blocks in features.items()}
     done = encode_blocks(
         encoder.model_,
         features,
@@ -146,7 +146,7 @@ def _encode_blocks(
 
 def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
     """Return the file or folder of each modality's vectors, and the variable or column in it."""
-    from dlfh.blocks import matrix_names
+    from dlfh.blocks.opening import matrix_names
     from dlfh.errors import InputError
 
     pairs, source = parse_pairs(items.vectors, "--vectors"), items.source

@@ -165,7 +165,7 @@ def _evaluate_codes(
     import numpy as np
 
     from dlfh.blocks import open_blocks
-    from dlfh.blocks.clusters import held_on
+    from dlfh.blocks.clusters import connect
     from dlfh.metrics import evaluate as evaluate_codes
     from dlfh.metrics.measures import parse_measure
 
@@ -178,7 +178,7 @@ def _evaluate_codes(
     codes, labels = read_all(queries), read_all(query_labels)
     items: Any = open_blocks(*place_of(database))
     item_labels = open_blocks(*place_of(database_labels))
-    with held_on(cluster):
+    with connect(cluster):
         result = evaluate_codes(codes, items, labels, item_labels, measures=parsed, ties=ties)  # type: ignore[arg-type]
     if not as_json:
         typer.echo(repr(result))

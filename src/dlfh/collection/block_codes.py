@@ -17,14 +17,14 @@ from typing import Any
 from dlfh._persistence.files import made_folder, read_regular, remove_leftovers, replace_file, try_lock
 from dlfh._progress import Advance, progress
 from dlfh.blocks import Blocks
-from dlfh.blocks.clusters import held_on
-from dlfh.blocks.held import Held
+from dlfh.blocks.clusters import connect
+from dlfh.blocks.values import BlockValues
 from dlfh.datasets.parquet import write_parquet
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction
-from dlfh.hashing.by_blocks import NumberedRows, encode_block
+from dlfh.hashing.base import hash_block
+from dlfh.hashing.by_blocks import NumberedRows
 from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.by_blocks import check_blocks
 
 __all__ = ["Encoded", "encode_blocks"]
 
@@ -58,7 +58,7 @@ class _Job:
         arrays = {}
         for (name, features), block in zip(self.features.items(), blocks, strict=True):
             with NumberedRows(int(features.starts[number]), block, name):
-                arrays[name] = encode_block(self.functions[name], name, self.real, block)
+                arrays[name] = hash_block(self.functions[name], name, 1, self.real, block)
         replace_file(self.path(number), [write_parquet(arrays)])
         return len(blocks[0])
 
@@ -93,13 +93,12 @@ def encode_blocks(
         Begin anew, whatever such codes are there.
     """
     first, *others = features.values()
-    first.check_beside(*others)
-    for name, blocks in features.items():
-        check_blocks(model, name, blocks)
-    job = _Job({name: model.hash_functions_[name] for name in features}, features, real, folder.absolute())
+    first.check_aligned(*others)
+    functions = {name: model._check_blocks(name, blocks) for name, blocks in features.items()}
+    job = _Job(functions, features, real, folder.absolute())
     about = _about(model, features, sources, real)
     _check_begun(folder, about, overwrite)
-    with held_on(cluster) as held, made_folder(folder), _alone(folder):
+    with connect(cluster) as distribute, made_folder(folder), _alone(folder):
         _check_begun(folder, about, overwrite)
         if overwrite:
             for part in folder.glob(_PARTS):
@@ -113,7 +112,7 @@ def encode_blocks(
             if cluster is None:
                 _write_here(job, missing, advance)
             else:
-                _write_there(job, missing, held, advance)
+                _write_there(job, missing, distribute, advance)
     return Encoded(first.shape[0], first.n_blocks, first.n_blocks - len(missing))
 
 
@@ -155,11 +154,13 @@ def _write_here(job: _Job, missing: list[int], advance: Advance) -> None:
         advance()
 
 
-def _write_there(job: _Job, missing: list[int], held: Callable[[Sequence[Any]], Held], advance: Advance) -> None:
-    shared = held([job])
+def _write_there(
+    job: _Job, missing: list[int], distribute: Callable[[Sequence[Any]], BlockValues], advance: Advance
+) -> None:
+    shared = distribute([job])
     for start in range(0, len(missing), _AT_A_TIME):
         group = missing[start : start + _AT_A_TIME]
-        held(group).map(_read_and_write, shared).results()
+        distribute(group).map(_read_and_write, shared).results()
         advance(len(group))
 
 

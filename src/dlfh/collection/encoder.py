@@ -414,7 +414,7 @@ class Encoder(Parameterized):
 
         A model that is there is replaced, or, without ``overwrite``, a reason to raise ModelError.
         """
-        config, arrays = self._fitted_model().to_parts()
+        config, arrays = self._fitted_model()._to_parts()
         config["features"] = {}
         for name, featurizer in self.featurizers_.items():
             config["features"][name], own = featurizer.to_parts()

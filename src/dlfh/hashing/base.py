@@ -7,6 +7,7 @@ fitted method keeps and saves.
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._progress import Bar
 from dlfh._validation import Features
-from dlfh.codes import Codes, pack
+from dlfh.blocks.base import Blocks
+from dlfh.codes import Codes, n_bytes, pack
 
 __all__ = ["FitContext", "HashFunction", "HashLearner", "SummedLearner"]
 
@@ -84,6 +86,21 @@ class HashFunction(Registered, ABC):
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
         """Make a hash function from the arrays of another."""
+
+
+def hash_blocks(
+    function: HashFunction, features: Blocks, modality: str, n_jobs: int | None, *, real: bool = False
+) -> Blocks:
+    """Return the codes of points in blocks, or the real values whose signs they are, evaluated when read."""
+    width, dtype = (function.n_bits, np.float32) if real else (n_bytes(function.n_bits), np.uint8)
+    n_jobs = n_jobs if features.is_local else 1  # a cluster runs a task on each of its threads
+    return features.map(functools.partial(hash_block, function, modality, n_jobs, real), width, dtype)
+
+
+def hash_block(function: HashFunction, modality: str, n_jobs: int | None, real: bool, block: Any) -> npt.NDArray[Any]:
+    """Return the codes of a block, or the real values whose signs they are."""
+    with Workers(n_jobs) as workers:
+        return (function.project if real else function.encode)(block, modality, workers)
 
 
 def check_array(

@@ -31,7 +31,7 @@ from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing.survey import Survey
 
-__all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "encode_block", "fit_by_blocks"]
+__all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "fit_by_blocks"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -83,7 +83,7 @@ def fit_by_blocks(
     targets : BlockTargets
     """
     check_gram_fits(modality, features.shape[1])
-    n_jobs = context.workers.n_jobs if features.is_here else 1  # a cluster has a task for each of its threads
+    n_jobs = context.workers.n_jobs if features.is_local else 1  # a cluster has a task for each of its threads
     n, seed = features.shape[0], context.seed
     look = functools.partial(Survey.of, features, modality=modality, n_jobs=n_jobs)
     if isinstance(learner, Auto):
@@ -163,12 +163,6 @@ class NumberedRows:
         if isinstance(error, InputError):
             numbers = np.arange(self.start, self.start + self.block.shape[0])
             raise_if_not_finite(self.block, self.modality, numbers)
-
-
-def encode_block(function: HashFunction, modality: str, real: bool, block: Any) -> npt.NDArray[Any]:
-    """Return the codes of a block, or the real values whose signs they are."""
-    with Workers(1) as workers:
-        return (function.project if real else function.encode)(block, modality, workers)
 
 
 def codes_of_rows(codes: Codes, rows: Integers) -> Codes:

@@ -15,7 +15,7 @@ from dlfh._mathematics.classifiers import LOGISTIC
 from dlfh._mathematics.summed_classifiers import loss_sums
 from dlfh._parallel import Workers
 from dlfh.blocks import Blocks
-from dlfh.blocks.held import Held
+from dlfh.blocks.values import BlockValues
 from dlfh.codes import Codes, unpack
 from dlfh.hashing.kernel import CHUNK_ROWS, RBFMap
 
@@ -55,21 +55,21 @@ class KernelRows:
         memory: int,
         workers: Workers,
     ) -> None:
-        features.check_beside(points)
+        features.check_aligned(points)
         self.features, self.points = features, points
         self.chunks = functools.partial(_chunks, kernel, codes, n_bits)
         keep = functools.partial(_all_rows, self.chunks, len(kernel.bases), n_bits)
         self.again: list[int] = []
-        if not features.is_here:
+        if not features.is_local:
             self.n_jobs = 1  # a cluster has a task for each of its threads
-            self.kept = features.hold(keep, points)
+            self.kept = features.persist(keep, points)
             return
         self.n_jobs = workers.n_jobs
         n_rows = memory // (4 * len(kernel.bases) + n_bits)
         numbers = np.flatnonzero(np.diff(features.starts)).tolist()
         fitting = [number for number in numbers if features.starts[number + 1] <= n_rows]
         self.again = numbers[len(fitting) :]
-        self.kept = Held([keep(0, *blocks) for _, blocks in features.read_ahead(points, numbers=fitting)])
+        self.kept = BlockValues([keep(0, *blocks) for _, blocks in features.read_ahead(points, numbers=fitting)])
 
     def gram(self) -> Floats:
         """Return K'K of the kernel values K, summed as a tree."""
@@ -85,7 +85,7 @@ class KernelRows:
         again = (function(self.chunks(*blocks), *shared) for _, blocks in read)
         kept = []
         if len(self.kept):
-            sent = [self.kept.share(value) for value in shared]
+            sent = [self.kept.broadcast(value) for value in shared]
             kept = [self.kept.map_reduce(functools.partial(_of_kept, function), operator.add, *sent)]
         return functools.reduce(operator.add, itertools.chain(kept, again))
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh import _kernels
-from dlfh._mathematics.centred_blocks import CentredView
+from dlfh._mathematics.centred import CentredBlocks, CentredRows
 from dlfh._mathematics.leave_one_out import left_out_by_features, left_out_by_points
 from dlfh._mathematics.moments import Moments, compute_dtype, moments, row_chunks
 from dlfh._mathematics.ridge import Ridge, check_ridge, is_wide, ridge_of_moments, ridge_regression
@@ -75,7 +75,7 @@ class LinearHash(HashFunction):
 
     @classmethod
     def of_centred(
-        cls, X: CentredView, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0
+        cls, X: CentredBlocks | CentredRows, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0
     ) -> LinearHash:
         """Return ``code(x) = sign((x - m) @ weights + intercept)`` for features that were centred by their mean m.
 

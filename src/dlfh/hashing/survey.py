@@ -68,7 +68,7 @@ class Survey:
 
     Examples
     --------
-    >>> from dlfh.blocks import ArrayBlocks
+    >>> from dlfh.blocks.base import ArrayBlocks
     >>> blocks = ArrayBlocks(np.array([[1.0], [2.0], [6.0]]), [0, 2, 3], "image")
     >>> found = Survey.of(blocks, [np.array([0, 2])], ["none"], "image")
     >>> found.take(np.array([2])), found.spreads["none"].mean

@@ -1,11 +1,11 @@
-"""What every method has in common: named modalities in, packed codes out, files."""
+"""The interface of every method: named modalities in, packed codes out, model files."""
 
 from __future__ import annotations
 
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, Self
 
@@ -24,45 +24,46 @@ from dlfh._validation import (
     check_flag,
     check_integer,
     check_modalities,
-    check_names,
     check_random_state,
     shown,
 )
 from dlfh._version import __version__
-from dlfh.blocks import Blocks, as_blocks
+from dlfh.blocks.base import Blocks
+from dlfh.blocks.modalities import align, first_in_blocks, in_one_block, modality_blocks
+from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
+from dlfh.hashing.base import hash_blocks
 from dlfh.methods.info import MethodInfo
 
 __all__ = ["CrossModalHasher", "hasher_from_parts", "with_prefix"]
 
-#: The longest code; nothing but tests beyond it stands in the way of longer ones.
+#: Maximum code length; longer codes are untested.
 MAX_BITS = 512
 
 
 class CrossModalHasher(Registered, Parameterized, ABC):
-    """Learns binary codes for paired modalities, and hash functions for unseen points.
+    """Learns binary codes for paired modalities, and hash functions for new points.
 
-    Subclasses say what they are in ``info``, set their parameters in ``__init__`` without looking at them,
-    check them in `check_parameters`, and learn in `_fit`.
+    Subclasses describe themselves in ``info``, check their parameters in `check_parameters`, and learn in `_fit`.
 
     Attributes
     ----------
     modalities_ : tuple of str
-        The modalities' names, in the order of the dict given to `fit`.
+        The names of the modalities, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
-        Codes of the training points, packed as by `numpy.packbits`: learned ones, or those that the hash
-        functions give where a method learns no others (``info.protocols``). Of data by blocks they may be
-        `dlfh.blocks.Blocks` or Dask arrays, computed when they are asked for.
+        Codes of the training points, packed as by `numpy.packbits`: learned codes, or hashed codes for methods that
+        learn none (``info.protocols``). For data in blocks they may be `dlfh.blocks.Blocks` or Dask arrays, evaluated
+        when read.
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int
     fit_seconds_ : float
-        How long `fit` took; a loaded model does not know.
+        Duration of `fit`; not saved.
     """
 
     registry: ClassVar[Registry[CrossModalHasher]] = Registry("method")
-    #: What there is to know of the method before choosing it.
+    #: Description of the method.
     info: ClassVar[MethodInfo]
 
     n_bits: int
@@ -76,7 +77,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     n_features_: dict[str, int]
     fit_seconds_: float
 
-    #: Whether it learns from blocks of all modalities at once, which must be of the same rows.
+    #: Whether the blocks of all modalities are read together, so that they must be split at the same rows.
     _reads_together: ClassVar[bool] = True
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
@@ -87,14 +88,13 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Parameters
         ----------
         modalities : dict of str to array-like or sparse matrix
-            Features of each modality, shape (n, features of that modality). Row i of each describes
-            point i. Numbers of any type; arrays of float32 or float64 are not copied. Methods that learn by blocks
-            (``info.takes_blocks``) also take what `dlfh.blocks.open_blocks` opens, large memory-mapped arrays and Dask
-            arrays; the others take arrays in memory.
+            Features of each modality, shape (n, features of that modality). Row i of each describes point i. Numbers of
+            any type; arrays of float32 or float64 are not copied. Methods with ``info.takes_blocks`` also accept the
+            result of `dlfh.blocks.open_blocks`, large memory-mapped arrays and Dask arrays.
         labels : array-like or sparse matrix
-            An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per
-            point. Points are similar if they share a label; a point without labels is similar to none.
-            Methods that learn from pairs alone (``info.supervised``) ignore them.
+            An indicator matrix of 0 and 1 (n rows); or a class id per point; or a list of labels per point. Points are
+            similar if they share a label; a point without labels is similar to none. Unsupervised methods
+            (``info.supervised``) ignore them.
 
         Returns
         -------
@@ -105,13 +105,22 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return self
 
     @contextmanager
-    def _fitting(self, modalities: Any) -> Iterator[dict[str, Features]]:
-        """Check parameters and modalities, give the features to the block that learns from them, and take its time."""
+    def _fitting(self, modalities: Any) -> Iterator[dict[str, Any]]:
+        """Check parameters and modalities, yield the features for fitting, and set what every fitted model has.
+
+        Features are Blocks for methods that take blocks, a single block if they are in memory, and arrays for the
+        others.
+        """
         self.check_parameters()
         resolve_n_jobs(self.n_jobs)
-        features = self._blocks_of(modalities)
-        if features is None:
-            features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
+        limits = (type(self).__name__, *self.info.n_modalities)
+        features: dict[str, Any]
+        if self.info.takes_blocks:
+            features = modality_blocks(modalities, *limits)
+            features = align(features) if self._reads_together else features
+        else:
+            self._check_in_memory(modalities, f"{type(self).__name__}.fit")
+            features = check_modalities(modalities, *limits)
         began = time.perf_counter()
         with blas_threads(self.n_jobs):
             yield features
@@ -119,32 +128,13 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.n_features_ = {name: matrix.shape[1] for name, matrix in features.items()}
         self.fit_seconds_ = time.perf_counter() - began
 
-    def _blocks_of(self, modalities: Any) -> dict[str, Blocks] | None:
-        """Return modalities that are read by blocks; None where they are in memory.
-
-        A method that does not learn by blocks takes a memory map as an array, and refuses all others.
-        """
-        method = type(self).__name__
-        for name, values in modalities.items() if isinstance(modalities, Mapping) else ():
-            if as_blocks(values, f"modality {name!r}") is None:
-                continue
-            if self.info.takes_blocks:
-                from dlfh.methods.by_blocks import blocks_of, cut_alike  # searching fits nothing
-
-                check_names(modalities, method, *self.info.n_modalities)
-                found = blocks_of(modalities) or {}
-                return cut_alike(found) if self._reads_together else found
-            if not isinstance(values, np.ndarray):
-                raise InputError(f"{method} learns from arrays in memory, and modality {name!r} is in blocks")
-        return None
-
     @contextmanager
     def _fitting_more(self, modalities: Any) -> Iterator[dict[str, Features]]:
-        """Do the same for points that come after those that this model was fitted to."""
+        """Do the same for points that are added to a fitted model; features are arrays."""
         self.check_parameters()
         self._check_consistency()
         resolve_n_jobs(self.n_jobs)
-        _check_in_memory(modalities, "partial_fit")
+        self._check_in_memory(modalities, "partial_fit")
         names = check_modalities(modalities, type(self).__name__, *self.info.n_modalities)
         if set(names) != set(self.modalities_):
             raise InputError(f"earlier chunks had the modalities {sorted(self.modalities_)}, got {sorted(names)}")
@@ -161,11 +151,11 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         check_flag(self.verbose, "verbose")
 
     @abstractmethod
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+    def _fit(self, features: dict[str, Any], labels: Any) -> None:
         """Set ``codes_`` and ``hash_functions_``."""
 
-    def _read_labels(self, labels: Any, features: dict[str, Features]) -> LabelSets:
-        """Return the labels of the points, which must be there and as many as the points."""
+    def _read_labels(self, labels: Any, features: dict[str, Any]) -> LabelSets:
+        """Return the points' labels, which must be in memory."""
         self._check_labels_given(labels)
         label_sets = LabelSets.from_labels(labels)
         name, matrix = next(iter(features.items()))
@@ -173,51 +163,40 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             raise InputError(f"labels has {label_sets.n_points} rows but modality {name!r} has {matrix.shape[0]}")
         return label_sets
 
-    def _unit_label_rows(self, labels: Any, features: dict[str, Features]) -> Any:
-        """Return the points' labels as rows of length 1: a sparse matrix, or Blocks as the features have them."""
-        first = next(iter(features.values()))
-        if not isinstance(first, Blocks):
-            return self._read_labels(labels, features).unit_rows_of_points()
-        from dlfh.methods.by_blocks import LabelsInBlocks
+    def _unit_label_rows(self, labels: Any, features: dict[str, Blocks]) -> Blocks:
+        """Return the points' labels as sparse rows of length 1, in the same blocks as the features."""
+        from dlfh.methods.block_labels import BlockLabels  # here, because searching reads no labels
 
         self._check_labels_given(labels)
-        return LabelsInBlocks(labels, first.shape[0]).unit_rows_beside(first)
+        return BlockLabels(labels, features).unit_rows(next(iter(features.values())))
 
     def _check_labels_given(self, labels: Any) -> None:
         if labels is None:
             raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
 
-    def _hash_training_points(self, features: dict[str, Features], workers: Workers) -> None:
-        """Let the training points have the codes that their hash functions give them: by blocks, when asked for."""
-        if any(isinstance(own, Blocks) for own in features.values()):
-            from dlfh.methods.by_blocks import hashed_by_blocks
-
-            self.codes_ = hashed_by_blocks(self.hash_functions_, features)
-            return
-        self.codes_ = {
-            name: function.encode(features[name], name, workers) for name, function in self.hash_functions_.items()
-        }
+    def _hash_training_points(self, features: dict[str, Any], workers: Workers) -> None:
+        """Set ``codes_`` to the hashed codes of the training points; those of blocks are evaluated when read."""
+        self.codes_ = {}
+        for name, function in self.hash_functions_.items():
+            matrix = features[name]
+            blocks = matrix if isinstance(matrix, Blocks) else in_one_block(matrix, name)
+            self.codes_[name] = hash_blocks(function, blocks, name, workers.n_jobs).lazy_result()
 
     def encode(self, modality: str, features: Any) -> Codes:
-        """Return the packed codes of points, seen or not, from one modality.
+        """Return the packed hashed codes of points, from one modality.
 
         Parameters
         ----------
         modality : str
         features : array-like or sparse matrix of shape (n, features of that modality)
-            Or what `dlfh.blocks.open_blocks` opens, or a Dask array.
+            Or the result of `dlfh.blocks.open_blocks`, or a Dask array.
 
         Returns
         -------
         ndarray of uint8, shape (n, ceil(n_bits / 8))
-            A Dask array for one of Dask.
+            A Dask array if the features are one.
         """
-        blocks = as_blocks(features, f"modality {modality!r}")
-        if blocks is not None:
-            return self._by_blocks(modality, blocks, real=False)
-        hash_function, matrix = self._for_modality(modality, features)
-        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
-            return hash_function.encode(matrix, modality, workers)
+        return self._hash(modality, features, real=False)
 
     def project(self, modality: str, features: Any) -> npt.NDArray[np.float32]:
         """Return the real values whose signs are the code, for asymmetric ranking.
@@ -226,43 +205,50 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         ----------
         modality : str
         features : array-like or sparse matrix of shape (n, features of that modality)
+            Or the result of `dlfh.blocks.open_blocks`, or a Dask array.
 
         Returns
         -------
         ndarray of float32, shape (n, n_bits)
+            A Dask array if the features are one.
         """
+        return self._hash(modality, features, real=True)
+
+    def _hash(self, modality: str, features: Any, *, real: bool) -> Any:
         blocks = as_blocks(features, f"modality {modality!r}")
-        if blocks is not None:
-            return self._by_blocks(modality, blocks, real=True)
-        hash_function, matrix = self._for_modality(modality, features)
-        with blas_threads(self.n_jobs), Workers(self.n_jobs) as workers:
-            return hash_function.project(matrix, modality, workers)
+        if blocks is None:
+            function, matrix = self._for_modality(modality, features)
+            blocks = in_one_block(matrix, modality)
+        else:
+            function = self._check_blocks(modality, blocks)
+        with blas_threads(self.n_jobs):
+            return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
     def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
-        """Return what hash functions that were not fitted to them would make of training points.
+        """Return leave-one-out projections of training points, each by a hash function fitted without that point.
 
-        A function that knows its points by heart repeats their learned codes; this is what it says of a point that it
-        does not know.
+        A function that memorises its training points returns their learned codes; these values show how it treats new
+        points.
 
         Parameters
         ----------
         modality : str
         features : array-like or sparse matrix of shape (n, features of that modality)
-            Of the training points, those that the function was fitted to.
+            Of the training points that the function was fitted to.
         codes : ndarray of uint8 (n, ceil(n_bits / 8))
             Their learned codes.
 
         Returns
         -------
         ndarray of float32 (n, n_bits), or None
-            As by `project`; None where the functions would have to be learned again, once for each point.
+            As by `project`; None for functions that would have to be fitted again for each point.
         """
         return None
 
     def encode_unified(self, modalities: Any) -> Codes:
-        """Return one packed code per point from all its modalities together.
+        """Return one packed code per point, from all its modalities together.
 
-        Only methods with the protocol "unified" (``info.protocols``) have a rule for it.
+        Only methods with the protocol "unified" (``info.protocols``) support it.
 
         Parameters
         ----------
@@ -275,8 +261,8 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         self._check_fitted()
         if "unified" not in self.info.protocols:
-            raise InputError(f"{type(self).__name__} has no rule for one code from several modalities: use encode")
-        _check_in_memory(modalities, "encode_unified")
+            raise InputError(f"{type(self).__name__} does not support codes from several modalities: use encode")
+        self._check_in_memory(modalities, "encode_unified")
         features = check_modalities(modalities, type(self).__name__, *self.info.n_modalities, known=self.n_features_)
         with blas_threads(self.n_jobs):
             return pack(self._unify(features))
@@ -286,22 +272,32 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         raise NotImplementedError
 
     def _for_modality(self, modality: str, features: Any) -> tuple[HashFunction, Features]:
-        self._check_modality(modality)
-        return self.hash_functions_[modality], check_features(features, modality, self.n_features_[modality])
+        function = self._function_of(modality)
+        return function, check_features(features, modality, self.n_features_[modality])
 
-    def _by_blocks(self, modality: str, features: Blocks, *, real: bool) -> Any:
-        from dlfh.methods.by_blocks import encode_by_blocks
+    def _check_blocks(self, modality: str, features: Blocks) -> HashFunction:
+        """Return the hash function of a modality whose features in blocks must fit it."""
+        function, n_features = self._function_of(modality), self.n_features_[modality]
+        if features.ndim != 2 or features.shape[1] != n_features:
+            raise InputError(
+                f"modality {modality!r} has shape {features.shape} but the model expects {n_features} features"
+            )
+        return function
 
-        with blas_threads(self.n_jobs):
-            return encode_by_blocks(self, modality, features, real=real)
-
-    def _check_modality(self, modality: str) -> None:
+    def _function_of(self, modality: str) -> HashFunction:
         self._check_fitted()
         if not isinstance(modality, str):
-            raise InputError(f"the modality's name comes first, then its features; got {type(modality).__name__}")
+            raise InputError(f"pass the name of the modality first, then its features; got {type(modality).__name__}")
         if modality not in self.hash_functions_:
             known = ", ".join(map(repr, self.modalities_))
-            raise InputError(f"unknown modality {modality!r}: this model knows {known}")
+            raise InputError(f"unknown modality {modality!r}: this model has {known}")
+        return self.hash_functions_[modality]
+
+    @staticmethod
+    def _check_in_memory(modalities: Any, caller: str) -> None:
+        name = first_in_blocks(modalities)
+        if name is not None:
+            raise InputError(f"{caller} takes arrays in memory, and modality {name!r} is in blocks")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modalities_"):
@@ -310,14 +306,14 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = True) -> None:
         """Save the fitted model as a folder of safetensors and JSON, atomically.
 
-        A ``random_state`` that is a generator, not a number, is saved as None. Any other parameter that a file cannot
-        hold raises InputError, before anything is written. A model that is there is replaced, or, without
-        ``overwrite``, a reason to raise ModelError; nothing else is ever replaced.
+        A ``random_state`` that is a generator is saved as None. Any other parameter that a file cannot hold raises
+        InputError before anything is written. An existing model is replaced, or raises ModelError with
+        ``overwrite=False``; a folder with other contents is never replaced.
         """
-        write_model(folder, *self.to_parts(), overwrite=overwrite)
+        write_model(folder, *self._to_parts(), overwrite=overwrite)
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        """Return the fitted model as what a file holds: configuration and arrays."""
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the configuration and arrays of the fitted model, as saved."""
         self._check_fitted()
         self.check_parameters()
         self._check_consistency()
@@ -338,6 +334,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return config, arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
+        """Set the fitted attributes from a configuration and arrays."""
         names = config["modalities"]
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
             raise ValueError("its modalities are not a list of names")
@@ -360,11 +357,11 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self._check_consistency()
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
-        """Return whether a saved array may be the fitted attribute of this name: by default, a history of iterations.
+        """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.
 
-        Hash functions and numbers of features are there already.
+        Hash functions and numbers of features are restored before.
         """
-        return array.ndim in (1, 2)  # of all bits together, or of each
+        return array.ndim in (1, 2)  # by iteration, or by iteration and bit
 
     def _check_consistency(self) -> None:
         """Raise InputError unless codes and hash functions have ``n_bits`` bits."""
@@ -375,24 +372,15 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
 
 
-def _check_in_memory(modalities: Any, what: str) -> None:
-    """Raise InputError for data in blocks, which would all be gathered here; a memory map is an array."""
-    for name, values in modalities.items() if isinstance(modalities, Mapping) else ():
-        if not isinstance(values, np.ndarray) and as_blocks(values, f"modality {name!r}") is not None:
-            raise InputError(
-                f"{what} takes arrays in memory, and modality {name!r} is in blocks: pass a part at a time"
-            )
-
-
 def with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays whose names start with ``prefix``, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
-    """Return the fitted model whose `CrossModalHasher.to_parts` these are.
+    """Return a fitted model from its saved configuration and arrays.
 
-    What is wrong with them raises a ModelError, or one of the errors that reading a value of a wrong type raises.
+    Invalid parts raise ModelError, or the error that reading a value of a wrong type raises.
     """
     method = CrossModalHasher.registry.find(config.get("method"))
     model = method(**parameters_from_plain(config["parameters"], HashLearner.registry))

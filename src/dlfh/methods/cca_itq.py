@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.centred_blocks import CentredView, centred_views
+from dlfh._mathematics.centred import Centred, CentredBlocks, centre
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
-from dlfh._validation import Features, check_choice, check_integer, check_positive, check_random_state
+from dlfh._validation import check_choice, check_integer, check_positive, check_random_state
+from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 
 __all__ = ["CCAITQ", "correlated_embeddings"]
 
 Floats = npt.NDArray[np.float64]
+#: Centred features, in memory or in blocks.
+View = TypeVar("View", Centred, CentredBlocks)
 
 #: Embedded points of one modality that this process keeps, in bytes; larger ones are projected again in each step.
 _MAX_KEPT = 256 << 20
@@ -99,9 +102,9 @@ class CCAITQ(LinearMethod):
         check_positive(self.ridge, "ridge", allow_zero=True)
         check_integer(self.max_iter, "max_iter", 0)
 
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+    def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         ridge = float(self.ridge)
-        views = centred_views(features, crosses=True)
+        views = centre(features, crosses=True)
         directions = correlated_embeddings(views[0], views[1], int(self.n_bits), ridge)
         n_used = 1 if self.rotation == "first" else 2
         embedded = [view.times(A) for view, A in zip(views[:n_used], directions, strict=False)]
@@ -110,14 +113,14 @@ class CCAITQ(LinearMethod):
         self._hash_linearly(features, views, [A @ R for A in directions], ridges=[ridge, ridge])
 
 
-def _gather(embedded: list[Any]) -> Any:
-    """Return the points to rotate as one array, or as blocks that are kept if they fit."""
-    if isinstance(embedded[0], np.ndarray):
-        return np.concatenate(embedded)
-    return [E if E.is_here and 8 * math.prod(E.shape) > _MAX_KEPT else E.kept() for E in embedded]
+def _gather(embedded: list[Blocks]) -> list[Blocks]:
+    """Return the points to rotate as one array in memory, or as blocks that are cached if they fit."""
+    if all(E.n_blocks == 1 and E.is_local for E in embedded):
+        return [ArrayBlocks(np.concatenate([np.asarray(E) for E in embedded]), None, "embedded points")]
+    return [E if E.is_local and 8 * math.prod(E.shape) > _MAX_KEPT else E.cached() for E in embedded]
 
 
-def correlated_embeddings(x: CentredView, y: CentredView, n_bits: int, ridge: float) -> tuple[Floats, Floats]:
+def correlated_embeddings(x: View, y: View, n_bits: int, ridge: float) -> tuple[Floats, Floats]:
     """Return canonical directions scaled by their correlations, padded with zeros to ``n_bits``."""
     degrees = max(x.n_points - 1, 1)
     whitening = Whitening(x.gram / degrees, ridge), Whitening(y.gram / degrees, ridge)

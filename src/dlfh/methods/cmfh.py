@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.centred_blocks import CentredView, centred_views
+from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import Whitening
 from dlfh._mathematics.random_rows import draw, random_rows
 from dlfh._parallel import Workers, blas_threads
@@ -122,13 +122,13 @@ class CMFH(CrossModalHasher):
     def n_iter_(self) -> int:
         return len(self.objective_)
 
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+    def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         rng = check_random_state(self.random_state)
         first = next(iter(features.values()))
         n_bits, uniform = int(self.n_bits), self.init == "uniform"
         Y = random_rows(rng, first, n_bits, uniform=uniform)
         W = [draw(rng, matrix.shape[1], n_bits, uniform=uniform) for matrix in features.values()]
-        views = centred_views(features, beside=Y, crosses=True)
+        views = centre(features, Y, crosses=True)
         # Many small steps: more threads would wait for each other most of the time.
         with blas_threads(1), progress(self.verbose) as bar:
             state = _Factors(views, Y, W)
@@ -146,12 +146,8 @@ class CMFH(CrossModalHasher):
             for view, W in zip(views, state.W, strict=True)
         }
         one, other = (view.times(B) for view, B in zip(views, state.by_view(state.B), strict=True))
-        if isinstance(one, Blocks):
-            codes = one.map(_codes, n_bytes(self.n_bits), np.uint8, other).deferred()
-            self.codes_ = {view.modality: codes for view in views}
-        else:
-            codes = _codes(one, other)
-            self.codes_ = {view.modality: codes.copy() for view in views}
+        codes = one.map(_codes, n_bytes(self.n_bits), np.uint8, other).lazy_result()
+        self.codes_ = dict.fromkeys(features, codes)
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         if name != "fold_in_":
@@ -174,10 +170,10 @@ class CMFH(CrossModalHasher):
 class _Factors:
     """U, W and B of Y = X B, for X both modalities side by side; all that is known of X is X'X."""
 
-    def __init__(self, views: list[CentredView], Y: Any, W: list[Floats]) -> None:
+    def __init__(self, views: list[CentredBlocks], Y: Blocks, W: list[Floats]) -> None:
         (x, y) = views
         self.XY = [view.transposed_times(Y) for view in views]
-        self.YY = Y.map_reduce(_squared, operator.add) if isinstance(Y, Blocks) else Y.T @ Y
+        self.YY = Y.map_reduce(_squared, operator.add)
         cross = x.cross(y)
         self.split = x.n_features
         self.gram = np.block([[x.gram, cross], [cross.T, y.gram]])

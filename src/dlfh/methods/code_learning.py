@@ -20,13 +20,13 @@ from dlfh._parallel import Workers
 from dlfh._progress import Bar
 from dlfh._validation import check_integer
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.held import Held
+from dlfh.blocks.values import BlockValues
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh.methods.dlfh import DLFH
 
-__all__ = ["MAX_SETS_HERE", "CodeLearning", "check_pair_weights"]
+__all__ = ["CodeLearning", "check_pair_weights"]
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,9 +35,6 @@ FULL_SOLVER_ROWS = 2048
 
 #: Pair weights are exact factors in sums of 64-bit integers.
 MAX_PAIR_WEIGHT = 1000
-
-#: Label sets of a cluster's points that are gathered in this process, at most: some ten megabytes.
-MAX_SETS_HERE = 1 << 17
 
 
 class CodeLearning:
@@ -85,7 +82,7 @@ class CodeLearning:
             return learned, None
         return learned, LabelCodes.of(supervision, learned.codes, likelihood, self.n_modalities)
 
-    def learn_in_parts(self, labels: Blocks, rng: np.random.Generator, bar: Bar) -> tuple[LearnedParts, Held]:
+    def learn_in_parts(self, labels: Blocks, rng: np.random.Generator, bar: Bar) -> tuple[LearnedParts, BlockValues]:
         """Learn the codes of more label sets than one process should hold; return them, and each block's label sets.
 
         Parameters
@@ -95,10 +92,10 @@ class CodeLearning:
         """
         if self.model.solver == "full" or self.model.track_objective:
             raise InputError(
-                f"labels has more than {MAX_SETS_HERE} distinct label sets, too many to compare every pair: "
+                "labels has too many distinct label sets to compare every pair: "
                 'drop solver="full" and track_objective=True'
             )
-        by_block = labels.hold(functools.partial(_label_sets_of_block, labels.shape[1]))
+        by_block = labels.persist(functools.partial(_label_sets_of_block, labels.shape[1]))
         parts = LabelParts.of(by_block, self.pair_weights)
         size = self._n_samples(parts.n_points, parts.n_sets)
         max_iter = self._max_iter(size)

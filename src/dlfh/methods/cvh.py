@@ -12,9 +12,9 @@ import numpy.typing as npt
 import scipy.linalg
 import scipy.sparse as sp
 
-from dlfh._mathematics.centred_blocks import CentredView, centred_views
+from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, Whitening, oriented
-from dlfh._validation import Features, check_choice, check_positive
+from dlfh._validation import check_choice, check_positive
 from dlfh.blocks import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
@@ -89,12 +89,12 @@ class CVH(LinearMethod):
         check_choice(self.similarity, "similarity", ("labels", "pairs"))
         check_positive(self.ridge, "ridge", allow_zero=True)
 
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+    def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         from_labels = self.similarity == "labels"
         L = self._unit_label_rows(labels, features) if from_labels else None
-        views = centred_views(features, beside=L, crosses=not from_labels)
+        views = centre(features, L, crosses=not from_labels)
         whitening = [Whitening(view.gram, float(self.ridge)) for view in views]
-        if from_labels:
+        if L is not None:
             sums = [view.transposed_times(L) for view in views]
             tiles = _label_tiles(views, sums, L)
             whitened = [white.whiten(XL) for white, XL in zip(whitening, sums, strict=True)]
@@ -114,7 +114,7 @@ class CVH(LinearMethod):
 Tiles = list[list[Floats]]
 
 
-def _pair_tiles(views: list[CentredView], whitening: list[Whitening]) -> Tiles:
+def _pair_tiles(views: list[CentredBlocks], whitening: list[Whitening]) -> Tiles:
     """Return the tiles for W = I, so L = 0 and D = I; ridges are included, as in CCA."""
     n_others = len(views) - 1
     return [
@@ -123,7 +123,7 @@ def _pair_tiles(views: list[CentredView], whitening: list[Whitening]) -> Tiles:
     ]
 
 
-def _label_tiles(views: list[CentredView], sums: list[Floats], L: Any) -> Tiles:
+def _label_tiles(views: list[CentredBlocks], sums: list[Floats], L: Blocks) -> Tiles:
     """Return the tiles for W = L L', divided by the mean degree, from the views' X'L."""
     degrees, scale = _degrees(L)
     # X'WX = (X'L)(X'L)' and 2 L + (K - 1) D = (K + 1) D - 2 W.
@@ -138,17 +138,18 @@ def _label_tiles(views: list[CentredView], sums: list[Floats], L: Any) -> Tiles:
     ]
 
 
-def _degrees(L: Any) -> tuple[Any, float]:
-    """Return L L'1, in blocks if L is, and its mean."""
-    if isinstance(L, Blocks):
-        sums = L.map_reduce(_column_sums, operator.add)
-        return L.map(functools.partial(_products, sums), None, np.float64), float(sums @ sums) / L.shape[0]
-    degrees = L @ np.asarray(L.sum(axis=0)).ravel()
-    return degrees, float(degrees.mean())
+def _degrees(L: Blocks) -> tuple[Blocks, float]:
+    """Return L L'1 and its mean."""
+    degrees = L.map(functools.partial(_products, L.map_reduce(_column_sums, operator.add)), None, np.float64)
+    return degrees, float(degrees.map_reduce(_sum, operator.add)) / L.shape[0]
 
 
 def _column_sums(_: int, rows: sp.csr_array) -> Floats:
     return np.asarray(rows.sum(axis=0)).ravel()
+
+
+def _sum(_: int, values: Floats) -> np.float64:
+    return np.sum(values)
 
 
 def _products(vector: Floats, rows: sp.csr_array) -> Floats:

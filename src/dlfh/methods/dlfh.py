@@ -19,7 +19,8 @@ from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.plain import parameters_from_plain, plain_values
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
+from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes
 from dlfh.errors import InputError
 from dlfh.hashing import (
@@ -295,7 +296,7 @@ class DLFH(CrossModalHasher):
         """
         with self._fitting(modalities) as features:
             complete = present is None and labelled is None and similarity is None
-            if any(isinstance(own, Blocks) for own in features.values()):
+            if as_blocks(labels, "labels") is not None or any(own.whole is None for own in features.values()):
                 if not complete:
                     raise InputError(
                         f"by blocks, {type(self).__name__} learns from complete points alone: no present, labelled or "
@@ -303,11 +304,13 @@ class DLFH(CrossModalHasher):
                     )
                 self._fit_by_blocks(features, labels)
             elif complete:
-                self._fit(features, labels)
+                self._fit({name: own.whole for name, own in features.items()}, labels)
             else:
                 from dlfh.methods.incomplete import Missing
 
-                self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
+                self._fit_incomplete(
+                    {name: own.whole for name, own in features.items()}, labels, Missing(present, labelled, similarity)
+                )
         return self
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
@@ -510,8 +513,8 @@ class DLFH(CrossModalHasher):
             name: np.concatenate([self.codes_[name], own[row_of_point]]) for name, own in zip(names, codes, strict=True)
         }
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        config, arrays = super().to_parts()
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        config, arrays = super()._to_parts()
         config["chosen"] = plain_values(self.chosen_, HashLearner.registry)
         config["label_codes"] = None
         if self.label_codes_ is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.centred_blocks import CentredView
+from dlfh._mathematics.centred import CentredBlocks, CentredRows
 from dlfh._parallel import Workers
-from dlfh._validation import Features
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher
 
@@ -23,8 +23,8 @@ class LinearMethod(CrossModalHasher):
 
     def _hash_linearly(
         self,
-        features: dict[str, Features],
-        views: Sequence[CentredView],
+        features: dict[str, Any],
+        views: Sequence[CentredBlocks | CentredRows],
         weights: Sequence[Floats],
         intercepts: Sequence[Floats | float] = (),
         ridges: Sequence[float] = (),

@@ -18,6 +18,7 @@ from dlfh._mathematics.rotation import iterative_quantization, random_rotation, 
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
+from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import as_words, by_word, pack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction
@@ -198,7 +199,8 @@ def start_codes(
 
     operator = scipy.sparse.linalg.LinearOperator((n, n), matvec=total, dtype=np.float64)
     _, vectors = scipy.sparse.linalg.eigsh(operator, n_vectors, v0=rng.standard_normal(n), tol=1e-3)
-    rotation, _ = iterative_quantization(np.sqrt(n) * vectors, random_rotation(n_vectors, rng), 50)
+    points = ArrayBlocks(np.sqrt(n) * vectors, None, "eigenvectors")
+    rotation, _ = iterative_quantization([points], random_rotation(n_vectors, rng), 50)
     codes = random[0]
     codes[:, :n_vectors] = signs(vectors @ rotation)
     return [codes, codes.copy()]

@@ -355,8 +355,8 @@ class OnlineHasher(CrossModalHasher):
         self.stream_, self.hash_functions_ = stream, dict(functions)
         self.codes_ = dict.fromkeys(functions, np.concatenate(codes))
 
-    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
-        config, arrays = super().to_parts()
+    def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        config, arrays = super()._to_parts()
         stream = self.stream_
         config["label_names"] = None if stream.label_names is None else [_plain(name) for name in stream.label_names]
         arrays |= {"stream/starts": stream.starts, "stream/code_total": stream.code_total}

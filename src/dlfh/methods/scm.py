@@ -8,11 +8,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.centred_blocks import CentredView, centred_views
+from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
-from dlfh._validation import Features, check_choice, check_positive
+from dlfh._validation import check_choice, check_positive
+from dlfh.blocks.base import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 
@@ -81,10 +82,10 @@ class SCM(LinearMethod):
         check_choice(self.variant, "variant", ("sequential", "orthogonal"))
         check_positive(self.ridge, "ridge", allow_zero=True)
 
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
+    def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         n_bits = int(self.n_bits)
         L = self._unit_label_rows(labels, features)
-        x, y = centred_views(features, beside=L)
+        x, y = centre(features, L)
         semantic = 2 * n_bits * x.transposed_times(L) @ y.transposed_times(L).T
         whitening = Whitening(x.gram, self.ridge), Whitening(y.gram, self.ridge)
         if self.variant == "orthogonal":
@@ -99,7 +100,7 @@ class SCM(LinearMethod):
 
 
 def _sequential(
-    x: CentredView, y: CentredView, whitening: tuple[Whitening, Whitening], cross: Floats, n_bits: int, bar: Any
+    x: CentredBlocks, y: CentredBlocks, whitening: tuple[Whitening, Whitening], cross: Floats, n_bits: int, bar: Any
 ) -> CanonicalDirections:
     """Learn one bit at a time, each from the residual of ``cross``."""
     advance = bar.counter("bits", n_bits)

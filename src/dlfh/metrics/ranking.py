@@ -21,7 +21,9 @@ from dlfh import _kernels
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._validation import raise_if_masked
-from dlfh.blocks import ArrayBlocks, Blocks, as_blocks
+from dlfh.blocks import Blocks
+from dlfh.blocks.base import ArrayBlocks
+from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError
 from dlfh.metrics.relevance import Relevance, check_matrix, n_grades_of, read_labels
@@ -107,8 +109,8 @@ class Ranker:
             sets, item_sets = replace(sets, names=None), replace(item_sets, names=None)
             labels = _PerBlock(_set_blocks(item_sets, items), items)
         else:
-            labels = labels.cut_like(items)
-            items = items.cut_like(labels)
+            labels = labels.split_like(items)
+            items = items.split_like(labels)
         return cls(checked, items, labels, partial(_by_labels, sets), n_grades_of(sets), True, n_jobs)
 
     def info(self, ties: Ties) -> RankingInfo:
@@ -142,12 +144,14 @@ class Ranker:
             )
         first = [each for each in sums if not each.needs_ranks]
         second = [each for each in sums if each.needs_ranks]
-        n_jobs = self.n_jobs if self.database.is_here else 1
+        n_jobs = self.n_jobs if self.database.is_local else 1
         task = partial(_BlockTask, self.queries[rows], rows.start, self.relevance_of, n_jobs)
         if not second:
             return self.database.map_reduce(task(first).compute, _add, self.judgements)
-        counted = self.database.hold(task(first).count, self.judgements)
-        offsets = _PerBlock(counted.join(_rank_offsets).turn(self.database.n_blocks, _only).values, self.database)
+        counted = self.database.persist(task(first).count, self.judgements)
+        offsets = _PerBlock(
+            counted.combine(_rank_offsets).transpose(self.database.n_blocks, _only).values, self.database
+        )
         ranked = self.database.map_reduce(task(second).compute, _add, self.judgements, offsets)
         found = dict(zip(second, ranked, strict=True))
         found |= zip(first, counted.map_reduce(_counted_sums, _add), strict=True)
@@ -254,7 +258,7 @@ class _PerBlock(ArrayBlocks):
 
 def _is_whole(database: Blocks) -> bool:
     """Return whether a database is one block that this process ranks."""
-    return database.n_blocks == 1 and database.is_here
+    return database.n_blocks == 1 and database.is_local
 
 
 def _blocks_of_codes(database: Any) -> Blocks:
