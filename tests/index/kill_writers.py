@@ -61,7 +61,7 @@ def change(number: int, model: PlainIndex, index: Index | None = None) -> None:
         items = random_items(rng, chosen, N_BITS)
         model.update(items)
         if index is not None:
-            index.update(**as_arguments(items, N_BITS))
+            index.put(**as_arguments(items, N_BITS))
 
 
 def kill_self_at(call: int) -> None:

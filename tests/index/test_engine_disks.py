@@ -91,7 +91,7 @@ def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
 
 def kill_engine(address: str) -> None:
     """Kill the process of an embedded engine, if there is one now."""
-    reference = milvus._engine_of(parse_address(address))
+    reference = milvus._embedded_server(parse_address(address))
     engine = None if reference is None else reference()
     if engine is not None and engine._p is not None:
         engine._p.kill()

@@ -255,13 +255,6 @@ class IndexMachine(RuleBasedStateMachine):
         self.model.remove(ids)
 
     @precondition(lambda self: self.model.items)
-    @rule(most=st.integers(1, 5))
-    def update(self, most: int) -> None:
-        items = random_items(self.rng, self.some_ids(most), self.model.n_bits)
-        self.change("update", **as_arguments(items, self.model.n_bits))
-        self.model.update(items)
-
-    @precondition(lambda self: self.model.items)
     @rule(most=st.integers(1, 5), n=st.integers(0, 5))
     def put(self, most: int, n: int) -> None:
         ids = [*self.some_ids(most), *(f"é{self.n_ever + i}" for i in range(n))]

@@ -166,7 +166,7 @@ import numpy as np
 from dlfh.index import Index
 with Index.open(sys.argv[1], writable=True) as index:
     for turn in range(15):
-        index.update(["a", "b"], {"image": np.full((2, 3), 16 * (turn % 16), np.uint8)})
+        index.put(["a", "b"], {"image": np.full((2, 3), 16 * (turn % 16), np.uint8)})
         if turn % 7 == 0:
             index.compact()
 """
@@ -195,7 +195,7 @@ def test_readers_that_open_while_another_process_writes_find_a_whole_index(folde
 CHANGES: dict[str, Callable[[Index], None]] = {
     "add": lambda index: index.add(["new"], {"image": np.zeros((1, 3), np.uint8)}, metadata=[{"a": 1}]),
     "remove": lambda index: index.remove(["ïd 1", "ïd 50"]),
-    "update": lambda index: index.update(["ïd 2"], {"image": np.zeros((1, 3), np.uint8)}),
+    "update": lambda index: index.put(["ïd 2"], {"image": np.zeros((1, 3), np.uint8)}),
     "compact": lambda index: index.compact(),
 }
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, StorageError
-from dlfh.index.backend import Backend, Mode, Scope, check_known
+from dlfh.index.backend import Backend, Request, check_known
 from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
 from dlfh.index.engines import create_engine, is_address, open_engine
 from dlfh.index.hits import Hits
@@ -21,7 +21,7 @@ from dlfh.index.items import Item
 from dlfh.index.local import LocalBackend
 from dlfh.index.segment import ABSENT, LEARNED, STATES
 from dlfh.index.strings import Strings
-from dlfh.index.where import parse_where
+from dlfh.index.where import Where, parse_where
 
 __all__ = ["Index"]
 
@@ -220,22 +220,18 @@ class Index:
         present : dict of arrays of bool, optional
             Which items have a code in each modality; all by default. Every item needs a code in at least one.
         """
-        self._write("add", ids, codes, learned, metadata, present)
-
-    def update(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
-        """Replace items that are in the index. Parameters are those of `add`.
-
-        Codes, states and metadata are all replaced. The items count as newly added: they move to the end.
-        """
-        self._write("update", ids, codes, **_ITEM_OPTIONS | options)
+        self._write(False, ids, codes, learned, metadata, present)
 
     def put(self, ids: Sequence[str], codes: Mapping[str, npt.NDArray[np.uint8]], **options: Any) -> None:
-        """Add new items, and replace those that are in the index. Parameters are those of `add`."""
-        self._write("put", ids, codes, **_ITEM_OPTIONS | options)
+        """Add items, and replace those that are in the index. Parameters are those of `add`.
 
-    def _write(self, mode: Mode, ids: Any, codes: Any, learned: Any, metadata: Any, present: Any) -> None:
+        Codes, states and metadata of an item are all replaced. The item counts as newly added: it moves to the end.
+        """
+        self._write(True, ids, codes, **{"learned": False, "metadata": None, "present": None} | options)
+
+    def _write(self, replace: bool, ids: Any, codes: Any, learned: Any, metadata: Any, present: Any) -> None:
         segment = make_segment(ids, codes, learned, metadata, present, self.n_bits, self.modalities)
-        self._open_backend().write(segment, mode)
+        self._open_backend().write(segment, replace=replace)
 
     def remove(self, ids: Sequence[str]) -> None:
         """Remove items: all of them or, if an id is not in the index, none."""
@@ -297,12 +293,12 @@ class Index:
         check_choice(ranking, "ranking", ("hamming", "asymmetric"))
         if shortlist is not None:
             shortlist = check_integer(shortlist, "shortlist", k)
-        values, scope = check_queries(queries, self.n_bits), _scope(ids, where)
+        values = check_queries(queries, self.n_bits)
         if ranking == "hamming":
-            return backend.nearest(column, as_codes(values), k, scope, n_jobs)
-        if values.dtype == np.uint8:
+            values = as_codes(values)
+        elif values.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
-        return backend.nearest_asymmetric(column, values, k, shortlist, scope, n_jobs)
+        return backend.nearest(Request(column, values, *_scope(ids, where), shortlist, n_jobs), k)
 
     def search_radius(
         self,
@@ -326,7 +322,7 @@ class Index:
         backend, column = self._open_backend(), self._column(modality)
         radius = min(check_integer(radius, "radius", 0), self.n_bits)
         codes = as_codes(check_queries(queries, self.n_bits))
-        return backend.within(column, codes, radius, _scope(ids, where), n_jobs)
+        return backend.within(Request(column, codes, *_scope(ids, where), n_jobs=n_jobs), radius)
 
     def distances(
         self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
@@ -353,8 +349,8 @@ class Index:
         >>> index.distances("text", np.array([[0b01000000]], np.uint8))
         array([[ 1., inf]])
         """
-        values = check_queries(queries, self.n_bits)
-        return self._open_backend().distances(self._column(modality), values, positions)
+        request = Request(self._column(modality), check_queries(queries, self.n_bits))
+        return self._open_backend().distances(request, positions)
 
     # Items
 
@@ -435,7 +431,7 @@ class Index:
             return self._open_backend().positions()
         names = Strings.of(check_ids(ids))
         positions = self._open_backend().find(names)
-        check_known(names, positions >= 0, "update")
+        check_known(names, positions >= 0)
         return positions
 
     def states(self, modality: str) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
@@ -497,9 +493,5 @@ class Index:
         return self.modalities.index(modality)
 
 
-_ITEM_OPTIONS: dict[str, Any] = {"learned": False, "metadata": None, "present": None}
-
-
-def _scope(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> Scope:
-    names = None if ids is None else Strings.of(check_ids(ids))
-    return Scope(names, None if where is None else parse_where(where))
+def _scope(ids: Sequence[str] | None, where: Mapping[str, Any] | None) -> tuple[Strings | None, Where | None]:
+    return None if ids is None else Strings.of(check_ids(ids)), None if where is None else parse_where(where)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dlfh.errors import StorageError
 from dlfh.index import changes, nearest
-from dlfh.index.backend import ApproximateIndex, Mode, Scope, check_known
+from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
 from dlfh.index.batch import as_codes
 from dlfh.index.hits import Hits
 from dlfh.index.items import Item, read_item, read_items
@@ -96,12 +96,13 @@ class LocalBackend:
 
     # Changes
 
-    def write(self, segment: Segment, mode: Mode) -> None:
+    def write(self, segment: Segment, *, replace: bool) -> None:
         with self._writing:
             snapshot = self._writable()
             found = snapshot.find_rows(segment.ids)
             known = np.logical_or.reduce([np.zeros(len(segment), bool), *(rows >= 0 for rows in found)])
-            check_known(segment.ids, known, mode)
+            if not replace:
+                check_new(segment.ids, known)
             parts = snapshot.parts
             if known.any():
                 parts = changes.remove(parts, [rows[rows >= 0] for rows in found], self.n_bits)
@@ -111,7 +112,7 @@ class LocalBackend:
     def remove(self, ids: Strings) -> None:
         with self._writing:
             snapshot = self._writable()
-            check_known(ids, snapshot.find(ids) >= 0, "update")
+            check_known(ids, snapshot.find(ids) >= 0)
             rows = [rows[rows >= 0] for rows in snapshot.find_rows(ids)]
             self._commit(changes.remove(snapshot.parts, rows, self.n_bits))
 
@@ -121,47 +122,41 @@ class LocalBackend:
 
     # Searches
 
-    def nearest(self, column: int, codes: Codes, k: int, scope: Scope, n_jobs: int | None) -> Hits:
-        snapshot, searched = self._searched(column, scope)
-        return _hits(snapshot, searched, *nearest.nearest_by_hamming(codes, searched.codes, k, n_jobs))
-
-    def nearest_asymmetric(
-        self,
-        column: int,
-        projections: npt.NDArray[Any],
-        k: int,
-        shortlist: int | None,
-        scope: Scope,
-        n_jobs: int | None,
-    ) -> Hits:
-        snapshot, searched = self._searched(column, scope)
-        if shortlist is None:
-            return _hits(snapshot, searched, *nearest.nearest_by_weight(projections, searched.words, k, n_jobs))
-        _, rows = nearest.nearest_by_hamming(as_codes(projections), searched.codes, shortlist, n_jobs)
-        return _hits(snapshot, searched, *nearest.rerank(projections, searched.words, rows, k, n_jobs))
-
-    def within(self, column: int, codes: Codes, radius: int, scope: Scope, n_jobs: int | None) -> list[Hits]:
-        snapshot, searched = self._searched(column, scope)
-        found = nearest.within(codes, searched.words, radius, n_jobs)
-        return [_hits(snapshot, searched, distances[None], rows[None]) for distances, rows in found]
-
-    def distances(self, column: int, queries: npt.NDArray[Any], positions: Positions | None) -> npt.NDArray[np.float64]:
-        snapshot, searched = self._searched(column)
-        if positions is None:
-            n_items, rows, codes_by_byte = len(snapshot), searched.positions, searched.by_byte
+    def nearest(self, request: Request, k: int) -> Hits:
+        snapshot, column = self._searched(request)
+        queries, n_jobs = request.queries, request.n_jobs
+        if queries.dtype == np.uint8:
+            found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
+        elif request.shortlist is None:
+            found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
         else:
-            n_items, (rows, codes_by_byte) = len(positions), searched.find(positions)
-        distances = nearest.distances_to_all(queries, codes_by_byte)
+            _, rows = nearest.nearest_by_hamming(as_codes(queries), column.codes, request.shortlist, n_jobs)
+            found = nearest.rerank(queries, column.words, rows, k, n_jobs)
+        return _hits(snapshot, column, *found)
+
+    def within(self, request: Request, radius: int) -> list[Hits]:
+        snapshot, column = self._searched(request)
+        found = nearest.within(request.queries, column.words, radius, request.n_jobs)
+        return [_hits(snapshot, column, distances[None], rows[None]) for distances, rows in found]
+
+    def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]:
+        snapshot, column = self._searched(request)
+        if positions is None:
+            n_items, rows, codes_by_byte = len(snapshot), column.positions, column.by_byte
+        else:
+            n_items, (rows, codes_by_byte) = len(positions), column.find(positions)
+        distances = nearest.distances_to_all(request.queries, codes_by_byte)
         if rows is None:
             return distances
-        spread = np.full((len(queries), n_items), np.inf)
+        spread = np.full((len(request.queries), n_items), np.inf)
         spread[:, rows] = distances
         return spread
 
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
         from dlfh.index.faiss_index import FaissIndex  # exact searches do not need it
 
-        return FaissIndex(*self._searched(column), kind, options, n_jobs)
+        snapshot = self._current()
+        return FaissIndex(snapshot, snapshot.column(column), kind, options, n_jobs)
 
     # Items
 
@@ -189,8 +184,9 @@ class LocalBackend:
         return snapshot.ids_at(np.arange(len(snapshot)))
 
     def codes(self, column: int) -> tuple[list[str], Codes]:
-        snapshot, searched = self._searched(column)
-        return snapshot.ids_at(searched.positions_of(np.arange(len(searched)))), searched.codes
+        snapshot = self._current()
+        codes = snapshot.column(column)
+        return snapshot.ids_at(codes.positions_of(np.arange(len(codes)))), codes.codes
 
     def states(self, column: int) -> npt.NDArray[np.uint8]:
         return self._current().states_of(column)
@@ -231,18 +227,18 @@ class LocalBackend:
         finally:  # also after an error, the index shows the state of the folder
             self._snapshot = self._snapshot_of(self._store.parts)
 
-    def _searched(self, column: int, scope: Scope | None = None) -> tuple[Snapshot, Column]:
-        """Return the current snapshot, and the codes of a modality that are in scope."""
+    def _searched(self, request: Request) -> tuple[Snapshot, Column]:
+        """Return the current snapshot, and the codes that a request searches."""
         snapshot = self._current()
-        searched = snapshot.column(column)
-        if scope is not None and scope.ids is not None:
-            positions = snapshot.find(scope.ids)
-            check_known(scope.ids, positions >= 0, "update")
-            searched = searched.select(positions)
-        if scope is not None and scope.where is not None:
-            searched = searched.within(snapshot.mask(scope.where))
-        return snapshot, searched
+        column = snapshot.column(request.column)
+        if request.ids is not None:
+            positions = snapshot.find(request.ids)
+            check_known(request.ids, positions >= 0)
+            column = column.select(positions)
+        if request.where is not None:
+            column = column.within(snapshot.mask(request.where))
+        return snapshot, column
 
 
-def _hits(snapshot: Snapshot, searched: Column, distances: npt.NDArray[Any], rows: Positions) -> Hits:
-    return Hits(distances, searched.positions_of(rows), searched.learned[rows], snapshot)
+def _hits(snapshot: Snapshot, column: Column, distances: npt.NDArray[Any], rows: Positions) -> Hits:
+    return Hits(distances, column.positions_of(rows), column.learned[rows], snapshot)

@@ -1,4 +1,4 @@
-"""Addresses of engines, and what of them may be shown: never a secret."""
+"""Addresses of databases, and how they are shown without passwords."""
 
 from __future__ import annotations
 
@@ -12,30 +12,29 @@ from dlfh.errors import InputError
 
 __all__ = ["ENGINES", "Address", "is_address", "parse_address"]
 
-#: What an address begins with, and the engine that it is of.
+#: Prefixes of addresses, and their engines.
 ENGINES = {"postgresql://": "postgresql", "postgres://": "postgresql", "duckdb:": "duckdb", "milvus:": "milvus"}
 
-#: What tables are called if an address does not say, and what they may be called.
-_NAME, _NAMES = "dlfh", re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
-#: Parameters of PostgreSQL that are secrets.
+_DEFAULT_NAME, _NAME = "dlfh", re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")
+#: Connection parameters of PostgreSQL that are secret.
 _SECRET = {"password", "sslpassword", "oauth_client_secret"}
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where an engine keeps items.
+    """The address of an index in a database.
 
     Attributes
     ----------
     engine : {"postgresql", "duckdb", "milvus"}
     place : str
-        As the engine takes it; with secrets, so that it is never shown.
+        As the database takes it. It may contain a password and must not be shown.
     name : str
-        Of the table.
+        Name of the table.
     shown : str
-        The address without secrets, which may be written down: what is missing then comes from the environment.
+        The address without passwords, which is safe to print and store.
     secrets : tuple of str
-        What must be taken out of messages of others.
+        Strings to remove from the messages of the database.
 
     Examples
     --------
@@ -57,18 +56,18 @@ class Address:
 
     @property
     def file(self) -> Path | None:
-        """The file that has everything; None if there is a server, or nothing but memory."""
+        """The file of an embedded database; None for a server and for memory."""
         return Path(self.place) if self.engine != "postgresql" and self.place.startswith(os.sep) else None
 
     def without_secrets(self, text: str) -> str:
-        """Return a message of others without what must not be shown."""
+        """Return a message of the database with secrets replaced by ``***``."""
         for secret in self.secrets:
             text = text.replace(secret, "***")
         return text
 
 
 def is_address(text: object) -> bool:
-    """Return whether a text is the address of an engine, and not of a folder.
+    """Return whether a value is the address of a database, as opposed to a folder.
 
     Examples
     --------
@@ -79,47 +78,47 @@ def is_address(text: object) -> bool:
 
 
 def parse_address(text: str) -> Address:
-    """Return what an address says; it is not repeated in messages, for it may hold a password."""
-    if not is_address(text):
-        raise InputError(f"an address begins with {', '.join(ENGINES)}: this one does not")
-    start = next(start for start in ENGINES if text.startswith(start))
-    engine = ENGINES[start]
-    rest, _, name = text.partition("#")
-    name = name or _NAME
-    if not _NAMES.fullmatch(name):
+    """Parse an address. Errors do not quote it, since it may contain a password."""
+    prefix = next((prefix for prefix in ENGINES if text.startswith(prefix)), None)
+    if prefix is None:
+        raise InputError(f"an address of a database must begin with one of {', '.join(ENGINES)}")
+    engine = ENGINES[prefix]
+    location, _, name = text.partition("#")
+    name = name or _DEFAULT_NAME
+    if not _NAME.fullmatch(name):
         raise InputError(
-            f"the name of a table, after # in an address, is of letters, digits and _, at most 40, got {name!r}"
+            f"the table name after # in an address must have at most 40 letters, digits and underscores, got {name!r}"
         )
     if engine == "postgresql":
-        return _of_postgres(rest, name)
-    place = rest.removeprefix(start)
+        return _postgres_address(location, name)
+    place = location.removeprefix(prefix)
     if engine == "milvus" and place.startswith("//"):
-        return _of_milvus(place, name)
+        return _milvus_address(place, name)
     file = str(Path(place).absolute()) if place else ""
     if engine == "milvus" and not file.endswith(".db"):
-        raise InputError("an address of Milvus is milvus://HOST:PORT, or milvus:FILE.db for the embedded engine")
+        raise InputError("an address of Milvus must be milvus://HOST:PORT, or milvus:FILE.db for the embedded engine")
     return Address(engine, file, name, f"{engine}:{file}#{name}")
 
 
-def _of_postgres(rest: str, name: str) -> Address:
+def _postgres_address(location: str, name: str) -> Address:
     try:
-        parts = urlsplit(rest)
+        parts = urlsplit(location)
         options = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
-        sentence = "this address of PostgreSQL cannot be read: it is postgresql://USER@HOST:PORT/DATABASE#TABLE"
-        raise InputError(sentence) from None
-    user, colon, password = parts.netloc.rpartition("@")[0].partition(":")
-    host = parts.netloc.rpartition("@")[2]
+        message = "this address of PostgreSQL is not valid: expected postgresql://USER@HOST:PORT/DATABASE#TABLE"
+        raise InputError(message) from None
+    credentials, _, host = parts.netloc.rpartition("@")
+    user, _, password = credentials.partition(":")
     secrets = [value for key, value in options if key.lower() in _SECRET and value]
-    secrets += [password, unquote(password)] if colon and password else []
-    kept = urlencode([(key, value) for key, value in options if key.lower() not in _SECRET], quote_via=quote, safe="/")
-    netloc = f"{user}@{host}" if user else host
-    shown = urlunsplit(("postgresql", netloc, parts.path, kept, ""))
+    secrets += [password, unquote(password)] if password else []
+    public = [(key, value) for key, value in options if key.lower() not in _SECRET]
+    query = urlencode(public, quote_via=quote, safe="/")
+    shown = urlunsplit(("postgresql", f"{user}@{host}" if user else host, parts.path, query, ""))
     shown = shown if "//" in shown else shown.replace("postgresql:", "postgresql://", 1)
-    return Address("postgresql", rest, name, f"{shown}#{name}", tuple(dict.fromkeys(secrets)))
+    return Address("postgresql", location, name, f"{shown}#{name}", tuple(dict.fromkeys(secrets)))
 
 
-def _of_milvus(place: str, name: str) -> Address:
+def _milvus_address(place: str, name: str) -> Address:
     credentials, _, host = place.removeprefix("//").rpartition("@")
     user, _, password = credentials.partition(":")
     secrets = tuple(dict.fromkeys(part for part in (password, unquote(password), credentials) if part))

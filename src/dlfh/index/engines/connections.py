@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: lent, kept for the next question, and made anew when they break."""
+"""A pool of connections to PostgreSQL that reconnects after a failure."""
 
 from __future__ import annotations
 
@@ -14,21 +14,15 @@ from dlfh.index.engines.address import Address
 
 __all__ = ["Connections"]
 
-#: Connections that are kept for the next question.
-_MOST_IDLE = 4
-#: For how many seconds a server that is away is waited for, and between two attempts.
+_MAX_IDLE = 4
+#: Seconds to wait for an unavailable server, and between attempts.
 _PATIENCE, _PAUSE = 20.0, 0.2
 
 Result = TypeVar("Result")
 
 
 class Connections:
-    """Connections to a database of PostgreSQL, of which one thread has one at a time.
-
-    Parameters
-    ----------
-    address : Address
-    """
+    """A pool of connections to one database. A connection serves one thread at a time."""
 
     def __init__(self, address: Address) -> None:
         self._psycopg: Any = require("psycopg", "this address", "postgres")
@@ -47,43 +41,43 @@ class Connections:
         for connection in idle:
             connection.close()
 
-    def try_one(self) -> None:
-        """Say at once if there is no server, or if it will not have us."""
+    def check(self) -> None:
+        """Connect once; raise `StorageError` immediately if the server is unavailable or refuses."""
         try:
             with self.one():
                 pass
         except self._psycopg.Error as error:
-            raise self._said(error) from None
+            raise self._storage_error(error) from None
 
-    def ask(self, ask: Callable[[Any], Result]) -> Result:
-        """Return what ``ask`` gives for a connection; asked again if that breaks."""
+    def run(self, query: Callable[[Any], Result]) -> Result:
+        """Return ``query(connection)``, and repeat it if the connection breaks."""
         if self.closed:
             raise StorageError("the index is closed")
-        end = time.monotonic() + self.patience
+        deadline = time.monotonic() + self.patience
         while True:
             try:
                 with self.one() as connection:
-                    return ask(connection)
+                    return query(connection)
             except self._psycopg.Error as error:
-                if not self._is_broken(error) or time.monotonic() > end:
-                    raise self._said(error) from None
+                if not self._is_transient(error) or time.monotonic() > deadline:
+                    raise self._storage_error(error) from None
             time.sleep(_PAUSE)
 
     def change(self, change: Callable[[Any], None]) -> None:
-        """Make a change that may be made again, whole or not at all."""
+        """Run ``change(connection)`` in a transaction, and repeat it if the connection breaks."""
 
         def attempt(connection: Any) -> None:
             with connection.transaction():
                 change(connection)
 
-        self.ask(attempt)
+        self.run(attempt)
 
     @contextmanager
     def one(self) -> Iterator[Any]:
-        """Lend a connection that nobody uses, or make one; those that are whole are kept for others."""
+        """Lend an idle connection or a new one; keep it afterwards if it still works."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
-        # (Nothing of ours is prepared on a server: what stands between may hand us another connection.)
+        # No prepared statements: a pooler in between may switch the server connection.
         connection = connection or self._psycopg.connect(
             self._address.place, autocommit=True, prepare_threshold=None, connect_timeout=5
         )
@@ -91,29 +85,23 @@ class Connections:
             yield connection
         finally:
             with self._lock:
-                keep = self._idle is not None and len(self._idle) < _MOST_IDLE and not connection.closed
+                keep = self._idle is not None and len(self._idle) < _MAX_IDLE and not connection.closed
                 if keep and connection.info.transaction_status == self._psycopg.pq.TransactionStatus.IDLE:
                     self._idle.append(connection)  # type: ignore[union-attr]
                     connection = None
             if connection is not None:
                 connection.close()
 
-    def _is_broken(self, error: Exception) -> bool:
-        """Return whether an error is of the connection, or of a server that stops or starts."""
+    def _is_transient(self, error: Exception) -> bool:
+        """Return whether a query that failed may succeed if it is repeated."""
         state = getattr(error, "sqlstate", None) or ""
-        passing = state.startswith(("08", "57P")) or state in ("40001", "40P01")
-        return passing or (isinstance(error, self._psycopg.OperationalError) and not state and not _is_refusal(error))
+        if state:  # connection exceptions, shutdown and start-up of the server, serialization failures, deadlocks
+            return state.startswith(("08", "57P")) or state in ("40001", "40P01")
+        refusals = ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
+        return isinstance(error, self._psycopg.OperationalError) and not any(text in str(error) for text in refusals)
 
-    def _said(self, error: Exception) -> StorageError:
-        """Return an error as one sentence: what the server says, or, if it says nothing, why there is none."""
+    def _storage_error(self, error: Exception) -> StorageError:
+        """Return an error with the message of the server, or else of the client, without secrets."""
         primary = getattr(getattr(error, "diag", None), "message_primary", None)
         lines = self._address.without_secrets(primary or str(error)).strip().splitlines() or [type(error).__name__]
         return StorageError(f"PostgreSQL at {self._address.shown}: {lines[-1].strip()}")
-
-
-def _is_refusal(error: Exception) -> bool:
-    """Return whether a server answered, and will not have us: asking again changes nothing."""
-    said = str(error)
-    return any(
-        word in said for word in ("authentication failed", "does not exist", "no pg_hba.conf entry", "no password")
-    )

@@ -1,7 +1,7 @@
 """The part of a backend that all databases share.
 
-Each database has one subclass of `Engine`, which writes, finds and reads rows. Items are identified by numbers that
-increase in the order in which they were added and stay with the item: their positions.
+Each database has a subclass of `Engine` that writes, finds and reads rows. The position of an item is its number, which
+increases in the order in which items were added and stays with the item.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from dlfh._validation import check_integer
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
-from dlfh.index.backend import ApproximateIndex, Mode, Scope, check_known
+from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
 from dlfh.index.batch import MOST_BITS, as_codes, check_schema
 from dlfh.index.engines.address import Address
 from dlfh.index.hits import Hits
@@ -27,19 +28,29 @@ from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
 
-__all__ = ["Engine", "Match", "Row", "batches", "check_names", "hits_of"]
+__all__ = ["FORMAT", "About", "Engine", "Match", "Row", "Scope", "batches", "check_names", "hits_of"]
 
 Codes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 
+#: Version of the tables.
+FORMAT = 1
 #: Default length of a shortlist: this many times ``k``, and at least this many items.
 _SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
+
+
+class About(NamedTuple):
+    """The stored description of an index."""
+
+    format: int
+    n_bits: int
+    modalities: Sequence[str]
 
 
 class Row(NamedTuple):
     """An item in a database.
 
-    ``metadata`` is JSON, empty if the item has none; ``states`` and ``codes`` have an entry for each modality;
+    ``metadata`` is JSON, empty if the item has none. ``states`` and ``codes`` have an entry for each modality.
     ``number`` is assigned when the item is written.
     """
 
@@ -63,11 +74,11 @@ class Match(NamedTuple):
     state: int
 
 
-class _Ids(dict[int, str]):
-    """Ids by number, for `Hits`."""
+class Scope(NamedTuple):
+    """The items that a search may find: those with the given numbers that match the filter (None: all)."""
 
-    def ids_at(self, positions: npt.ArrayLike) -> list[str]:
-        return [self[number] for number in np.asarray(positions).tolist()]
+    numbers: list[int] | None
+    where: Where | None
 
 
 class Engine(ABC):
@@ -79,17 +90,43 @@ class Engine(ABC):
     address: str
     folder = None
 
-    # Each database implements these.
+    @abstractmethod
+    def __init__(self, address: Address) -> None:
+        """Connect to a database."""
 
     @classmethod
-    @abstractmethod
     def create(cls, address: Address, n_bits: int, modalities: tuple[str, ...]) -> Self:
         """Create an empty index; raise `InputError` if the name is taken."""
+        engine = cls(address)
+        engine.n_bits, engine.modalities = n_bits, modalities
+        with engine._closed_on_error():
+            engine._create()
+        return engine
 
     @classmethod
-    @abstractmethod
     def open(cls, address: Address) -> Self:
         """Open an existing index."""
+        engine = cls(address)
+        with engine._closed_on_error():
+            about = engine._read_about()
+            if about is None:
+                raise StorageError(f"there is no index at {engine.address}")
+            if about.format != FORMAT:
+                message = f"has format {about.format}, but this version of dlfh reads format {FORMAT}"
+                raise StorageError(f"the index at {engine.address} {message}")
+            engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MOST_BITS)
+            engine.modalities = check_schema(about.modalities)
+        return engine
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    # Each database implements these.
 
     @property
     @abstractmethod
@@ -110,23 +147,27 @@ class Engine(ABC):
     def drop(self) -> None: ...
 
     @abstractmethod
-    def _write(self, rows: list[Row], mode: Mode) -> None:
-        """Write rows, all or none, after `check_names`."""
+    def _create(self) -> None:
+        """Create the tables and store the description of the index."""
+
+    @abstractmethod
+    def _read_about(self) -> About | None:
+        """Return the stored description of the index, or None if the index does not exist."""
+
+    def _check(self, row: Row) -> None:
+        """Raise `InputError` if the database cannot store a row."""
+        return
+
+    @abstractmethod
+    def _write(self, rows: list[Row], *, replace: bool) -> None:
+        """Write rows, all or none."""
 
     @abstractmethod
     def _delete(self, ids: list[str]) -> None:
-        """Delete items, all or none, after `check_names`."""
+        """Delete items, all or none."""
 
     @abstractmethod
-    def _nearest(
-        self,
-        column: int,
-        code: bytes,
-        limit: int | None,
-        radius: int | None,
-        numbers: list[int] | None,
-        where: Where | None,
-    ) -> list[Match]:
+    def _nearest(self, column: int, code: bytes, limit: int | None, radius: int | None, scope: Scope) -> list[Match]:
         """Return the nearest items by Hamming distance and number: at most ``limit``, or all within ``radius``."""
 
     @abstractmethod
@@ -139,10 +180,10 @@ class Engine(ABC):
 
     @abstractmethod
     def _numbers(self, ids: list[str]) -> dict[str, int]:
-        """Return the numbers of the given ids that exist."""
+        """Return the numbers of existing ids."""
 
     @abstractmethod
-    def _count(self, column: int | None, states: tuple[int, ...]) -> int:
+    def count(self, column: int | None, states: tuple[int, ...]) -> int:
         """Return the number of items in one of the given states, or of all items if ``column`` is None."""
 
     # The rest is the same for all.
@@ -151,75 +192,78 @@ class Engine(ABC):
     def writable(self) -> bool:
         return not self.closed
 
+    def _check_open(self) -> None:
+        if self.closed:
+            raise StorageError("the index is closed")
+
     def refresh(self) -> bool:
         return False  # every query reads the current content
 
     def verify(self) -> None:
-        for _ in self.items(None):  # the database checks its own files
+        for _ in self.items(None):  # the database checks its files
             pass
 
     def compact(self) -> None:
-        return  # databases manage their space themselves
+        return  # the database manages its space
 
-    def write(self, segment: Segment, mode: Mode) -> None:
-        if len(segment):
-            self._write(list(_rows_of(segment)), mode)
+    def write(self, segment: Segment, *, replace: bool) -> None:
+        rows = list(_rows_of(segment))
+        for row in rows:
+            self._check(row)
+        if rows:
+            self._write(rows, replace=replace)
 
     def remove(self, ids: Strings) -> None:
         names = [*dict.fromkeys(_decoded(ids))]
         if names:
             self._delete(names)
 
-    def nearest(self, column: int, codes: Codes, k: int, scope: Scope, n_jobs: int | None) -> Hits:
-        return hits_of(self._find_each(column, codes, k, None, scope))
+    def nearest(self, request: Request, k: int) -> Hits:
+        codes = as_codes(request.queries)
+        if request.queries.dtype == np.uint8:
+            return hits_of(self._nearest_each(request, codes, k, None))
+        # Databases search by Hamming distance only, so that projections rank a shortlist.
+        length = request.shortlist or max(_SHORTLIST_FACTOR * k, _MIN_SHORTLIST)
+        return self._reranked(request, self._nearest_each(request, codes, length, None), k)
 
-    def nearest_asymmetric(
-        self,
-        column: int,
-        projections: npt.NDArray[Any],
-        k: int,
-        shortlist: int | None,
-        scope: Scope,
-        n_jobs: int | None,
-    ) -> Hits:
-        """Rank a shortlist that the database finds: databases search by Hamming distance only."""
-        length = max(_SHORTLIST_FACTOR * k, _MIN_SHORTLIST) if shortlist is None else shortlist
-        found = self._find_each(column, as_codes(projections), length, None, scope)
-        codes = {row.number: row.codes[column] or b"" for row in self._read(_all_numbers(found))}
+    def within(self, request: Request, radius: int) -> list[Hits]:
+        return [hits_of([matches]) for matches in self._nearest_each(request, request.queries, None, radius)]
+
+    def _nearest_each(self, request: Request, codes: Codes, limit: int | None, radius: int | None) -> list[list[Match]]:
+        numbers = None
+        if request.ids is not None:
+            positions = self.find(request.ids)
+            check_known(request.ids, positions >= 0)
+            numbers = np.unique(positions).tolist()
+            if not numbers:
+                return [[] for _ in codes]
+        scope = Scope(numbers, request.where)
+        return [self._nearest(request.column, code.tobytes(), limit, radius, scope) for code in codes]
+
+    def _reranked(self, request: Request, found: list[list[Match]], k: int) -> Hits:
+        numbers = sorted({match.number for matches in found for match in matches})
+        codes = {row.number: row.codes[request.column] or b"" for row in self._read(numbers)}
         distances, best = [], []
-        for projection, matches in zip(projections, found, strict=True):
+        for projection, matches in zip(request.queries, found, strict=True):
             # Another writer may have removed items between the two reads.
             left = sorted((match for match in matches if match.number in codes), key=lambda match: match.number)
-            packed = np.frombuffer(b"".join(codes[match.number] for match in left), np.uint8)
-            words = as_words(packed.reshape(len(left), n_bytes(self.n_bits)))
+            words = as_words(self._matrix([codes[match.number] for match in left]))
             weighted, rows = nearest.nearest_by_weight(projection[None], words, k, 1)
             distances.append(weighted[0])
             best.append([left[row] for row in rows[0].tolist()])
         return hits_of(best, distances)
 
-    def within(self, column: int, codes: Codes, radius: int, scope: Scope, n_jobs: int | None) -> list[Hits]:
-        return [hits_of([matches]) for matches in self._find_each(column, codes, None, radius, scope)]
-
-    def _find_each(
-        self, column: int, codes: Codes, limit: int | None, radius: int | None, scope: Scope
-    ) -> list[list[Match]]:
-        numbers = None
-        if scope.ids is not None:
-            positions = self.find(scope.ids)
-            check_known(scope.ids, positions >= 0, "update")
-            numbers = np.unique(positions).tolist()
-            if not numbers:
-                return [[] for _ in codes]
-        return [self._nearest(column, code.tobytes(), limit, radius, numbers, scope.where) for code in codes]
-
-    def distances(self, column: int, queries: npt.NDArray[Any], positions: Positions | None) -> npt.NDArray[np.float64]:
-        codes = {row.number: row.codes[column] for row in self._read(None if positions is None else positions.tolist())}
-        stored = [codes.get(number) for number in (codes if positions is None else positions.tolist())]
-        packed = b"".join(code or bytes(n_bytes(self.n_bits)) for code in stored)
-        matrix = np.frombuffer(packed, np.uint8).reshape(len(stored), n_bytes(self.n_bits))
-        distances = nearest.distances_to_all(queries, np.ascontiguousarray(matrix.T))
-        distances[:, [code is None for code in stored]] = np.inf
+    def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]:
+        numbers = None if positions is None else positions.tolist()
+        found = {row.number: row.codes[request.column] for row in self._read(numbers)}
+        codes = [*found.values()] if numbers is None else [found.get(number) for number in numbers]
+        matrix = self._matrix([code or bytes(n_bytes(self.n_bits)) for code in codes])
+        distances = nearest.distances_to_all(request.queries, np.ascontiguousarray(matrix.T))
+        distances[:, [code is None for code in codes]] = np.inf
         return distances
+
+    def _matrix(self, codes: list[bytes]) -> Codes:
+        return np.frombuffer(b"".join(codes), np.uint8).reshape(len(codes), n_bytes(self.n_bits))
 
     def approximate(self, column: int, kind: str, options: dict[str, int], n_jobs: int | None) -> ApproximateIndex:
         raise InputError(f"approximate search works in memory, in a folder and in PostgreSQL, not at {self.address}")
@@ -240,23 +284,19 @@ class Engine(ABC):
         if positions is None:
             yield from ((row.number, self._item(row)) for row in self._read(None))
             return
-        wanted = [int(position) for position in positions]
-        rows = {row.number: row for row in self._read(wanted)} if wanted else {}
-        yield from ((number, self._item(rows[number])) for number in wanted if number in rows)
+        numbers = [int(position) for position in positions]
+        rows = {row.number: row for row in self._read(numbers)} if numbers else {}
+        yield from ((number, self._item(rows[number])) for number in numbers if number in rows)
 
     def ids(self) -> list[str]:
         return [row.id for row in self._read(None)]
 
     def codes(self, column: int) -> tuple[list[str], Codes]:
-        found = [(row.id, row.codes[column]) for row in self._read(None) if row.codes[column] is not None]
-        packed = np.frombuffer(b"".join(code or b"" for _, code in found), np.uint8)
-        return [name for name, _ in found], packed.reshape(len(found), n_bytes(self.n_bits))
+        found = [(row.id, code) for row in self._read(None) if (code := row.codes[column]) is not None]
+        return [name for name, _ in found], self._matrix([code for _, code in found])
 
     def states(self, column: int) -> npt.NDArray[np.uint8]:
         return np.array([row.states[column] for row in self._read(None)], np.uint8)
-
-    def count(self, column: int, states: tuple[int, ...]) -> int:
-        return self._count(column, states)
 
     def matches(self, where: Where, positions: Sequence[int] | None) -> npt.NDArray[np.bool_]:
         numbers = [int(position) for position in (self.positions() if positions is None else positions)]
@@ -264,15 +304,7 @@ class Engine(ABC):
         return np.array([number in matching for number in numbers], bool)
 
     def __len__(self) -> int:
-        return self._count(None, ())
-
-    def _set_schema(self, n_bits: int, modalities: Any) -> None:
-        self.n_bits = check_integer(n_bits, "n_bits", 1, MOST_BITS)
-        self.modalities = check_schema(modalities)
-
-    def _check_open(self) -> None:
-        if self.closed:
-            raise StorageError("the index is closed")
+        return self.count(None, ())
 
     def _item(self, row: Row) -> Item:
         codes = zip(self.modalities, row.codes, strict=True)
@@ -284,14 +316,36 @@ class Engine(ABC):
         )
 
 
-def check_names(ids: Sequence[str], known: dict[str, int], mode: Mode) -> None:
-    """Raise if an id exists and must be new, or does not exist and must."""
-    check_known(ids, np.array([name in known for name in ids], bool), mode)
+def check_names(ids: Sequence[str], known: dict[str, int], *, exist: bool) -> None:
+    """Raise if one of the ids does not exist although all must, or exists although none may."""
+    mask = np.array([name in known for name in ids], bool)
+    (check_known if exist else check_new)(ids, mask)
 
 
 def batches(values: Sequence[Any], size: int) -> Iterable[Sequence[Any]]:
     """Yield values in batches."""
     return (values[start : start + size] for start in range(0, len(values), size))
+
+
+class _Ids(dict[int, str]):
+    """Ids by number, for `Hits`."""
+
+    def ids_at(self, positions: npt.ArrayLike) -> list[str]:
+        return [self[number] for number in np.asarray(positions).tolist()]
+
+
+def hits_of(found: list[list[Match]], distances: list[npt.NDArray[Any]] | None = None) -> Hits:
+    """Return matches as `Hits`, for each query as many as the query with the fewest has."""
+    width = min(map(len, found), default=0)
+    shape = (len(found), width)
+    hamming = [[match.distance for match in matches] for matches in found]
+    values = np.array([row[:width] for row in (hamming if distances is None else distances)])
+    return Hits(
+        values.reshape(shape).astype(np.int32 if distances is None else np.float64),
+        np.array([[match.number for match in matches[:width]] for matches in found], np.int64).reshape(shape),
+        np.array([[match.state == LEARNED for match in matches[:width]] for matches in found], bool).reshape(shape),
+        _Ids((match.number, match.id) for matches in found for match in matches),
+    )
 
 
 def _rows_of(segment: Segment) -> Iterator[Row]:
@@ -307,21 +361,3 @@ def _rows_of(segment: Segment) -> Iterator[Row]:
 
 def _decoded(ids: Strings) -> list[str]:
     return [name.decode() for name in ids]
-
-
-def _all_numbers(found: list[list[Match]]) -> list[int]:
-    return sorted({match.number for matches in found for match in matches})
-
-
-def hits_of(found: list[list[Match]], distances: list[npt.NDArray[Any]] | None = None) -> Hits:
-    """Return matches as `Hits`, for each query as many as the query with the fewest has."""
-    width = min(map(len, found), default=0)
-    shape = (len(found), width)
-    hamming = [[match.distance for match in matches] for matches in found]
-    values = np.array([row[:width] for row in (hamming if distances is None else distances)])
-    return Hits(
-        values.reshape(shape).astype(np.int32 if distances is None else np.float64),
-        np.array([[match.number for match in matches[:width]] for matches in found], np.int64).reshape(shape),
-        np.array([[match.state == LEARNED for match in matches[:width]] for matches in found], bool).reshape(shape),
-        _Ids((match.number, match.id) for matches in found for match in matches),
-    )

@@ -1,6 +1,6 @@
-"""Filters as expressions of Milvus: what of an item is kept to be compared, and what is asked of it.
+"""Filters as expressions of Milvus, and the fields of an item that they compare.
 
-Ids and texts to compare with are written in hexadecimal, which keeps their order and needs no quotes.
+Ids and texts are written in hexadecimal, which keeps their order and needs no quotes.
 """
 
 from __future__ import annotations
@@ -22,33 +22,38 @@ def to_hex(text: str) -> str:
 
 
 def from_hex(key: str) -> str:
-    """Decode what `to_hex` wrote."""
+    """Decode the result of `to_hex`."""
     return bytes.fromhex(key).decode()
 
 
-def fields_of(row: Row) -> dict[str, Any]:
-    """Return what an item can be filtered by.
+def one_of(field: str, values: Sequence[Any]) -> str:
+    """Return an expression that is true where a field has one of the values."""
+    return f"{field} in {json.dumps(list(values))}"
 
-    The embedded engine has no "not" but in "!=", which holds where there is nothing. So what may be denied is a name
-    that is there or not: one for each value, and for what has values, or values that are in an order, of which the
-    least and the greatest are kept.
+
+def fields_of(row: Row) -> dict[str, Any]:
+    """Return the fields of an item that filters compare.
+
+    The embedded engine has no "not" except in "!=", which is true where a field is missing. So every condition that
+    may be negated becomes a field that exists or not: one for each value, one for any value, and one for values that
+    have an order, with their minimum and maximum.
     """
     fields: dict[str, Any] = {}
     for name, values in row.fields().items():
-        fields[_mark("some", name)] = True
-        fields |= {_mark("is", name, value): True for value in values}
+        fields[_field("some", name)] = True
+        fields |= {_field("is", name, value): True for value in values}
         for kind in ("amount", "words"):
-            own = [_comparable(value) for value in values if _kind(value) == kind]
-            if own:
-                fields[_mark(kind, name)] = True
-                fields |= {_mark(kind, name) + "_least": min(own), _mark(kind, name) + "_most": max(own)}
+            comparable = [_comparable(value) for value in values if _kind(value) == kind]
+            if comparable:
+                field = _field(kind, name)
+                fields |= {field: True, f"{field}_least": min(comparable), f"{field}_most": max(comparable)}
     return fields
 
 
-def _mark(what: str, name: str, value: Value = "") -> str:
-    """Return the name of what is kept of a name, or of a value: short, of letters and digits, and of nothing else."""
-    shown = repr(value + 0.0) if type(value) is float else repr(value)  # 0.0 and -0.0 are one number
-    return what[0] + hashlib.blake2b(repr((what, name, shown)).encode(), digest_size=12).hexdigest()
+def _field(kind: str, name: str, value: Value = "") -> str:
+    """Return a field name for a name or a value: short, and only letters and digits."""
+    text = repr(value + 0.0) if type(value) is float else repr(value)  # 0.0 equals -0.0
+    return kind[0] + hashlib.blake2b(repr((kind, name, text)).encode(), digest_size=12).hexdigest()
 
 
 def _kind(value: Value) -> str:
@@ -59,39 +64,35 @@ def _comparable(value: Value) -> Any:
     return to_hex(value) if isinstance(value, str) else value
 
 
-def one_of(field: str, values: list[Any]) -> str:
-    """Return an expression that is true where a field has one of the values."""
-    return f"{field} in {json.dumps(values)}"
-
-
 def as_expression(where: Where, holds: bool = True) -> str | bool:
-    """Return a filter, or that it does not hold, as Milvus takes it; or whether it is so of every item, or of none."""
+    """Return a filter, or its negation, as an expression; True or False if it matches all items or none."""
     match where:
         case Not(part):
             return as_expression(part, not holds)
         case And(parts) | Or(parts):
             return _joined([as_expression(part, holds) for part in parts], isinstance(where, And) == holds)
         case Condition(name, "none"):
-            return _is_there(_mark("some", name), not holds)
-        case Condition(name, "in", wanted):
-            return _joined([_is_there(_mark("is", name, value), holds) for value in wanted], not holds)
-        case Condition(name, operator, wanted):
-            mark = _mark(_kind(wanted[0]), name)
-            # That some value is less is that the least one is.
-            end = f'fields["{mark}_{"least" if operator in ("<", "<=") else "most"}"]'
+            return _exists(_field("some", name), not holds)
+        case Condition(name, "in", values):
+            return _joined([_exists(_field("is", name, value), holds) for value in values], not holds)
+        case Condition(name, operator, (value, *_)):
+            field = _field(_kind(value), name)
+            # Some value is smaller if the minimum is.
+            end = f'fields["{field}_{"least" if operator in ("<", "<=") else "most"}"]'
             if holds:
-                return f"{end} {operator} {json.dumps(_comparable(wanted[0]))}"
+                return f"{end} {operator} {json.dumps(_comparable(value))}"
             opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}[operator]
-            return _joined([f"{end} {opposite} {json.dumps(_comparable(wanted[0]))}", _is_there(mark, False)], False)
+            return _joined([f"{end} {opposite} {json.dumps(_comparable(value))}", _exists(field, False)], False)
+    raise AssertionError(f"unknown filter {where!r}")
 
 
-def _is_there(mark: str, there: bool) -> str:
-    return f'fields["{mark}"] {"==" if there else "!="} true'
+def _exists(field: str, exists: bool) -> str:
+    return f'fields["{field}"] {"==" if exists else "!="} true'
 
 
-def _joined(parts: Sequence[str | bool], all_of_them: bool) -> str | bool:
-    """Return that all of some expressions hold, or one; without those that always do, or never."""
-    if (not all_of_them) in parts:
-        return not all_of_them
-    left = [f"({part})" for part in parts if isinstance(part, str)]
-    return (" and " if all_of_them else " or ").join(left) if left else all_of_them
+def _joined(parts: Sequence[str | bool], conjunction: bool) -> str | bool:
+    """Return the conjunction or disjunction of expressions, simplified where parts are constant."""
+    if (not conjunction) in parts:
+        return not conjunction
+    expressions = [f"({part})" for part in parts if isinstance(part, str)]
+    return (" and " if conjunction else " or ").join(expressions) if expressions else conjunction

@@ -1,29 +1,121 @@
-"""What engines have in common that speak SQL: a table of items, and one row about it."""
+"""The part that PostgreSQL and DuckDB share: a table of items, and a table with a single row that describes it."""
 
 from __future__ import annotations
 
+import json
+import secrets
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.index.engines.engine import Engine
+from dlfh.errors import InputError
+from dlfh.index.engines.address import Address
+from dlfh.index.engines.engine import FORMAT, About, Engine, Match, Row, Scope, batches, check_names
 from dlfh.index.where import And, Condition, Not, Or, Where
 
-__all__ = ["SqlEngine", "joined"]
+__all__ = ["SqlEngine"]
+
+#: Number of rows that are read at a time.
+_BATCH = 5_000
 
 
 class SqlEngine(Engine):
-    """Items in a table, whose name and that of the row about it are given with their quotes."""
+    """Items in a table of an SQL database."""
 
-    _table: str
-    _about: str
+    #: Placeholder of a parameter in a statement.
+    _parameter: str
+
+    def __init__(self, address: Address) -> None:
+        self.address = address.shown
+        self._name = address.name
+        self._table, self._about = f'"{address.name}"', f'"{address.name}_about"'
+        self._tables: tuple[str, ...] = (self._table, self._about)
 
     @abstractmethod
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Return the rows that a statement gives."""
+        """Run a query and return its rows."""
+
+    @abstractmethod
+    def _stream(self, statement: str) -> Iterator[tuple[Any, ...]]:
+        """Yield all rows of a query without conditions, in order of its first column, the number."""
+
+    @abstractmethod
+    def _transaction(self, change: Callable[[Any], None]) -> None:
+        """Run ``change(cursor)`` in a transaction."""
+
+    def _change(self, change: Callable[[Any], None]) -> None:
+        """Run ``change(cursor)`` in a transaction, exactly once even if a connection breaks."""
+        self._transaction(change)
+
+    @abstractmethod
+    def _exists(self, name: str) -> str:
+        """Return a query for whether a table exists."""
+
+    @abstractmethod
+    def _create_tables(self, cursor: Any) -> None: ...
+
+    @abstractmethod
+    def _insert(self, cursor: Any, rows: list[Row], first: int) -> None:
+        """Insert rows, numbered from ``first``."""
+
+    @abstractmethod
+    def _one_of(self, column: Literal["id", "number"]) -> str:
+        """Return the condition that a column has one of the values of an array parameter."""
+
+    @abstractmethod
+    def _distance(self, column: int, code: bytes) -> str:
+        """Return the Hamming distance from a code as an expression."""
+
+    @abstractmethod
+    def _condition(self, condition: Condition, values: list[Any]) -> str:
+        """Return a condition of a filter as an expression, and append its parameters to ``values``."""
+
+    @abstractmethod
+    def _code_columns(self, column: int) -> list[str]:
+        """Return the names of the columns that hold the code of a modality."""
+
+    @abstractmethod
+    def _code(self, values: Sequence[Any]) -> bytes:
+        """Return the packed code in the values of the code columns."""
+
+    # Creating and describing
+
+    def _create(self) -> None:
+        about = [FORMAT, secrets.token_hex(16), 0, 0, self.n_bits, json.dumps(self.modalities)]
+
+        def change(cursor: Any) -> None:
+            if self._has(cursor, self._name):
+                # The table is ours if the connection broke after an earlier attempt.
+                query = f"SELECT identity FROM {self._about}"
+                if self._has(cursor, f"{self._name}_about") and cursor.execute(query).fetchone() == (about[1],):
+                    return
+                raise InputError(f"table {self._name!r} already exists in {self.address}: choose another name")
+            self._create_tables(cursor)
+            parameters = ", ".join([self._parameter] * len(about))
+            names = "format, identity, state, next, bits, modalities"
+            cursor.execute(f"INSERT INTO {self._about} ({names}) VALUES ({parameters})", about)
+
+        self._transaction(change)
+
+    def _has(self, cursor: Any, name: str) -> bool:
+        return bool(cursor.execute(self._exists(name)).fetchone()[0])
+
+    def _read_about(self) -> About | None:
+        if not self._ask(self._exists(f"{self._name}_about"))[0][0]:
+            return None
+        ((version, n_bits, modalities),) = self._ask(f"SELECT format, bits, modalities FROM {self._about}")
+        return About(version, n_bits, json.loads(modalities))
+
+    def drop(self) -> None:
+        def change(cursor: Any) -> None:
+            for table in self._tables:
+                cursor.execute(f"DROP TABLE IF EXISTS {table}")
+
+        self._transaction(change)
+        self.close()
 
     @property
     def identity(self) -> str:
@@ -34,27 +126,110 @@ class SqlEngine(Engine):
         identity, state = self._ask(f"SELECT identity, state FROM {self._about}")[0]
         return f"{identity}-{state}"
 
+    # Changes
+
+    def _write(self, rows: list[Row], *, replace: bool) -> None:
+        names = [row.id for row in rows]
+
+        def change(cursor: Any) -> None:
+            first = self._claim(cursor, len(rows))
+            known = self._known(cursor, names)
+            if not replace:
+                check_names(names, known, exist=False)
+            self._erase(cursor, [*known.values()])
+            self._insert(cursor, rows, first)
+
+        self._change(change)
+
+    def _delete(self, ids: list[str]) -> None:
+        def change(cursor: Any) -> None:
+            self._claim(cursor, 0)
+            known = self._known(cursor, ids)
+            check_names(ids, known, exist=True)
+            self._erase(cursor, [*known.values()])
+
+        self._change(change)
+
+    def _claim(self, cursor: Any, n_new: int) -> int:
+        """Lock out other writers until the transaction ends, and return the number of the first new item."""
+        statement = f"UPDATE {self._about} SET state = state + 1, next = next + {n_new:d} RETURNING next - {n_new:d}"
+        return int(cursor.execute(statement).fetchone()[0])
+
+    def _erase(self, cursor: Any, numbers: list[int]) -> None:
+        """Delete the items with the given numbers."""
+        if numbers:
+            cursor.execute(f"DELETE FROM {self._table} WHERE {self._one_of('number')}", [numbers])
+
+    def _known(self, cursor: Any, ids: list[str]) -> dict[str, int]:
+        """Return the numbers of existing ids, as seen inside a transaction."""
+        return dict(cursor.execute(self._id_query, [ids]).fetchall())
+
+    @property
+    def _id_query(self) -> str:
+        return f"SELECT id, number FROM {self._table} WHERE {self._one_of('id')}"
+
+    # Queries
+
+    def _numbers(self, ids: list[str]) -> dict[str, int]:
+        return {str(name): int(number) for name, number in self._ask(self._id_query, [ids])}
+
+    def _nearest(self, column: int, code: bytes, limit: int | None, radius: int | None, scope: Scope) -> list[Match]:
+        conditions, values = self._conditions(column, scope)
+        distance = self._distance(column, code)
+        if radius is not None:
+            conditions += f" AND {distance} <= {radius:d}"
+        statement = f"SELECT number, id, {distance} AS distance, state{column} FROM {self._table} WHERE {conditions}"
+        statement += " ORDER BY distance, number" + ("" if limit is None else f" LIMIT {limit:d}")
+        rows = self._ask(statement, values)
+        return [Match(number, name, int(distance), state) for number, name, distance, state in rows]
+
+    def _conditions(self, column: int, scope: Scope) -> tuple[str, list[Any]]:
+        """Return the condition that an item has a code and is in scope, and its parameters."""
+        conditions, values = [f"{self._code_columns(column)[0]} IS NOT NULL"], list[Any]()
+        if scope.numbers is not None:
+            conditions.append(self._one_of("number"))
+            values.append(scope.numbers)
+        if scope.where is not None:
+            conditions.append(self._filter(scope.where, values))
+        return " AND ".join(conditions), values
+
+    def _filter(self, where: Where, values: list[Any]) -> str:
+        """Return a filter as an expression, and append its parameters to ``values``."""
+        match where:
+            case Not(part):
+                return f"NOT ({self._filter(part, values)})"
+            case And(parts) | Or(parts):
+                operator, empty = (" AND ", "TRUE") if isinstance(where, And) else (" OR ", "FALSE")
+                return f"({operator.join(self._filter(part, values) for part in parts) or empty})"
+        return self._condition(where, values)
+
+    def _matching(self, numbers: list[int], where: Where) -> set[int]:
+        values: list[Any] = [numbers]
+        condition = self._filter(where, values)
+        statement = f"SELECT number FROM {self._table} WHERE {self._one_of('number')} AND {condition}"
+        return {number for (number,) in self._ask(statement, values)}
+
+    def _read(self, numbers: list[int] | None) -> Iterator[Row]:
+        n = len(self.modalities)
+        columns = [f"state{column}" for column in range(n)]
+        columns += [name for column in range(n) for name in self._code_columns(column)]
+        statement = f"SELECT number, id, metadata::text, {', '.join(columns)} FROM {self._table}"
+        if numbers is None:
+            yield from map(self._row, self._stream(statement))
+            return
+        for batch in batches(numbers, _BATCH):
+            yield from map(self._row, self._ask(f"{statement} WHERE {self._one_of('number')}", [list(batch)]))
+
+    def _row(self, values: tuple[Any, ...]) -> Row:
+        number, name, metadata, *rest = values
+        n, width = len(self.modalities), len(self._code_columns(0))
+        codes = [rest[n + width * column : n + width * (column + 1)] for column in range(n)]
+        packed = tuple(None if code[0] is None else self._code(code) for code in codes)
+        return Row(name, metadata or "", tuple(rest[:n]), packed, number)
+
     def positions(self) -> npt.NDArray[np.int64]:
         return np.array(self._ask(f"SELECT number FROM {self._table} ORDER BY number"), np.int64).ravel()
 
-    def _count(self, column: int | None, states: tuple[int, ...]) -> int:
-        which = "" if column is None else f" WHERE state{column} IN ({', '.join(map(str, states))})"
-        return int(self._ask(f"SELECT count(*) FROM {self._table}{which}")[0][0])
-
-
-def joined(where: Where, condition: Callable[[Condition], str]) -> str:
-    """Return a filter as SQL, given how an engine writes a single condition.
-
-    Examples
-    --------
-    >>> from dlfh.index.where import parse_where
-    >>> joined(parse_where({"not": {"brand": "x", "price": {"<": 20}}}), lambda own: f"{own.name} is right")
-    'NOT ((brand is right AND price is right))'
-    """
-    match where:
-        case Not(part):
-            return f"NOT ({joined(part, condition)})"
-        case And(parts) | Or(parts):
-            word, nothing = ("AND", "TRUE") if isinstance(where, And) else ("OR", "FALSE")
-            return f"({f' {word} '.join(joined(part, condition) for part in parts) or nothing})"
-    return condition(where)
+    def count(self, column: int | None, states: tuple[int, ...]) -> int:
+        condition = "" if column is None else f" WHERE state{column} IN ({', '.join(map(str, states))})"
+        return int(self._ask(f"SELECT count(*) FROM {self._table}{condition}")[0][0])
