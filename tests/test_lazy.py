@@ -41,11 +41,10 @@ def test_unknown_names_raise_attribute_error() -> None:
 
 
 def test_importing_one_method_imports_no_other() -> None:
-    program = (
-        "import sys; from dlfh.methods import SCM; print(*[m for m in sys.modules if m.startswith('dlfh.methods.')])"
-    )
+    program = "import sys; from dlfh.methods import SCM; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
-    assert {*done.stdout.split()} == {"dlfh.methods.base", "dlfh.methods.info", "dlfh.methods.scm"}
+    others = {f"dlfh.methods.{name}" for name in ("acq", "cmfh", "cvh", "dlfh", "seph", "smfh")}
+    assert not others & {*done.stdout.split()}
 
 
 def test_postponed_submodules_load_on_first_use() -> None:
