@@ -1,4 +1,4 @@
-"""Kernels compile where nothing can be cached, and users are told of compiling alone."""
+"""Kernels compile without a writable cache, and only compilation is announced."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlfh import _compile
 from dlfh._compile import Kernel
 
 
-def test_kernels_fall_back_to_no_cache_where_nothing_is_writable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile_without_a_writable_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     import numba
 
     real = numba.njit
@@ -53,7 +53,7 @@ assert "numba" in sys.modules
 """
 
 
-def test_reading_what_is_cached_is_not_called_compiling(tmp_path: Path) -> None:
+def test_loading_from_the_cache_is_not_announced(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SLOW_DISK]
     environment = {"NUMBA_CACHE_DIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
     first, second = (
@@ -63,7 +63,7 @@ def test_reading_what_is_cached_is_not_called_compiling(tmp_path: Path) -> None:
     assert "compiling the kernels" not in second
 
 
-def test_compiling_of_others_is_not_announced(
+def test_compilation_of_other_functions_is_not_announced(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     import numba
@@ -75,5 +75,5 @@ def test_compiling_of_others_is_not_announced(
         assert numba.njit(lambda x: x + 1)(1) == 2
         time.sleep(0.05)
         assert not caplog.records
-        assert Kernel(eval("lambda x: x + 2"))(1) == 3  # of no file, so that nothing is cached
+        assert Kernel(eval("lambda x: x + 2"))(1) == 3  # has no source file, so it is not cached
     assert [record.message.split(":")[0] for record in caplog.records] == ["compiling the kernels for this machine"]

@@ -1,4 +1,4 @@
-"""What errors say."""
+"""Error messages are printable."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dlfh.errors import DLFHError, InputError, ModelError
 
 
 @given(st.text())
-def test_a_message_is_one_printable_line_whatever_it_quotes(quoted: str) -> None:
+def test_a_message_is_one_printable_line(quoted: str) -> None:
     error = InputError(f"no column named {quoted}")
     assert str(error).isprintable()
     assert str(ModelError(str(error))) == str(error)
 
 
-def test_a_message_without_control_characters_is_left_as_it_is() -> None:
+def test_a_printable_message_is_unchanged() -> None:
     message = r"no column named 'é 猫' in C:\data\new.csv"
     assert str(DLFHError(message)) == message
     assert DLFHError(message).args == (message,)

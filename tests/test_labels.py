@@ -1,4 +1,4 @@
-"""Labels in every form mean the same."""
+"""Label sets from every form of labels."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def assert_same(a: LabelSets, b: LabelSets) -> None:
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @given(problems())
-def test_dtype_and_storage_of_an_indicator_matrix_do_not_matter(problem: Problem) -> None:
+def test_the_type_and_layout_of_an_indicator_matrix_do_not_matter(problem: Problem) -> None:
     for dtype in (bool, np.int8, np.uint8, np.int64, np.float32, np.float64):
         assert_same(problem.labels, LabelSets.from_labels(problem.indicator.astype(dtype)))
     for form in (sp.csr_array, sp.csc_array, sp.coo_array, sp.csr_matrix, sp.lil_array, np.asmatrix):
@@ -41,7 +41,7 @@ def test_label_sets_are_the_distinct_rows_in_lexicographic_order(problem: Proble
 
 
 @given(problems())
-def test_lists_of_names_give_the_same_sets_as_the_indicator(problem: Problem) -> None:
+def test_label_lists_give_the_same_sets_as_an_indicator_matrix(problem: Problem) -> None:
     present = problem.indicator[:, problem.indicator.any(axis=0)]
     names = [f"label {index:03d}" for index in range(present.shape[1])]
     lists = [[names[j] for j in np.flatnonzero(row)] for row in present]
@@ -66,7 +66,7 @@ def test_class_ids_are_one_label_each(seed: int) -> None:
 
 
 @given(problems())
-def test_order_of_points_does_not_change_the_sets(problem: Problem) -> None:
+def test_the_order_of_points_does_not_change_the_sets(problem: Problem) -> None:
     order = problem.rng.permutation(len(problem.indicator))
     permuted = LabelSets.from_labels(problem.indicator[order])
     np.testing.assert_array_equal(problem.labels.labels, permuted.labels)
@@ -106,29 +106,29 @@ def test_many_label_names() -> None:
         ([[], [], []], "labels are all empty"),
         ([], "labels is empty"),
         (np.zeros((0, 3)), "labels is empty"),
-        (np.array([[0, 1], [2, 0]]), "must hold only 0 and 1, found 2 in row 1"),
+        (np.array([[0, 1], [2, 0]]), "must contain only 0 and 1, found 2 in row 1"),
         (np.array([[1], [2]]), "pass class ids as a one-dimensional array"),
-        (sp.csr_array([[0, 1], [3, 0]]), "must hold only 0 and 1, found 3"),
-        (np.array([[0.0, np.nan]]), "must hold only 0 and 1, found .*nan.* in row 0"),
-        (np.array([0.5, 1.0]), "must be whole numbers, found .*0.5.* in row 0"),
-        (np.array([1.0, np.nan]), "must be whole numbers, found .*nan.* in row 1"),
-        (["a", 1], "mixes text and numbers"),
-        ([["a"], [1]], "mixes text and numbers"),
+        (sp.csr_array([[0, 1], [3, 0]]), "must contain only 0 and 1, found 3"),
+        (np.array([[0.0, np.nan]]), "must contain only 0 and 1, found .*nan.* in row 0"),
+        (np.array([0.5, 1.0]), "must contain integer class ids, found .*0.5.* in row 0"),
+        (np.array([1.0, np.nan]), "must contain integer class ids, found .*nan.* in row 1"),
+        (["a", 1], "mixes strings and numbers"),
+        ([["a"], [1]], "mixes strings and numbers"),
         ([["a"], "b"], "row 1 is 'b'"),
-        ([[0, 1], [1, 0]], "looks like an indicator matrix in nested lists"),
+        ([[0, 1], [1, 0]], "looks like an indicator matrix; pass it as an array"),
         ([[["a"]], [["b"]]], "must be lists of numbers or strings"),
         (np.zeros((2, 2, 2)), "must have one or two dimensions, got 3"),
-        ([["a"], [None]], "labels must be numbers or strings, found None; use an empty list for no label"),
+        ([["a"], [None]], r"labels must be numbers or strings, found None; use \[\] for a point without labels"),
         (["a", None], "labels must be numbers or strings, found None"),
         ([[float("nan")], [1.0]], "labels must be numbers or strings, found nan"),
-        (np.array([1.0, np.inf]), "must be whole numbers, found inf in row 1"),
+        (np.array([1.0, np.inf]), "must contain integer class ids, found inf in row 1"),
         (np.ma.masked_array([1, 2], [False, True]), "labels is a masked array"),
         (sp.coo_array(np.array([0, 1, 1])), "must have two dimensions, got 1"),
         ("cat", "must be an indicator matrix, class ids or lists of labels, got str"),
         (7, "must be an indicator matrix, class ids or lists of labels, got int"),
     ],
 )
-def test_bad_labels_get_one_clear_sentence(labels: Any, message: str) -> None:
+def test_invalid_labels_are_described(labels: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         LabelSets.from_labels(labels)
 
@@ -143,16 +143,16 @@ def test_aligned_vocabularies_keep_the_label_sets(lists: list[list[str]]) -> Non
         assert [before.names[i] for i in before.labels] == [after.names[i] for i in after.labels]  # type: ignore[index]
 
 
-def test_labels_of_different_forms_cannot_be_compared() -> None:
+def test_different_forms_cannot_be_aligned() -> None:
     indicator, classes = LabelSets.from_labels(np.eye(2)), LabelSets.from_labels(["a", "b"])
-    with pytest.raises(InputError, match="must come in the same form"):
+    with pytest.raises(InputError, match="must have the same form"):
         indicator.aligned_with(classes, name="query_labels", other_name="database_labels")
     with pytest.raises(InputError, match="query_labels has 2 label columns but database_labels has 3"):
         indicator.aligned_with(LabelSets.from_labels(np.eye(3)), name="query_labels", other_name="database_labels")
 
 
 @given(problems(max_points=40))
-def test_label_sets_tell_similarities_and_cosines(problem: Problem) -> None:
+def test_similarities_and_cosines_follow_their_definition(problem: Problem) -> None:
     L, sets = problem.indicator.astype(np.float64), problem.labels
     points = sets.set_of_point
     np.testing.assert_array_equal(sets.similar(points, points[::2]), (L @ L[::2].T) > 0)
@@ -161,7 +161,7 @@ def test_label_sets_tell_similarities_and_cosines(problem: Problem) -> None:
 
 
 @given(problems(max_points=40))
-def test_some_points_have_the_label_sets_they_had(problem: Problem) -> None:
+def test_taking_points_keeps_their_label_sets(problem: Problem) -> None:
     chosen = problem.rng.permutation(len(problem.indicator))[: problem.rng.integers(1, len(problem.indicator) + 1)]
     taken = problem.labels.take(chosen)
     expected = problem.indicator[chosen].astype(np.float64)
@@ -171,21 +171,21 @@ def test_some_points_have_the_label_sets_they_had(problem: Problem) -> None:
 
 
 @given(problems(max_points=40), st.integers(1, 300))
-def test_sampled_pairs_are_what_they_are_said_to_be(problem: Problem, n_pairs: int) -> None:
+def test_sampled_pairs_have_the_stated_similarity(problem: Problem, n_pairs: int) -> None:
     S = (problem.indicator @ problem.indicator.T) > 0
     off_diagonal = ~np.eye(len(S), dtype=bool)
     first, second, similar = problem.labels.sample_pairs(n_pairs, problem.rng)
     assert np.all(first != second)
     np.testing.assert_array_equal(S[first, second], similar)
-    # Where neither kind is rare, there are as many as asked for, half of each kind.
+    # If neither kind is rare, the sample is complete and balanced.
     if 0.05 < S[off_diagonal].mean() < 0.95:
         assert len(first) == n_pairs
         assert similar.sum() == n_pairs // 2
 
 
-def test_similar_pairs_alone_are_taken_where_all_points_are_similar() -> None:
+def test_pairs_are_all_similar_if_all_points_are() -> None:
     first, _, similar = LabelSets.from_labels([[0]] * 9).sample_pairs(40, np.random.default_rng(0))
     assert similar.all()
     assert len(first) == 40
-    with pytest.raises(InputError, match="no pair of different points"):
+    with pytest.raises(InputError, match="fewer than two points"):
         LabelSets.from_labels([[0]]).sample_pairs(40, np.random.default_rng(0))

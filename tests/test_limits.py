@@ -1,4 +1,4 @@
-"""Files that ask for more than they should: one sentence with the limit, before the memory or the time is gone."""
+"""Files that would exhaust memory or time are refused with the limit in the message."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from dlfh.errors import InputError
 from dlfh.features import BagOfWords
 from dlfh.features.images import read_image
 
-TOO_LARGE = r"takes more than 0\.00195 GB of memory, the most that is read: set DLFH_MAX_BYTES to allow more$"
+TOO_LARGE = r"takes more than the limit of 0\.00195 GB of memory to read: set DLFH_MAX_BYTES to raise it$"
 
 
 def npz_bomb(file: Path) -> None:
@@ -37,7 +37,7 @@ def matlab_bomb(file: Path) -> None:
 
 
 def matlab_bytes_bomb(file: Path) -> None:
-    """Whole numbers that take one byte each in the file, and eight in an array of doubles."""
+    """Write integers that take one byte each in the file and eight in an array of doubles."""
     scipy.io.savemat(file, {"x": np.zeros(3 << 17)})
     content = bytearray(file.read_bytes())
     place = content.index(struct.pack("<II", 9, 3 << 20))
@@ -47,7 +47,7 @@ def matlab_bytes_bomb(file: Path) -> None:
 
 
 def matlab_text_bomb(file: Path) -> None:
-    """Many cells of text, of which one is long: an array of strings has room for the longest in each."""
+    """Write many texts, one of them long: an array of strings reserves the longest length for each."""
     scipy.io.savemat(file, {"x": np.array(["a"] * 1000 + ["b" * 2000], object)}, do_compression=True)
 
 
@@ -88,7 +88,7 @@ def parquet_text_bomb(file: Path) -> None:
         ("x.parquet", parquet_text_bomb),
     ],
 )
-def test_a_small_file_of_large_arrays_is_refused_by_every_reader(
+def test_every_reader_refuses_small_files_with_large_arrays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[Path], None]
 ) -> None:
     file = tmp_path / name
@@ -101,13 +101,13 @@ def test_a_small_file_of_large_arrays_is_refused_by_every_reader(
     assert read_arrays(file)
 
 
-def test_large_files_may_take_ten_times_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_files_can_take_ten_times_their_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLFH_MAX_BYTES", "10")
     np.save(tmp_path / "x.npy", np.arange(1000.0))
     assert read_arrays(tmp_path / "x.npy")["array"].shape == (1000,)
 
 
-def test_sizes_in_a_header_of_numpy_are_compared_with_what_is_there(tmp_path: Path) -> None:
+def test_sizes_in_a_numpy_header_are_checked_against_the_file(tmp_path: Path) -> None:
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": "<f8", "fortran_order": False, "shape": (1 << 40,)})
     (tmp_path / "x.npy").write_bytes(stream.getvalue())
@@ -118,8 +118,8 @@ def test_sizes_in_a_header_of_numpy_are_compared_with_what_is_there(tmp_path: Pa
             read_arrays(tmp_path / name)
 
 
-def test_a_table_of_endless_rows_ends_at_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two bytes of a row become hundreds as an item."""
+def test_a_table_of_many_rows_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of two bytes takes hundreds of bytes as an item."""
     monkeypatch.setenv("DLFH_MAX_BYTES", str(1 << 21))
     (tmp_path / "x.csv").write_text("a\n" + "b\n" * 10_000)
     pq.write_table(pa.table({"a": ["b"] * 10_000}), tmp_path / "x.parquet")
@@ -128,8 +128,8 @@ def test_a_table_of_endless_rows_ends_at_the_budget(tmp_path: Path, monkeypatch:
             read_table(tmp_path / name)
 
 
-def test_groups_that_hold_each_other_are_refused_at_once(tmp_path: Path) -> None:
-    """Each group in the one above twice: 2 ** 40 paths through 40 groups."""
+def test_groups_that_contain_each_other_are_refused(tmp_path: Path) -> None:
+    """Each group contains the next one twice: 2 ** 40 paths through 40 groups."""
     with h5py.File(tmp_path / "x.h5", "w") as root:
         group = root
         for _ in range(40):
@@ -141,7 +141,7 @@ def test_groups_that_hold_each_other_are_refused_at_once(tmp_path: Path) -> None
         read_arrays(tmp_path / "x.h5")
 
 
-def test_groups_and_cells_are_read_to_a_depth(tmp_path: Path) -> None:
+def test_nesting_depth_is_limited(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "x.h5", "w") as root:
         root.create_group("/".join("a" * 100))
     with pytest.raises(InputError, match=r"groups are nested more than 64 levels deep$"):
@@ -156,8 +156,8 @@ def test_groups_and_cells_are_read_to_a_depth(tmp_path: Path) -> None:
         read_arrays(tmp_path / "x.mat")
 
 
-def test_cells_that_are_in_many_places_are_read_once(tmp_path: Path) -> None:
-    """Each cell array holds the next one twice: 2 ** 40 ways to a single number."""
+def test_shared_cells_are_read_once(tmp_path: Path) -> None:
+    """Each cell array contains the next one twice: 2 ** 40 paths to a single number."""
     with h5py.File(tmp_path / "x.mat", "w", userblock_size=512) as root:
         root["#refs#/last"] = np.ones((1, 1))
         target = root["#refs#/last"]
@@ -172,7 +172,7 @@ def test_cells_that_are_in_many_places_are_read_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".h5", ".mat", ".npz"])
-def test_objects_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+def test_the_number_of_objects_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
     file = tmp_path / f"x{suffix}"
     arrays = {f"x{number}": np.zeros(1) for number in range(30)}
     if suffix == ".h5":
@@ -181,11 +181,13 @@ def test_objects_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, su
     else:
         write_arrays(file, arrays)
     monkeypatch.setenv("DLFH_MAX_OBJECTS", "20")
-    with pytest.raises(InputError, match=r"it has more than 20 arrays, groups, cells or fields.*set DLFH_MAX_OBJECTS"):
+    with pytest.raises(
+        InputError, match=r"it has more than the limit of 20 arrays, groups, cells and fields: set DLFH_MAX_OBJECTS"
+    ):
         read_arrays(file)
 
 
-def test_other_files_are_not_read_through_an_hdf5_file(tmp_path: Path) -> None:
+def test_external_links_of_hdf5_files_are_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.h5"
     with h5py.File(secret, "w") as root:
         root["x"] = np.arange(4)
@@ -205,7 +207,7 @@ def test_other_files_are_not_read_through_an_hdf5_file(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes here")
 @pytest.mark.parametrize("suffix", [".npy", ".npz", ".mat", ".h5", ".parquet", ".csv", ".png"])
-def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path, suffix: str) -> None:
+def test_pipes_are_refused_without_waiting_for_a_writer(tmp_path: Path, suffix: str) -> None:
     pipe = tmp_path / f"x{suffix}"
     os.mkfifo(pipe)
     readers: dict[str, Any] = {".csv": read_table, ".png": read_image}
@@ -217,7 +219,7 @@ def test_a_pipe_is_refused_without_waiting_for_its_writer(tmp_path: Path, suffix
             read_items(table=pipe, text="a")
 
 
-def test_a_device_is_refused(tmp_path: Path) -> None:
+def test_devices_are_refused(tmp_path: Path) -> None:
     if not Path("/dev/zero").exists():
         pytest.skip("there is no /dev/zero here")
     (tmp_path / "x.npy").symlink_to("/dev/zero")
@@ -227,22 +229,24 @@ def test_a_device_is_refused(tmp_path: Path) -> None:
             read(tmp_path / name)
 
 
-def test_texts_have_a_greatest_length(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_length_of_texts_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     words = BagOfWords().fit(["a b"])
     monkeypatch.setenv("DLFH_MAX_CHARACTERS", "10")
     found = words.transform_readable(["a b", "a " * 10])
     assert found.problems == {
-        1: "text 1 has 20 characters, and 10 is the most that is read: set DLFH_MAX_CHARACTERS to allow more"
+        1: "text 1 has 20 characters, more than the limit of 10: set DLFH_MAX_CHARACTERS to raise it"
     }
 
 
-def test_a_limit_that_is_no_number_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_limit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DLFH_MAX_BYTES", "4GB")
-    with pytest.raises(InputError, match="the environment variable DLFH_MAX_BYTES must be a whole number, got '4GB'"):
+    with pytest.raises(
+        InputError, match="the environment variable DLFH_MAX_BYTES must be a non-negative integer, got '4GB'"
+    ):
         limit_of("DLFH_MAX_BYTES")
 
 
-def test_strings_are_counted_with_the_room_that_they_take(tmp_path: Path) -> None:
+def test_strings_count_with_the_memory_of_their_array(tmp_path: Path) -> None:
     budget = Budget(100, 100, 10)
     assert budget.strings(["a", "bc"]).tolist() == ["a", "bc"]
     assert budget.bytes_left == 100 - 2 * 2 * 4

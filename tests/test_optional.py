@@ -16,14 +16,14 @@ from dlfh._optional import missing, require
 ROOT = Path(__file__).parent.parent
 
 
-def test_a_module_that_is_there_is_returned() -> None:
+def test_installed_modules_are_returned() -> None:
     assert require("json.decoder", "reading", "x") is sys.modules["json.decoder"]
 
 
 @pytest.mark.parametrize(
     ("module", "package"), [("torch", "PyTorch"), ("pyarrow.parquet", "pyarrow"), ("matplotlib", "Matplotlib")]
 )
-def test_one_sentence_says_what_to_install(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_the_extra_to_install(module: str, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     sentence = rf'^this needs {package}, which is not installed: pip install "dlfh\[some\]"$'
     with pytest.raises(InputError, match=sentence):
@@ -32,7 +32,7 @@ def test_one_sentence_says_what_to_install(module: str, package: str, monkeypatc
         raise missing(module, "this", "some")
 
 
-def test_extras_that_are_asked_for_exist() -> None:
+def test_requested_extras_exist() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert {"clip", "deep", "icons", "matlab", "parquet", "plots"} <= extras.keys()
 
@@ -59,7 +59,7 @@ IMPORTED_OTHERWISE = {
 
 
 def declared() -> dict[str, set[str]]:
-    """Return which packages the library, under "", and each of its extras bring."""
+    """Return the packages that each extra installs; "" is the library without extras."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {"": project["dependencies"], **project["optional-dependencies"]}
     return {
@@ -69,7 +69,7 @@ def declared() -> dict[str, set[str]]:
 
 
 def imported() -> dict[str, set[str]]:
-    """Return which packages the source imports, by the extra that a line asks for, or under "" without one."""
+    """Return the packages that the source imports, by the extra that the line requires; "" is none."""
     found: dict[str, set[str]] = {"": set()}
     for file in (ROOT / "src").rglob("*.py"):
         text = file.read_text(encoding="utf-8")
@@ -88,18 +88,18 @@ def imported() -> dict[str, set[str]]:
     return found
 
 
-def test_every_package_that_is_imported_is_brought_by_a_dependency_or_an_extra() -> None:
+def test_every_imported_package_is_a_dependency_or_in_an_extra() -> None:
     brought = set().union(*(packages for extra, packages in declared().items() if extra != "dev"))
     assert imported()[""] - brought - BROUGHT.keys() == set()
 
 
-def test_every_sentence_names_the_extra_that_brings_the_package() -> None:
+def test_errors_name_an_extra_that_installs_the_package() -> None:
     for extra, packages in imported().items():
         needed = packages - BROUGHT.keys()
         assert extra == "" or needed <= declared()[extra], f"dlfh[{extra}] does not bring all of {needed}"
 
 
-def test_no_extra_brings_what_nothing_uses() -> None:
+def test_every_package_of_an_extra_is_used() -> None:
     used = set().union(*imported().values()) | IMPORTED_OTHERWISE.keys()
     for extra, packages in declared().items():
         assert extra == "dev" or packages <= used, f"dlfh[{extra}] brings {packages - used}, which nothing imports"

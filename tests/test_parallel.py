@@ -1,4 +1,4 @@
-"""Threads and processes: right results whatever runs at the same time, and no more threads than asked for."""
+"""Concurrent calls return correct results and use no more threads than requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dlfh.metrics import mean_average_precision
 
 
 def whole_job(seed: int, n_jobs: int | None = 2) -> tuple[bytes, bytes, float]:
-    """Fit, encode and evaluate; return everything that must not depend on what else is running."""
+    """Fit, encode and evaluate; return results that must not depend on concurrent calls."""
     train, test = make_paired(n_points=500, random_state=seed).split(100)
     model = DLFH(24, random_state=seed, max_iter=10, n_jobs=n_jobs, hash_function="linear").fit(
         train.modalities, train.labels
@@ -36,17 +36,17 @@ def whole_job(seed: int, n_jobs: int | None = 2) -> tuple[bytes, bytes, float]:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Split even small work over the threads."""
-    monkeypatch.setattr(_parallel, "_BLOCK_COST", 1.0)
+    monkeypatch.setattr(_parallel, "_MIN_BLOCK_COST", 1.0)
 
 
-def test_python_threads_may_do_everything_at_once() -> None:
+def test_concurrent_threads_get_the_results_of_sequential_calls() -> None:
     alone = [whole_job(seed) for seed in range(4)]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(whole_job, [seed % 4 for seed in range(24)]))
     assert together == [alone[seed % 4] for seed in range(24)]
 
 
-def test_one_model_may_be_used_by_many_threads() -> None:
+def test_one_model_can_be_used_by_many_threads() -> None:
     train, test = make_paired(n_points=500, random_state=0).split(100)
     model = DLFH(24, random_state=0, n_jobs=1, hash_function="linear").fit(train.modalities, train.labels)
     expected = model.encode("image", test.modalities["image"])
@@ -58,21 +58,21 @@ def test_one_model_may_be_used_by_many_threads() -> None:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_processes_may_do_everything_after_the_parent_did(method: str) -> None:
+def test_child_processes_get_the_results_of_their_parent(method: str) -> None:
     if method not in multiprocessing.get_all_start_methods():
-        pytest.skip(f"this system cannot {method}")
+        pytest.skip(f"this system does not support {method}")
     expected = whole_job(0)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
         assert list(pool.map(whole_job, [0, 0, 0])) == [expected] * 3
 
 
 def blas_thread_counts() -> set[int]:
-    # faiss brings a BLAS of its own, which nothing here calls: its scans are asked to run on one thread.
+    # faiss bundles a BLAS that the library never uses.
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
     return {library["num_threads"] for library in blas if "faiss" not in library["filepath"]}
 
 
-def test_n_jobs_limits_blas_too_and_restores_it() -> None:
+def test_n_jobs_limits_blas_and_restores_it() -> None:
     before = blas_thread_counts()
     seen = []
 
@@ -87,7 +87,7 @@ def test_n_jobs_limits_blas_too_and_restores_it() -> None:
     assert blas_thread_counts() == before
 
 
-def test_overlapping_limits_take_the_smallest_and_end_where_they_began() -> None:
+def test_overlapping_limits_apply_the_smallest_and_are_restored() -> None:
     before = blas_thread_counts()
     first, second = threading.Event(), threading.Event()
     seen = []
@@ -109,9 +109,9 @@ def test_overlapping_limits_take_the_smallest_and_end_where_they_began() -> None
     assert blas_thread_counts() == before
 
 
-def test_a_forked_child_is_free_of_its_parents_limits() -> None:
+def test_a_forked_child_does_not_inherit_limits() -> None:
     if not hasattr(os, "fork"):
-        pytest.skip("this system cannot fork")
+        pytest.skip("this system does not support fork")
     before = blas_thread_counts()
     with blas_threads(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -121,7 +121,7 @@ def test_a_forked_child_is_free_of_its_parents_limits() -> None:
         assert os.waitpid(child, 0)[1] == 0
 
 
-def test_no_more_threads_run_than_asked_for() -> None:
+def test_no_more_threads_run_than_requested() -> None:
     running, most, lock = 0, 0, threading.Lock()
 
     def work(start: int, stop: int) -> int:
@@ -155,12 +155,12 @@ def test_an_error_in_a_block_reaches_the_caller() -> None:
         workers.map_blocks(fail, 10, 3)
 
 
-def test_meaning_of_n_jobs() -> None:
+def test_none_and_minus_one_mean_all_cores() -> None:
     cores = resolve_n_jobs(None)
     assert cores == resolve_n_jobs(-1) == len(os.sched_getaffinity(0))
     assert resolve_n_jobs(7) == 7
     for bad in (0, -2, 1.5, "2", True):
-        with pytest.raises(InputError, match="n_jobs must be a whole number from 1 to 1024"):
+        with pytest.raises(InputError, match="n_jobs must be an integer from 1 to 1024"):
             resolve_n_jobs(bad)  # type: ignore[arg-type]
 
 
@@ -203,14 +203,14 @@ def test_compilation_is_announced_once_and_cached_on_disk(tmp_path: Any) -> None
 
 
 @pytest.mark.parametrize("n_jobs", [10**30, 10**5000, 1025], ids=["large", "long", "many"])
-def test_absurd_numbers_of_threads_are_refused_and_break_nothing(n_jobs: int) -> None:
-    with pytest.raises(InputError, match=r"n_jobs must be a whole number from 1 to 1024, -1 or None"):
+def test_absurd_thread_counts_are_refused(n_jobs: int) -> None:
+    with pytest.raises(InputError, match=r"n_jobs must be an integer from 1 to 1024, or -1 or None"):
         DLFH(8, n_jobs=n_jobs, hash_function="linear").fit({"image": np.eye(6), "text": np.eye(6)}, np.arange(6) % 2)
     with blas_threads(2):
         pass
 
 
-def test_a_limit_that_blas_refuses_is_forgotten() -> None:
+def test_a_limit_that_blas_rejects_is_not_kept() -> None:
     with pytest.raises(ctypes.ArgumentError):
         _parallel._blas_limit.change(add=10**30)
     with blas_threads(2):

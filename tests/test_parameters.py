@@ -1,4 +1,4 @@
-"""Parameters: what scikit-learn's tools do with methods, learners, featurisers and encoders."""
+"""Methods, learners, featurisers and encoders work with scikit-learn's tools."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ OBJECTS: list[Parameterized] = [
 
 
 @pytest.mark.parametrize("original", OBJECTS, ids=repr)
-def test_a_clone_has_the_same_parameters_and_nothing_fitted(original: Any) -> None:
+def test_a_clone_has_the_same_parameters_and_no_fitted_attributes(original: Any) -> None:
     copy = clone(original)
     assert type(copy) is type(original)
     assert copy is not original
@@ -54,14 +54,14 @@ def test_a_clone_has_the_same_parameters_and_nothing_fitted(original: Any) -> No
 
 
 @pytest.mark.parametrize("original", OBJECTS, ids=repr)
-def test_parameters_are_the_arguments_and_make_the_same_object(original: Any) -> None:
+def test_parameters_recreate_the_object(original: Any) -> None:
     parameters = original.get_params(deep=False)
     assert tuple(parameters) == original.parameter_names()
     assert repr(type(original)(**parameters)) == repr(original)
 
 
-# Of scikit-learn's checks, those that fit nothing: learners take codes and a context, featurisers and encoders take
-# items. The battery in tests/methods runs the others too, over methods that an adapter gives single arrays.
+# Only the checks that do not call fit: learners take codes and a context, featurisers and encoders take items.
+# tests/methods/test_battery.py runs the other checks on methods, through an adapter that takes a single array.
 CHECKS: list[Any] = [
     estimator_checks.check_do_not_raise_errors_in_init_or_set_params,
     estimator_checks.check_estimator_cloneable,
@@ -79,11 +79,11 @@ FEATURIZERS = [Clip("folder"), CombinedImage(), Gist(), Hog(), Thumbnail(), Vect
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("original", [*OBJECTS, *LEARNERS, *FEATURIZERS], ids=repr)
-def test_scikit_learns_checks_of_parameters_pass(original: Any, check: Any) -> None:
+def test_parameter_checks_of_scikit_learn_pass(original: Any, check: Any) -> None:
     check(type(original).__name__, original)
 
 
-def test_parameters_of_parameters_are_reached_by_two_underscores() -> None:
+def test_nested_parameters_are_reached_by_double_underscores() -> None:
     model = DLFH(16, hash_function=KernelLogistic(50))
     assert model.get_params()["hash_function__n_bases"] == 50
     assert "hash_function__n_bases" not in model.get_params(deep=False)
@@ -97,9 +97,9 @@ def test_parameters_of_parameters_are_reached_by_two_underscores() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"bits": 3}, "DLFH has no parameter 'bits': it has n_bits, "),
+        ({"bits": 3}, "DLFH has no parameter 'bits'; available: n_bits, "),
         ({"bits__x": 3}, "DLFH has no parameter 'bits'"),
-        ({"scale__x": 3}, "the parameter 'scale' of DLFH has no parameter 'x' itself"),
+        ({"scale__x": 3}, "cannot set scale__x: the 'scale' of this DLFH has no parameters"),
         ({"hash_function": LinearRidge(), "hash_function__x": 3}, "LinearRidge has no parameter 'x'"),
     ],
 )
@@ -108,7 +108,7 @@ def test_unknown_parameters_are_named(parameters: dict[str, Any], message: str) 
         DLFH().set_params(**parameters)
 
 
-def test_an_object_shows_what_was_changed() -> None:
+def test_repr_shows_non_default_parameters() -> None:
     assert repr(DLFH()) == "DLFH()"
     assert repr(DLFH(16, hash_function=LinearRidge(2.0))) == "DLFH(n_bits=16, hash_function=LinearRidge(ridge=2.0))"
     assert repr(KDLFH(64)) == repr(KDLFH())
@@ -116,42 +116,42 @@ def test_an_object_shows_what_was_changed() -> None:
     assert len(repr(BagOfWords(stop_words=["word"] * 1000))) < 250
 
 
-def test_a_method_is_fitted_when_it_is() -> None:
+def test_check_is_fitted_accepts_fitted_methods() -> None:
     model = DLFH(8, max_iter=2, random_state=0)
     with pytest.raises(sklearn.exceptions.NotFittedError):
         check_is_fitted(model)
     check_is_fitted(model.fit(vectors(), LABELS))
 
 
-def test_a_featuriser_is_fitted_when_it_is() -> None:
+def test_check_is_fitted_accepts_fitted_featurisers() -> None:
     for featurizer, items in ((BagOfWords(), ENGLISH), (Vectors(), [[1.0, 2.0]])):
         with pytest.raises(sklearn.exceptions.NotFittedError):
             check_is_fitted(featurizer)
         check_is_fitted(featurizer.fit(items))
 
 
-def test_an_encoder_is_fitted_when_it_is() -> None:
+def test_check_is_fitted_accepts_fitted_encoders() -> None:
     unfitted = encoder()
     with pytest.raises(sklearn.exceptions.NotFittedError):
         check_is_fitted(unfitted)
     check_is_fitted(encoder().fit({"english": ENGLISH, "german": GERMAN}, LABELS))
 
 
-def test_a_learner_keeps_nothing_of_what_it_learned() -> None:
+def test_fitting_a_method_does_not_modify_its_learner() -> None:
     learner = LinearRidge()
     DLFH(8, max_iter=2, random_state=0, hash_function=learner).fit(vectors(), LABELS)
     with pytest.raises(sklearn.exceptions.NotFittedError):
         check_is_fitted(learner)
 
 
-def test_errors_of_unfitted_objects_are_of_scikit_learns_built_in_types() -> None:
+def test_not_fitted_error_has_the_built_in_types_of_scikit_learns() -> None:
     with pytest.raises(ValueError, match="not fitted yet") as caught:
         DLFH().encode("image", [[1.0]])
     ours = {kind for kind in type(caught.value).__mro__ if kind.__module__ == "builtins"}
     assert ours == {kind for kind in sklearn.exceptions.NotFittedError.__mro__ if kind.__module__ == "builtins"}
 
 
-def test_a_featuriser_works_in_scikit_learns_pipelines_and_searches() -> None:
+def test_featurisers_work_in_pipelines_and_grid_searches() -> None:
     pipeline = make_pipeline(BagOfWords(), LogisticRegression())
     assert pipeline.fit(ENGLISH, LABELS).predict(["a dog", "the car"]).tolist() == ["dog", "car"]
     search = GridSearchCV(pipeline, {"bagofwords__weighting": ["count", "tfidf"]}, cv=2).fit(ENGLISH, LABELS)
@@ -159,7 +159,7 @@ def test_a_featuriser_works_in_scikit_learns_pipelines_and_searches() -> None:
     assert search.predict(["a dog"]).tolist() == ["dog"]
 
 
-def test_parameters_and_errors_do_without_scikit_learn() -> None:
+def test_scikit_learn_is_not_imported() -> None:
     program = "import sys, dlfh._parameters, dlfh.errors; print('sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == "False"

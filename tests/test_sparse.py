@@ -1,4 +1,4 @@
-"""Sparse matrices whose parts are wrong: one sentence, never the end of the process."""
+"""Invalid sparse matrices raise InputError and never crash the process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_every_layout_gives_the_same_rows(layout: str) -> None:
     np.testing.assert_array_equal(compressed_rows(example(layout), "x").toarray(), example().toarray())
 
 
-def test_what_is_in_order_is_not_copied() -> None:
+def test_valid_parts_are_not_copied() -> None:
     matrix = example()
     rows = compressed_rows(matrix, "x")
     assert all(np.shares_memory(getattr(rows, part), getattr(matrix, part)) for part in ("data", "indices", "indptr"))
@@ -46,15 +46,15 @@ def test_what_is_in_order_is_not_copied() -> None:
     [
         ("indices", [9, 0, 1, 0, 0], "indices must be from 0 to"),
         ("indices", [-1, 0, 1, 0, 0], "indices must be from 0 to"),
-        ("indices", [0.0, 0, 1, 0, 0], "indices must be whole numbers"),
-        ("indptr", [0, 2_000_000_000, 0, 0, 0], "indptr must start at 0 and never fall"),
-        ("indptr", [0, 0, 0, 0, 0], "indptr ends at 0, but"),
+        ("indices", [0.0, 0, 1, 0, 0], "indices must be one-dimensional integers"),
+        ("indptr", [0, 2_000_000_000, 0, 0, 0], "indptr must start at 0 and not decrease"),
+        ("indptr", [0, 0, 0, 0, 0], "indptr ends at 0 but"),
         ("indptr", [1, 1, 2, 3, 5], "indptr must start at 0"),
         ("indptr", [0, 1, 2, 3, 2_000_000_000], "indptr ends at 2000000000"),
-        ("indptr", [0, 1], "indptr must be . whole numbers"),
+        ("indptr", [0, 1], "indptr must be . integers"),
     ],
 )
-def test_parts_that_leave_the_matrix_are_refused(layout: str, part: str, value: list[Any], reason: str) -> None:
+def test_indices_outside_the_matrix_are_refused(layout: str, part: str, value: list[Any], reason: str) -> None:
     matrix = example(layout)
     n = len(getattr(matrix, part))
     wrong = np.array(value if len(value) == 2 else [*value[: n - 1], value[-1]])
@@ -64,8 +64,8 @@ def test_parts_that_leave_the_matrix_are_refused(layout: str, part: str, value: 
 
 
 @given(st.sampled_from(LAYOUTS[:5]), st.data())
-def test_any_parts_at_all_give_a_matrix_or_one_sentence(layout: str, data: st.DataObject) -> None:
-    """(That the process lives is what is tested.)"""
+def test_arbitrary_parts_give_a_matrix_or_an_input_error(layout: str, data: st.DataObject) -> None:
+    """A failure would crash the process."""
     whole = example(layout)
     names = [name for name in ("data", "indices", "indptr", "row", "col", "offsets") if hasattr(whole, name)]
     parts = {name: np.array(getattr(whole, name)) for name in names}
@@ -87,7 +87,7 @@ def test_any_parts_at_all_give_a_matrix_or_one_sentence(layout: str, data: st.Da
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
-def test_numbers_of_the_other_byte_order_are_converted(layout: str) -> None:
+def test_the_other_byte_order_is_converted(layout: str) -> None:
     matrix = example(layout).astype(np.int32)
     for name in ("data", "indices", "indptr"):
         if hasattr(matrix, name):
@@ -99,13 +99,13 @@ def test_numbers_of_the_other_byte_order_are_converted(layout: str) -> None:
 
 
 def out_of_range(n_rows: int, n_columns: int) -> sp.csr_array:
-    """Return what SciPy's own check lets pass."""
+    """Return a matrix that passes SciPy's own check."""
     matrix = sp.csr_array(np.eye(n_rows, n_columns))
     matrix.indices[-1] = 2_000_000_000
     return matrix
 
 
-def damaged_users() -> dict[str, Callable[[], Any]]:
+def uses_of_invalid_matrices() -> dict[str, Callable[[], Any]]:
     rng = np.random.default_rng(0)
     X, Y, labels = rng.random((20, 6)), rng.random((20, 5)), rng.integers(0, 3, 20)
     model = DLFH(8, random_state=0, max_iter=2, hash_function="linear").fit({"image": X, "text": Y}, labels)
@@ -127,9 +127,9 @@ def damaged_users() -> dict[str, Callable[[], Any]]:
 @pytest.mark.parametrize(
     "place", ["fit", "encode", "project", "labels", "similarity", "relevance", "split", "split of labels"]
 )
-def test_a_column_outside_the_matrix_is_said_wherever_matrices_come_in(place: str) -> None:
+def test_every_entry_point_refuses_indices_outside_the_matrix(place: str) -> None:
     with pytest.raises(InputError, match=r"is a damaged sparse matrix: indices must be from 0 to .*, found 2000000000"):
-        damaged_users()[place]()
+        uses_of_invalid_matrices()[place]()
 
 
 def numpy_file(file: Path) -> None:
@@ -138,7 +138,7 @@ def numpy_file(file: Path) -> None:
 
 
 def matlab_file(file: Path) -> None:
-    """A single byte is wrong."""
+    """Write a file in which a single byte is wrong."""
     matrix = sp.csc_array(np.eye(60, 4) + np.ones((60, 4)))
     scipy.io.savemat(file, {"array": matrix})
     starts = matrix.indptr.astype("<i4").tobytes()
@@ -146,16 +146,16 @@ def matlab_file(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "make"), [("x.npz", numpy_file), ("x.mat", matlab_file)])
-def test_a_file_whose_last_start_is_0_is_one_sentence(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
-    """SciPy believes such a matrix, and converting it ended the process: so in a process of its own."""
+def test_a_file_whose_last_row_pointer_is_0_is_refused(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    """SciPy accepts such a matrix, and converting it crashes the process: hence the subprocess."""
     file = tmp_path / name
     make(file)
     code = f"from dlfh.datasets import read_arrays\ntry: read_arrays({str(file)!r})\nexcept ValueError as e: print(e)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip().endswith(" is a damaged sparse matrix: indptr must start at 0 and never fall")
+    assert done.stdout.strip().endswith(" is a damaged sparse matrix: indptr must start at 0 and not decrease")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS[:5])
-def test_files_of_scipy_are_read_without_it(tmp_path: Path, layout: str) -> None:
+def test_scipy_files_of_every_layout_are_read(tmp_path: Path, layout: str) -> None:
     sp.save_npz(tmp_path / "x.npz", example(layout))
     np.testing.assert_array_equal(read_arrays(tmp_path / "x.npz")["array"].toarray(), example().toarray())

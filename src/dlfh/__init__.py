@@ -1,4 +1,4 @@
-"""Cross-modal hashing: short binary codes by which a query in one modality finds items of another.
+"""Cross-modal hashing: short binary codes that let a query in one modality find items of another.
 
 >>> from dlfh import DLFH, load
 >>> DLFH(n_bits=32).n_bits
@@ -35,8 +35,8 @@ __all__ = [
     "load",
 ]
 
-#: The public names by their rooms. They are imported when they are asked for: NumPy, SciPy and Numba take about a
-#: second to load, and `dlfh --help` needs none of them.
+# Public names are imported on first use: NumPy, SciPy and Numba take about a second to load, and `dlfh --help` needs
+# none of them.
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {

@@ -1,4 +1,4 @@
-"""`python -m dlfh` is `dlfh`."""
+"""Run the command line with `python -m dlfh`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Compile kernels on first use, cache them on disk, and say so when it makes a user wait."""
+"""Compile kernels on first use, cache them on disk, and log a message when compilation takes long."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 logger = logging.getLogger("dlfh")
 
-#: Seconds of compiling after which the user is told what is going on.
+#: Seconds of compilation after which a message is logged.
 ANNOUNCE_AFTER = 1.0
 
 _announced = threading.Event()
@@ -24,11 +24,11 @@ _seconds_spent = 0.0
 def _announce() -> None:
     if not _announced.is_set():
         _announced.set()
-        logger.warning("compiling the kernels for this machine: a few seconds, once where the disk can cache them")
+        logger.warning("compiling the kernels for this machine: a few seconds, once if they can be cached on disk")
 
 
 class _Watch(numba.core.event.Listener):
-    """Says that kernels are being compiled when that takes long; reading what the disk has cached is no compiling."""
+    """Logs a message when compiling kernels takes long; loading them from the disk cache does not count."""
 
     def __init__(self) -> None:
         self.watched: set[Any] = set()
@@ -54,8 +54,8 @@ numba.core.event.register("numba:compile", _watch)
 
 
 def _jit(function: Callable[..., Any]) -> Any:
-    # No parallel=True: Numba's thread layers abort on concurrent use (workqueue) or after a fork
-    # (OpenMP). Kernels release the GIL instead and plain Python threads run them on blocks of rows.
+    # No parallel=True: Numba's thread layers abort on concurrent use (workqueue) or after a fork (OpenMP). Kernels
+    # release the GIL instead, and Python threads run them on blocks of rows.
     try:
         return numba.njit(function, nogil=True, cache=True)
     except RuntimeError:  # neither the package nor the user's cache folder is writable
@@ -63,17 +63,16 @@ def _jit(function: Callable[..., Any]) -> Any:
 
 
 def _layout(argument: Any) -> Any:
-    # What decides an argument's Numba type, at a fraction of the cost of numba.typeof.
+    # Determines the argument's Numba type at a fraction of the cost of numba.typeof.
     if isinstance(argument, np.ndarray):
         return argument.dtype.num, argument.ndim, argument.flags.num
     return type(argument)
 
 
 class Kernel:
-    """A Numba function that compiles when first called with arguments of some types.
+    """A function that Numba compiles on the first call with each combination of argument types.
 
-    Kernels are separate from the functions they inline (plain ``numba.njit``): only a kernel is
-    called from Python.
+    Functions that only other kernels call are plain ``numba.njit`` functions.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -91,5 +90,4 @@ class Kernel:
         return self._dispatcher(*arguments)
 
     def _compile(self, types: tuple[Any, ...]) -> None:
-        """Compile for arguments of some types, or read what the disk has of that."""
         self._dispatcher.compile(types)

@@ -1,8 +1,7 @@
-"""Supervision from labels: points grouped by their label sets.
+"""Labels as supervision: points grouped by label set.
 
-The similarity S_ij is 1 where points i and j share a label. It depends on the two label sets alone,
-so the distinct label sets are found once and everything else is said in terms of them; the n x n
-matrix S is never built.
+The similarity S_ij is 1 if points i and j share a label. It depends on their label sets only, so algorithms work on the
+distinct label sets, and the n x n matrix S is never formed.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LabelSets:
-    """The distinct label sets of some points, in lexicographic order.
+    """Distinct label sets of a collection of points, in lexicographic order.
 
     Attributes
     ----------
     names : tuple
-        The labels' names; None where labels came as the columns of an indicator matrix.
+        Names of the labels; None if they are the columns of an indicator matrix.
     n_labels : int
-        Number of different labels.
+        Number of distinct labels.
     starts, labels : ndarray of int64 (n_sets + 1,) and int32
-        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in rising order.
+        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in increasing order.
     set_of_point : ndarray of int64 (n_points,)
-        Empty for the sets of points that are elsewhere, in blocks.
+        Empty if the points are in blocks elsewhere.
     counts : ndarray of int64 (n_sets,)
-        How many points have each set.
+        Number of points with each label set.
 
     Examples
     --------
@@ -66,24 +65,24 @@ class LabelSets:
 
     @classmethod
     def from_labels(cls, labels: Any, *, name: str = "labels", allow_empty: bool = False) -> LabelSets:
-        """Read labels in any of the supported forms.
+        """Read labels in any supported form.
 
         Parameters
         ----------
         labels : array-like or sparse matrix
-            An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per
-            point (numbers or strings); or one list of labels per point (numbers or strings). Labels are
-            numbered by column, or in sorted order of their names.
+            An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per point (numbers or
+            strings); or one list of labels per point (numbers or strings). Labels are numbered by column, or in the
+            sorted order of their names.
         name : str
-            What to call them in error messages.
+            Name of the argument in error messages.
         allow_empty : bool
-            Whether it may be that no point has any label.
+            Whether to accept data in which no point has a label.
         """
         names, n_labels, starts, flat = _read(labels, name)
         if len(starts) == 1:
             raise InputError(f"{name} is empty")
         if len(flat) == 0 and not allow_empty:
-            raise InputError(f"{name} are all empty: no point has any label, so nothing is similar")
+            raise InputError(f"{name} are all empty: no point has a label, so no two points are similar")
         return cls._group(names, n_labels, starts, flat)
 
     @classmethod
@@ -98,64 +97,59 @@ class LabelSets:
         return cls(names, n_labels, set_starts, flat[position], set_of_point, counts)
 
     def take(self, points: Integers) -> LabelSets:
-        """Return the label sets of some of the points."""
+        """Return the label sets of the given points."""
         sets, set_of_point = np.unique(self.set_of_point[points], return_inverse=True)
         counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
         return replace(self.some(sets), set_of_point=set_of_point.astype(np.int64), counts=counts)
 
     def rows(self) -> sp.csr_array:
-        """Return the sets as rows of 0 and 1, shape (n_sets, n_labels)."""
+        """Return the sets as an indicator matrix of shape (n_sets, n_labels)."""
         return sp.csr_array((np.ones(len(self.labels)), self.labels, self.starts), shape=(self.n_sets, self.n_labels))
 
     def unit_rows(self) -> sp.csr_array:
-        """Return the sets as rows of length 1, shape (n_sets, n_labels): products are cosines of label sets.
+        """Return the sets as rows of unit length, shape (n_sets, n_labels), whose products are cosines.
 
-        A set without labels is a row of zeros.
+        The empty set is a row of zeros.
         """
         lengths = np.diff(self.starts)
         values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths)
         return sp.csr_array((values, self.labels, self.starts), shape=(self.n_sets, self.n_labels))
 
     def unit_rows_of_points(self) -> sp.csr_array:
-        """Return the points' label sets as rows of length 1, shape (n_points, n_labels)."""
+        """Return the label set of each point as a row of unit length, shape (n_points, n_labels)."""
         return self.unit_rows()[self.set_of_point]
 
     def similar(self, rows: Integers, columns: Integers) -> npt.NDArray[np.uint8]:
-        """Return S for some sets against some others: 1 where they share a label, 0 elsewhere.
-
-        ``set_of_point[points]`` gives the sets of points.
-        """
+        """Return S between two lists of set numbers: 1 where the sets share a label, 0 elsewhere."""
         lists = _kernels.invert_lists(self.starts, self.labels, np.arange(self.n_sets), self.n_labels)
         S = np.empty((len(rows), len(columns)), np.uint8)
-        wanted = columns.astype(np.int32)
-        _kernels.shared_labels(rows, self.starts, self.labels, *lists, wanted, self.n_sets, 1, S)
+        _kernels.shared_labels(rows, self.starts, self.labels, *lists, columns.astype(np.int32), self.n_sets, 1, S)
         return S
 
     def sample_pairs(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
-        """Draw ordered pairs of different points, half of them similar if there are both kinds.
+        """Draw ordered pairs of distinct points, half of them similar if both kinds exist.
 
-        Dissimilar pairs are drawn evenly. Similar ones share a label that is drawn evenly from the labels of
-        their first point, so pairs that share several labels are a little more frequent.
+        Dissimilar pairs are drawn uniformly. A similar pair shares a label drawn uniformly from the labels of its first
+        point, so pairs that share several labels are slightly more frequent.
 
         Returns
         -------
         first, second : ndarray of int64 (n_pairs,)
         similar : ndarray of bool (n_pairs,)
         """
-        wanted = n_pairs // 2
-        near = self._draw(wanted, rng, self._draw_sharing, similar=True)
+        near = self._draw(n_pairs // 2, rng, self._draw_sharing, similar=True)
         far = self._draw(n_pairs - len(near[0]), rng, self._draw_any, similar=False)
         if len(far[0]) + len(near[0]) < n_pairs:
             near = self._draw(n_pairs - len(far[0]), rng, self._draw_sharing, similar=True)
         first, second = (np.concatenate(parts) for parts in zip(near, far, strict=True))
         if len(first) == 0:
-            raise InputError("labels give no pair of different points to learn from")
+            raise InputError("labels has fewer than two points, so there are no pairs to learn from")
         return first, second, np.arange(len(first)) < len(near[0])
 
     def _draw(
         self, n_pairs: int, rng: np.random.Generator, draw: Callable[..., tuple[Integers, Integers]], *, similar: bool
     ) -> tuple[Integers, Integers]:
-        """Draw until there are enough pairs of the wanted kind, or hardly any of them seem to exist."""
+        """Draw pairs of one kind until there are enough, or give up after 50 rounds."""
         first, second = np.empty(0, np.int64), np.empty(0, np.int64)
         indicator = sp.csr_array(
             (np.ones(len(self.labels), np.int32), self.labels, self.starts), shape=(self.n_sets, self.n_labels)
@@ -185,10 +179,10 @@ class LabelSets:
         return first, members[lists[label] + (rng.random(n_pairs) * sizes).astype(np.int64)].astype(np.int64)
 
     def aligned_with(self, other: LabelSets, *, name: str, other_name: str) -> tuple[LabelSets, LabelSets]:
-        """Return both with labels numbered alike, so that they can be compared."""
+        """Return both label sets with a common numbering of the labels."""
         if (self.names is None) != (other.names is None):
             raise InputError(
-                f"{name} and {other_name} must come in the same form: one is an indicator matrix, the other is not"
+                f"{name} and {other_name} must have the same form, but only one of them is an indicator matrix"
             )
         if self.names is None or other.names is None:
             if self.n_labels != other.n_labels:
@@ -198,16 +192,16 @@ class LabelSets:
         return self.renumbered(union), other.renumbered(union)
 
     def without_points(self) -> LabelSets:
-        """Return the sets and how many points have each, but not which: what blocks of points are counted by."""
+        """Return the sets and their counts without ``set_of_point``."""
         return replace(self, set_of_point=np.empty(0, np.int64))
 
     def merged(self, other: LabelSets) -> LabelSets:
-        """Return the sets of these points and others, without the points: as if they had been counted together."""
+        """Return the sets of the points of both, without ``set_of_point``."""
         return LabelSets.together(self.aligned_with(other, name="one block of labels", other_name="another"))[0]
 
     @classmethod
     def together(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
-        """Return the sets of several with labels numbered alike, without points, and which of them each part's are."""
+        """Merge parts that number labels alike; return the merged sets without points, and each part's set numbers."""
         both = cls._group(parts[0].names, parts[0].n_labels, *cls.stacked(parts))
         counts = np.zeros(both.n_sets, np.int64)
         np.add.at(counts, both.set_of_point, np.concatenate([part.counts for part in parts]))
@@ -216,51 +210,53 @@ class LabelSets:
 
     @staticmethod
     def stacked(parts: Sequence[LabelSets]) -> tuple[Integers, npt.NDArray[np.int32]]:
-        """Return the sets of several, one after the other, as ``starts`` and ``labels``."""
+        """Return ``starts`` and ``labels`` of the concatenated sets of all parts."""
         ends = np.cumsum([len(part.labels) for part in parts])
         later = [part.starts[1:] + before for part, before in zip(parts, [0, *ends], strict=False)]
         return np.concatenate([[0], *later]).astype(np.int64), np.concatenate([part.labels for part in parts])
 
     def some(self, sets: Integers) -> LabelSets:
-        """Return some of the sets, without points, in rising order."""
+        """Return the sets with the given numbers, in increasing order, without ``set_of_point``."""
         lengths = np.diff(self.starts)[sets]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
-        nobody = np.empty(0, np.int64)
-        return LabelSets(self.names, self.n_labels, starts, self.labels[place], nobody, self.counts[sets])
+        no_points = np.empty(0, np.int64)
+        return LabelSets(self.names, self.n_labels, starts, self.labels[place], no_points, self.counts[sets])
 
     def key(self, number: int) -> tuple[int, ...]:
-        """Return a set's labels: sets are in the order of these."""
+        """Return the labels of one set; sets are sorted by them."""
         return tuple(self.labels[self.starts[number] : self.starts[number + 1]].tolist())
 
     def numbers_of(self, other: LabelSets) -> Integers:
-        """Return, for each set of other points, its number among these sets, in which it must be."""
-        mine, others = self.aligned_with(other, name="labels", other_name="a block of labels")
-        _, number = _distinct_rows(*LabelSets.stacked([mine, others]), mine.n_labels)
+        """Return the number among these sets of each set of ``other``, all of which must occur here."""
+        known, others = self.aligned_with(other, name="labels", other_name="a block of labels")
+        _, number = _distinct_rows(*LabelSets.stacked([known, others]), known.n_labels)
         place = np.full(int(number.max()) + 1, -1, np.int64)
-        place[number[: mine.n_sets]] = np.arange(mine.n_sets)
-        found = place[number[mine.n_sets :]]
+        place[number[: known.n_sets]] = np.arange(known.n_sets)
+        found = place[number[known.n_sets :]]
         if (found < 0).any():
-            raise InputError("labels have changed while they were read: a block has label sets that were not counted")
+            raise InputError("labels changed while they were read: a block has label sets that it did not have before")
         return found
 
     def renumbered(self, names: tuple[Any, ...]) -> LabelSets:
-        """Return the same sets with labels numbered as some names are, all of theirs among them, in the same order."""
+        """Return the sets with labels numbered by a sorted superset of the names."""
         assert self.names is not None
         number = {label: index for index, label in enumerate(names)}
         new = np.array([number[label] for label in self.names], dtype=np.int32)
-        labels = new[self.labels]  # the old order of names is kept, so rows stay sorted
+        labels = new[self.labels]  # both are sorted by name, so the labels of each set stay sorted
         return LabelSets(names, len(names), self.starts, labels, self.set_of_point, self.counts)
 
 
 def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers, npt.NDArray[np.int32]]:
-    """Return names, number of labels, and the labels of each point as CSR."""
+    """Return names, number of labels, and the labels of each point in CSR form."""
     if sp.issparse(labels):
         return _read_sparse(labels, name)
     if isinstance(labels, np.matrix):
         labels = np.asarray(labels)
     if isinstance(labels, np.ma.MaskedArray):
-        raise InputError(f"{name} is a masked array; use an empty list, or a row of zeros, for points without labels")
+        raise InputError(
+            f"{name} is a masked array, which is not supported; use [] or a row of zeros for points without labels"
+        )
     if not isinstance(labels, np.ndarray):
         if isinstance(labels, (str, bytes)) or not isinstance(labels, Iterable):
             raise InputError(
@@ -291,7 +287,7 @@ def _is_scalar(label: Any) -> bool:
 
 def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
     if labels.ndim != 2:
-        raise InputError(f"{name} as an indicator matrix must have two dimensions, got {labels.ndim}")
+        raise InputError(f"{name} is sparse and must have two dimensions, got {labels.ndim}")
     matrix = compressed_rows(labels, name).copy()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
@@ -299,7 +295,7 @@ def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArr
         raise InputError(f"{name} is empty")
     if not np.all(matrix.data == 1):
         bad = matrix.data[matrix.data != 1][0].item()
-        raise InputError(f"{name} as an indicator matrix must hold only 0 and 1, found {bad}")
+        raise InputError(f"{name} is an indicator matrix and must contain only 0 and 1, found {bad}")
     return None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
@@ -311,7 +307,7 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
             row, column = np.argwhere(wrong)[0]
             hint = "; pass class ids as a one-dimensional array" if labels.shape[1] == 1 else ""
             raise InputError(
-                f"{name} as an indicator matrix must hold only 0 and 1, "
+                f"{name} is two-dimensional, an indicator matrix, and must contain only 0 and 1, "
                 f"found {labels[row, column].item()!r} in row {row}{hint}"
             )
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))]).astype(np.int64)
@@ -321,7 +317,9 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
 def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
     if labels.dtype.kind == "f" and not np.all(np.isfinite(labels) & (labels == np.floor(labels))):
         bad = int(np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels))))[0])
-        raise InputError(f"{name} as class ids must be whole numbers, found {labels[bad].item()!r} in row {bad}")
+        raise InputError(
+            f"{name} is one-dimensional and must contain integer class ids, found {labels[bad].item()!r} in row {bad}"
+        )
     if labels.dtype.kind in "biufUS":
         distinct, numbers = np.unique(labels, return_inverse=True)
         names = tuple(distinct.tolist())
@@ -336,15 +334,17 @@ def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Int
     rows: list[Sequence[Any]] = []
     for row, entry in enumerate(labels):
         if _is_scalar(entry) or not isinstance(entry, Iterable):
-            raise InputError(f"{name} holds lists of labels, but row {row} is {entry!r}; use an empty list for none")
+            raise InputError(
+                f"{name} contains lists of labels, but row {row} is {entry!r}; use [] for a point without labels"
+            )
         rows.append(list(entry))
     lengths = {len(row) for row in rows}
     try:
         vocabulary = {label for row in rows for label in row}
     except TypeError:
-        raise InputError(f"{name} must be lists of numbers or strings, not lists of lists") from None
+        raise InputError(f"{name} must be lists of numbers or strings, got nested lists") from None
     if len(rows) > 1 and len(lengths) == 1 and min(lengths) > 1 and vocabulary <= {0, 1}:
-        raise InputError(f"{name} looks like an indicator matrix in nested lists; pass numpy.asarray({name}) to say so")
+        raise InputError(f"{name} looks like an indicator matrix; pass it as an array, numpy.asarray({name})")
     names = _sorted_names(vocabulary, name)
     number = {label: index for index, label in enumerate(names)}
     sets = [sorted({number[label] for label in row}) for row in rows]
@@ -356,11 +356,11 @@ def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Int
 def _sorted_names(vocabulary: set[Any], name: str) -> tuple[Any, ...]:
     for label in vocabulary:
         if not isinstance(label, (str, bytes, Real)) or label != label:  # None, NaN, complex numbers, ...
-            raise InputError(f"{name} must be numbers or strings, found {label!r}; use an empty list for no label")
+            raise InputError(f"{name} must be numbers or strings, found {label!r}; use [] for a point without labels")
     try:
         return tuple(sorted(vocabulary))
     except TypeError:
-        raise InputError(f"{name} mixes text and numbers: {_example_of_mixture(vocabulary)}") from None
+        raise InputError(f"{name} mixes strings and numbers: {_example_of_mixture(vocabulary)}") from None
 
 
 def _example_of_mixture(labels: Iterable[Any]) -> str:
@@ -369,10 +369,10 @@ def _example_of_mixture(labels: Iterable[Any]) -> str:
 
 
 def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int) -> tuple[Integers, Integers]:
-    """Return a first row for each distinct row, in lexicographic order, and each row's number.
+    """Return the first occurrence of each distinct row, in lexicographic order, and the number of each row.
 
-    Rows get a 64-bit hash (the sum of a random word per label), equal hashes are checked to be equal
-    rows, and only the distinct rows are then put in order.
+    Rows get a 64-bit hash, the sum of a random word per label; rows with equal hashes are compared, and only the
+    distinct rows are sorted.
     """
     lengths = np.diff(starts)
     seed = 0
@@ -386,7 +386,7 @@ def _distinct_rows(starts: Integers, flat: npt.NDArray[np.int32], n_labels: int)
             offset = np.repeat(starts[representative] - starts[:-1], lengths)
             if np.array_equal(flat, flat[np.arange(len(flat)) + offset]):
                 break
-        seed += 1  # two different label sets met in one hash: take other words
+        seed += 1  # hash collision: draw other words
     rows = [flat[starts[row] : starts[row + 1]].tolist() for row in first]
     order = np.array(sorted(range(len(rows)), key=rows.__getitem__), dtype=np.int64)
     rank = np.empty(len(order), np.int64)

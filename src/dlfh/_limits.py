@@ -1,8 +1,8 @@
-"""How much a file may ask for: the budgets of every reader, in one place.
+"""Limits on the resources that reading a file may take.
 
-A file of a few kilobytes can ask for all memory of a machine, or for all its time: compressed zeros, a picture of a
-billion white pixels, groups that hold each other. What is refused is said with the environment variable that allows
-more, which works for the library and the command line alike.
+A file of a few kilobytes can exhaust memory or run for hours: compressed zeros, an image of a billion white pixels,
+groups that contain each other. Every error names the environment variable that raises the limit, for the library and
+the command line alike.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ import numpy.typing as npt
 
 from dlfh.errors import InputError
 
-__all__ = ["DEEPEST", "Budget", "check_limit", "check_regular_file", "limit_of"]
+__all__ = ["MAX_DEPTH", "Budget", "check_limit", "check_regular_file", "limit_of"]
 
-#: What is in something in something: no deeper.
-DEEPEST = 64
+#: Maximum nesting depth.
+MAX_DEPTH = 64
 
-#: A large file may take more memory than a small one, up to so many times its size.
-_TIMES_ITS_SIZE = 10
+#: A file may take this many times its size in memory, if that is more than DLFH_MAX_BYTES.
+_MEMORY_PER_BYTE = 10
 
-#: By environment variable, the most that is read unless it is set.
+#: Default limits by environment variable.
 _LIMITS = {
-    "DLFH_MAX_BYTES": 1 << 30,  # of memory that the content of a file takes, or 10 times its size if that is more
-    "DLFH_MAX_PIXELS": 128_000_000,  # of one image: more than cameras have
+    "DLFH_MAX_BYTES": 1 << 30,  # memory taken by the content of a file
+    "DLFH_MAX_PIXELS": 128_000_000,  # pixels of one image: more than cameras have
     "DLFH_MAX_OBJECTS": 1_000_000,  # arrays, groups, cells and fields in one file
-    "DLFH_MAX_CHARACTERS": 1 << 22,  # of one text: more than novels have
+    "DLFH_MAX_CHARACTERS": 1 << 22,  # characters of one text: more than a novel
 }
 
 
 def limit_of(variable: str) -> int:
-    """Return a limit, as the environment sets it or by default.
+    """Return a limit: the value of its environment variable, or the default.
 
     Examples
     --------
@@ -48,51 +48,51 @@ def limit_of(variable: str) -> int:
     if text is None:
         return _LIMITS[variable]
     if not text.strip().isdecimal() or len(text) > 30:
-        raise InputError(f"the environment variable {variable} must be a whole number, got {text[:40]!r}")
+        raise InputError(f"the environment variable {variable} must be a non-negative integer, got {text[:40]!r}")
     return int(text)
 
 
-def check_limit(variable: str, asked: int, what: str) -> None:
-    """Refuse what asks for more than a limit, in a sentence that begins with what it is.
+def check_limit(variable: str, value: int, statement: str) -> None:
+    """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message.
 
     Examples
     --------
     >>> check_limit("DLFH_MAX_PIXELS", 10**10, "wall.png has 10,000,000,000 pixels")
     Traceback (most recent call last):
-    dlfh.errors.InputError: wall.png has 10,000,000,000 pixels, and 128,000,000 is the most that is read: set
-    DLFH_MAX_PIXELS to allow more
+    dlfh.errors.InputError: wall.png has 10,000,000,000 pixels, more than the limit of 128,000,000: set
+    DLFH_MAX_PIXELS to raise it
     """
     limit = limit_of(variable)
-    if asked > limit:
-        raise InputError(f"{what}, and {limit:,} is the most that is read: set {variable} to allow more")
+    if value > limit:
+        raise InputError(f"{statement}, more than the limit of {limit:,}: set {variable} to raise it")
 
 
 def check_regular_file(path: str | os.PathLike[str], called: str = "it") -> int:
-    """Return the size of a file; a folder, a pipe or a device is refused before anything opens it."""
+    """Return the size of a regular file; refuse folders, pipes and devices without opening them."""
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except FileNotFoundError:
         raise InputError(f"{called} does not exist") from None
     except (OSError, ValueError) as error:
         raise InputError(f"{called} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if stat.S_ISDIR(about.st_mode):
+    if stat.S_ISDIR(status.st_mode):
         raise InputError(f"{called} is a folder, not a file")
-    if not stat.S_ISREG(about.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise InputError(f"{called} is a pipe or a device, not a file")
-    return about.st_size
+    return status.st_size
 
 
 @dataclass
 class Budget:
-    """What one file may still ask for.
+    """Memory and objects that one file may still take.
 
     Attributes
     ----------
     n_bytes : int
-        Of memory in all.
+        Total memory.
     bytes_left, objects_left : int
     called : str
-        What to call the file in an error.
+        Name of the file in error messages.
     """
 
     n_bytes: int
@@ -102,29 +102,29 @@ class Budget:
 
     @classmethod
     def of_file(cls, file: Path, called: str = "it") -> Budget:
-        """Return the budget of a file by its size."""
-        n_bytes = max(limit_of("DLFH_MAX_BYTES"), _TIMES_ITS_SIZE * file.stat().st_size)
+        """Return the budget for a file of this size."""
+        n_bytes = max(limit_of("DLFH_MAX_BYTES"), _MEMORY_PER_BYTE * file.stat().st_size)
         return cls(n_bytes, n_bytes, limit_of("DLFH_MAX_OBJECTS"), called)
 
     def take_bytes(self, n_bytes: int) -> None:
-        """Count memory that the content of the file takes, before it is taken."""
+        """Reserve memory; call this before allocating it."""
         self.bytes_left -= n_bytes
         if self.bytes_left < 0:
             raise InputError(
-                f"what is in {self.called} takes more than {self.n_bytes / 2**30:.3g} GB of memory, "
-                "the most that is read: set DLFH_MAX_BYTES to allow more"
+                f"{self.called} takes more than the limit of {self.n_bytes / 2**30:.3g} GB of memory to read: "
+                "set DLFH_MAX_BYTES to raise it"
             )
 
     def take_objects(self, number: int = 1) -> None:
-        """Count arrays, groups or cells."""
+        """Count arrays, groups, cells or fields."""
         self.objects_left -= number
         if self.objects_left < 0:
             raise InputError(
-                f"{self.called} has more than {limit_of('DLFH_MAX_OBJECTS'):,} arrays, groups, cells or fields, "
-                "the most that is read: set DLFH_MAX_OBJECTS to allow more"
+                f"{self.called} has more than the limit of {limit_of('DLFH_MAX_OBJECTS'):,} arrays, groups, cells "
+                "and fields: set DLFH_MAX_OBJECTS to raise it"
             )
 
     def strings(self, texts: Sequence[str]) -> npt.NDArray[Any]:
-        """Return texts as an array, in which each takes as much room as the longest."""
+        """Return texts as an array, in which each takes as much memory as the longest."""
         self.take_bytes(4 * len(texts) * max(map(len, texts), default=0))
         return np.array(texts, dtype=str)

@@ -1,4 +1,4 @@
-"""Packages that not everyone needs: imported where they are used, and asked for by the extra that brings them."""
+"""Optional packages: imported where they are used, with an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dlfh.errors import InputError
 
 __all__ = ["is_installed", "missing", "require"]
 
-#: The names of packages whose modules are called otherwise.
+#: Package names that differ from their module names.
 _PACKAGES = {"matplotlib": "Matplotlib", "torch": "PyTorch"}
 
 
-def require(module: str, what: str, extra: str) -> Any:
-    """Import an optional module, or say what to install.
+def require(module: str, purpose: str, extra: str) -> Any:
+    """Import and return an optional module, or raise an InputError that says how to install it.
 
     Parameters
     ----------
     module : str
-        The module, with dots if it is inside a package.
-    what : str
-        What needs it: the subject of the sentence.
+        Dotted name of the module.
+    purpose : str
+        The feature that needs it: subject of the error message.
     extra : str
-        The extra of ``dlfh`` that brings it.
+        The extra of ``dlfh`` that installs it.
 
     Examples
     --------
@@ -37,11 +37,11 @@ def require(module: str, what: str, extra: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise missing(module, what, extra) from None
+        raise missing(module, purpose, extra) from None
 
 
 def is_installed(module: str) -> bool:
-    """Tell whether a module could be imported, without importing it.
+    """Return whether a module can be imported, without importing it.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def is_installed(module: str) -> bool:
     """
     try:
         return importlib.util.find_spec(module) is not None
-    except (ImportError, ValueError):  # its package is not there, or somebody took it away
+    except (ImportError, ValueError):  # the parent package is missing, or a test disabled the module
         return False
 
 
-def missing(module: str, what: str, extra: str) -> InputError:
-    """Return the error that says what to install; arguments as for `require`."""
+def missing(module: str, purpose: str, extra: str) -> InputError:
+    """Return the error that `require` raises."""
     name = module.partition(".")[0]
     package = _PACKAGES.get(name, name)
-    return InputError(f'{what} needs {package}, which is not installed: pip install "dlfh[{extra}]"')
+    return InputError(f'{purpose} needs {package}, which is not installed: pip install "dlfh[{extra}]"')

@@ -1,7 +1,7 @@
-"""Threads over blocks of rows, and a BLAS that keeps to the same number of threads.
+"""Run functions over blocks of rows in threads, and limit the threads of BLAS.
 
-Kernels and BLAS take turns, so their threads never multiply. Every pool belongs to one call, so
-several Python threads may call into the library at once, and a forked child starts clean.
+Kernels and BLAS take turns, so their threads never multiply. A pool belongs to one call: several Python threads may
+call into the library at once, and a forked child starts clean.
 """
 
 from __future__ import annotations
@@ -12,43 +12,40 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from numbers import Integral
 from types import TracebackType
 from typing import Any, TypeVar
 
-from dlfh._validation import shown
+from dlfh._validation import is_integer, shown
 from dlfh.errors import InputError
 
 Result = TypeVar("Result")
 
-#: More threads than any machine runs at once; a system starts some tens of thousands at the most.
-_MOST_THREADS = 1024
+_MAX_THREADS = 1024
 
-#: Elementary steps (about a nanosecond or less each) below which a block is not worth a hand-over.
-_BLOCK_COST = 1e6
+#: Smallest amount of work worth handing to a thread, in steps of at most a nanosecond.
+_MIN_BLOCK_COST = 1e6
 
 
 def available_cores() -> int:
-    """Return how many cores this process may run on."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def resolve_n_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads that ``n_jobs`` asks for (None and -1: every core)."""
+    """Return the number of threads for a value of ``n_jobs``; None and -1 mean all cores."""
     if n_jobs is None:
         return available_cores()
-    whole = isinstance(n_jobs, Integral) and not isinstance(n_jobs, bool)
-    if not whole or n_jobs == 0 or n_jobs < -1 or n_jobs > _MOST_THREADS:
+    if not is_integer(n_jobs) or n_jobs == 0 or n_jobs < -1 or n_jobs > _MAX_THREADS:
         raise InputError(
-            f"n_jobs must be a whole number from 1 to {_MOST_THREADS}, -1 or None for all cores, got {shown(n_jobs)}"
+            f"n_jobs must be an integer from 1 to {_MAX_THREADS}, or -1 or None for all cores, got {shown(n_jobs)}"
         )
     return available_cores() if n_jobs == -1 else int(n_jobs)
 
 
 class Workers:
-    """A few threads that run one function over blocks of rows.
+    """Threads that run a function over blocks of rows.
 
     Examples
     --------
@@ -80,33 +77,32 @@ class Workers:
         return list(self._pool.map(lambda bound: function(*bound), bounds))
 
     def even_block(self, n_rows: int, row_cost: float) -> int:
-        """Return a block size: a few blocks a thread, each worth the hand-over to it.
+        """Return a block size that gives each thread a few blocks, none too small to be worth a thread.
 
-        ``row_cost`` is the work on one row in elementary steps, of which a core does about 1e9 or more
-        a second.
+        ``row_cost`` is the work per row in steps, of which a core executes at least 1e9 per second.
         """
         if self.n_jobs == 1:
             return max(n_rows, 1)
-        smallest = int(_BLOCK_COST / max(row_cost, 1.0))
+        smallest = int(_MIN_BLOCK_COST / max(row_cost, 1.0))
         return max(smallest, -(-n_rows // (4 * self.n_jobs)), 1)
 
 
 class _BlasLimit:
-    """The smallest of the limits that are in force; what was before is restored when the last one ends.
+    """Applies the smallest of the active limits, and restores the original setting when the last one ends.
 
-    BLAS keeps one number of threads per process, so calls that overlap in several Python threads must
-    not restore it in the wrong order.
+    BLAS has one thread count per process, so calls that overlap in several Python threads must not restore it in the
+    wrong order.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._active: list[int] = []
-        self._before: Any = None
+        self._original: Any = None
 
     @staticmethod
     @functools.cache
     def _controller() -> Any:
-        import scipy.linalg  # noqa: F401  (loads SciPy's BLAS, so that the controller finds it)
+        import scipy.linalg  # noqa: F401  (loads SciPy's BLAS, so that the controller finds it; not needed to search)
         from threadpoolctl import ThreadpoolController
 
         return ThreadpoolController()
@@ -119,20 +115,20 @@ class _BlasLimit:
             self._release_control()
             if active:
                 limiter = self._controller().limit(limits=min(active), user_api="blas")
-                self._before = self._before or limiter
-            self._active = active  # not before: a limit that BLAS refuses is none
+                self._original = self._original or limiter
+            self._active = active  # only after BLAS accepted the limit
             if not active:
-                self._before.restore_original_limits()
-                self._before = None
+                self._original.restore_original_limits()
+                self._original = None
             self._release_control()
 
     def restore(self) -> None:
-        if self._before is not None:
+        if self._original is not None:
             self._release_control()
-            self._before.restore_original_limits()
+            self._original.restore_original_limits()
 
     def _release_control(self) -> None:
-        # threadpoolctl lets one thread set limits and ignores the others; the lock here does better.
+        # threadpoolctl lets only one thread set limits; the lock above makes it safe for all.
         for library in self._controller().lib_controllers:
             if hasattr(library, "clear_controlling_thread"):
                 library.clear_controlling_thread(force=True)
@@ -142,7 +138,7 @@ _blas_limit = _BlasLimit()
 
 
 def _reset_blas_limit() -> None:
-    """Forget, in a forked child, the limits of calls that the child does not run."""
+    """Drop, in a forked child, the limits of calls that run in the parent."""
     global _blas_limit
     inherited, _blas_limit = _blas_limit, _BlasLimit()
     inherited.restore()
@@ -154,7 +150,7 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def blas_threads(n_jobs: int | None) -> Iterator[None]:
-    """Keep BLAS to ``n_jobs`` threads; None leaves it as the user configured it."""
+    """Limit BLAS to ``n_jobs`` threads; None keeps the user's configuration."""
     if n_jobs is None:
         yield
         return

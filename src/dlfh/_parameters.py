@@ -1,4 +1,4 @@
-"""Parameters of objects, as scikit-learn has them, without loading scikit-learn."""
+"""Parameters in the style of scikit-learn, without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dlfh.errors import InputError
 
 __all__ = ["Parameterized"]
 
-#: A value that is longer than this is cut where an object is shown.
-_SHOWN = 200
+#: Longest parameter value in a repr.
+_MAX_REPR = 200
 
 
 class Parameterized:
@@ -32,7 +32,7 @@ class Parameterized:
     {'alpha': 0.5, 'centred': False}
     """
 
-    #: Parameters that no file can hold: a saved object has None in their place.
+    #: Parameters that cannot be saved; a loaded object has None instead.
     unsaved_parameters: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
@@ -46,7 +46,7 @@ class Parameterized:
         Parameters
         ----------
         deep : bool, default True
-            Whether to add the parameters of parameters, as ``outer__inner``.
+            Whether to include the parameters of nested objects, as ``outer__inner``.
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Parameterized:
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, those of parameters as ``outer__inner``; an unknown name raises InputError.
+        """Set parameters by name, and those of nested objects as ``outer__inner``.
 
         Returns
         -------
@@ -71,15 +71,17 @@ class Parameterized:
         for key, value in parameters.items():
             name, _, inner = key.partition("__")
             if name not in known:
-                raise InputError(f"{type(self).__name__} has no parameter {name!r}: it has {', '.join(known)}")
+                raise InputError(f"{type(self).__name__} has no parameter {name!r}; available: {', '.join(known)}")
             if inner:
                 nested.setdefault(name, {})[inner] = value
-        own = {name: value for name, value in parameters.items() if name in known}
+        direct = {name: value for name, value in parameters.items() if name in known}
         for name in nested:
-            if not hasattr(own.get(name, getattr(self, name)), "set_params"):
+            if not hasattr(direct.get(name, getattr(self, name)), "set_params"):
                 inner = next(iter(nested[name]))
-                raise InputError(f"the parameter {name!r} of {type(self).__name__} has no parameter {inner!r} itself")
-        for name, value in own.items():
+                raise InputError(
+                    f"cannot set {name}__{inner}: the {name!r} of this {type(self).__name__} has no parameters"
+                )
+        for name, value in direct.items():
             setattr(self, name, value)
         for name, values in nested.items():
             getattr(self, name).set_params(**values)
@@ -94,26 +96,26 @@ class Parameterized:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Return whether there is a fitted attribute: one that ends in an underscore."""
+        """Return whether the object has a fitted attribute, whose name ends in an underscore."""
         return any(name.endswith("_") and not name.startswith("_") for name in vars(self))
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn wants to know of an estimator; nobody else asks, so by then it is loaded."""
+        """Return scikit-learn's estimator tags; only scikit-learn calls this, so it is installed and loaded."""
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
 
 
 def _defaults(kind: type) -> dict[str, Any]:
-    """Return the parameters of a class and their defaults, in the order of its ``__init__``."""
+    """Return the parameters of a class and their defaults."""
     return {name: parameter.default for name, parameter in inspect.signature(kind).parameters.items()}
 
 
 def _differs(value: Any, default: Any) -> bool:
-    # By what is shown of them: comparing arrays gives arrays, and NaN is not itself.
+    # Compare reprs, because comparing arrays gives arrays and NaN differs from itself.
     return value is not default and repr(value) != repr(default)
 
 
 def _short(value: Any) -> str:
     text = " ".join(repr(value).split())
-    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
+    return text if len(text) <= _MAX_REPR else text[: _MAX_REPR - 1] + "…"

@@ -1,9 +1,7 @@
-"""Progress bars in a terminal, progress lines in a log file; no cost when they are off."""
+"""Progress bars that cost nothing when they are off."""
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -13,52 +11,27 @@ from dlfh._terminal import plain
 Item = TypeVar("Item")
 
 
-#: Minimum number of seconds between two lines in a log file.
-_LINE_INTERVAL = 10.0
-
-
 class Advance(Protocol):
-    """Reports that one or more steps are done."""
+    """Records that one or more steps are done."""
 
     def __call__(self, steps: int = 1) -> None: ...
 
 
-class _Lines:
-    """Progress as lines on standard error, for log files."""
-
-    def __init__(self) -> None:
-        self._tasks: list[tuple[str, int]] = []
-        self._done: list[int] = []
-        self._printed = time.monotonic()
-
-    def add_task(self, description: str, total: int) -> int:
-        self._tasks.append((description, total))
-        self._done.append(0)
-        return len(self._tasks) - 1
-
-    def advance(self, task: int, steps: int) -> None:
-        self._done[task] += steps
-        if time.monotonic() - self._printed >= _LINE_INTERVAL:
-            self._printed = time.monotonic()
-            description, total = self._tasks[task]
-            print(f"{description}: {self._done[task]:,} of {total:,}", file=sys.stderr, flush=True)
-
-
 class Bar:
-    """A progress display; without a display behind it, it does nothing."""
+    """A progress display; does nothing unless it is given a rich display."""
 
     def __init__(self, display: Any = None) -> None:
         self._display = display
 
     def counter(self, description: str, total: int) -> Advance:
-        """Return a function to call after each of ``total`` steps, or with a number of them."""
+        """Return a function to call after each of ``total`` steps, or with the number of steps done."""
         if self._display is None:
             return lambda steps=1: None
         task = self._display.add_task(plain(description), total=total)
         return lambda steps=1: self._display.advance(task, steps)
 
     def track(self, items: Collection[Item], description: str) -> Iterator[Item]:
-        """Yield items, counting them."""
+        """Yield the items and count them."""
         advance = self.counter(description, len(items))
         for item in items:
             yield item
@@ -67,25 +40,18 @@ class Bar:
 
 @contextmanager
 def progress(show: bool) -> Iterator[Bar]:
-    """Display progress on standard error while the block runs, if ``show``.
-
-    A terminal or a notebook shows a bar; a file gets a line every ten seconds.
-    """
+    """Show a progress display on standard error while the block runs, if ``show`` is true."""
     if not show:
         yield Bar()
         return
-    from rich.console import Console
+    from rich.console import Console  # only where progress is shown: takes 50 ms to load
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    if not console.is_terminal and not console.is_jupyter:
-        yield Bar(_Lines())
-        return
     columns = (
-        TextColumn("{task.description:>16}", markup=False),  # may contain modality names, which users choose
+        TextColumn("{task.description:>16}", markup=False),  # descriptions contain user-defined modality names
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=console) as display:
+    with Progress(*columns, console=Console(stderr=True)) as display:
         yield Bar(display)

@@ -1,8 +1,7 @@
-"""Sparse matrices from users and files, checked before compiled code walks along them.
+"""Validate sparse matrices from users and files before compiled code indexes them.
 
-SciPy's own check leaves out what it deems slow or unlikely (it believes a matrix whose last row start is 0, and
-never looks at blocks), and one index outside a matrix ends the process. So every matrix passes here first: NumPy
-looks at its parts, and SciPy gets them when they are in order.
+An index outside the matrix crashes the process, and SciPy's own check skips what it deems slow or unlikely: it accepts
+a matrix whose last row pointer is 0, and never looks at blocks. So NumPy checks the parts first.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from dlfh.errors import InputError
 
 __all__ = ["checked_sparse", "compressed_rows", "rows_from_parts"]
 
-#: A matrix may state any number of rows and columns, and those without entries take memory, too.
-_PLAUSIBLE_SIDE = 10_000_000
+#: A file can declare any number of rows and columns, and empty ones take memory, too.
+_MAX_EMPTY_SIDE = 10_000_000
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, int]
@@ -28,15 +27,15 @@ _COMPRESSED = {"csr": sp.csr_array, "csc": sp.csc_array, "bsr": sp.bsr_array}
 
 
 def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
-    """Return any two-dimensional sparse matrix as compressed rows, whose parts are safe to walk along.
+    """Return a two-dimensional sparse matrix as a valid CSR array.
 
-    Parts that are in order are shared, not copied; column indices need not be sorted or unique.
+    Valid parts are shared, not copied; column indices need not be sorted or unique.
 
     Parameters
     ----------
     matrix : sparse matrix or array
     called : str
-        What to call it in an error.
+        Name of the matrix in error messages.
 
     Examples
     --------
@@ -50,7 +49,7 @@ def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
 
 
 def checked_sparse(matrix: Any, called: str) -> Any:
-    """Return any two-dimensional sparse matrix in its own layout, if its parts are safe to walk along."""
+    """Return a two-dimensional sparse matrix in its layout after checking its parts."""
     layout, shape = matrix.format, _checked_shape(called, matrix.shape)
     if layout == "coo":
         parts = (matrix.data, matrix.row, matrix.col)
@@ -59,20 +58,20 @@ def checked_sparse(matrix: Any, called: str) -> Any:
         diagonals = (matrix.data, matrix.offsets)
         return _unless_same(matrix, diagonals, _checked_diagonals(called, shape, *diagonals), sp.dia_array)
     if layout not in _COMPRESSED:
-        matrix, layout = sp.csr_array(matrix), "csr"  # lists and dicts, which Python itself walks along
+        matrix, layout = sp.csr_array(matrix), "csr"  # LIL and DOK, which Python itself bounds-checks
     parts = (matrix.data, matrix.indices, matrix.indptr)
     return _unless_same(matrix, parts, _checked_parts(called, shape, layout, *parts), _COMPRESSED[layout])
 
 
 def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: str = "csr") -> sp.csr_array:
-    """Return the matrix that the parts describe, by compressed rows, or say what is wrong with them.
+    """Return the CSR array with the given parts, or raise an InputError that says what is wrong with them.
 
     Parameters
     ----------
     called : str
-        What to call it in an error.
+        Name of the matrix in error messages.
     parts : dict of str to array-like
-        As SciPy has them: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
+        SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
     shape : (int, int)
     layout : {"csr", "csc", "bsr", "coo", "dia"}
 
@@ -85,7 +84,7 @@ def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: s
     size = _checked_shape(called, shape)
     names = {"coo": ("data", "row", "col"), "dia": ("data", "offsets")}.get(layout, ("data", "indices", "indptr"))
     if (layout not in _COMPRESSED and layout not in ("coo", "dia")) or not all(name in parts for name in names):
-        raise _damaged(called, f"layout {layout!r} with the parts {', '.join(sorted(parts))} is none that is known")
+        raise _damaged(called, f"unknown layout {layout!r} with parts {', '.join(sorted(parts))}")
     arrays: Any = [np.asarray(parts[name]) for name in names]
     if layout == "coo":
         return sp.csr_array(_make_coordinates(_checked_coordinates(called, size, *arrays), shape=size))
@@ -110,7 +109,7 @@ def _checked_coordinates(called: str, shape: Shape, data: Array, row: Array, col
     rows = _checked_places(called, "rows", row, shape[0])
     columns = _checked_places(called, "columns", column, shape[1])
     if not len(values) == len(rows) == len(columns):
-        raise _damaged(called, f"it has {len(values)} values in {len(rows)} rows and {len(columns)} columns")
+        raise _damaged(called, f"it has {len(values)} values but {len(rows)} row and {len(columns)} column indices")
     _check_sides(called, shape, values.size)
     return values, rows, columns
 
@@ -118,9 +117,9 @@ def _checked_coordinates(called: str, shape: Shape, data: Array, row: Array, col
 def _checked_diagonals(called: str, shape: Shape, data: Array, offsets: Array) -> tuple[Any, ...]:
     values = _checked_values(called, data, 2)
     if offsets.ndim != 1 or len(offsets) != len(values) or (offsets.size and offsets.dtype.kind not in "iu"):
-        raise _damaged(called, f"it has {len(values)} diagonals at {offsets.size} places")
+        raise _damaged(called, f"it has {len(values)} diagonals but {offsets.size} offsets")
     if len(np.unique(offsets)) != len(offsets):
-        raise _damaged(called, "it has a diagonal twice")
+        raise _damaged(called, "it has a duplicate diagonal")
     if offsets.size and not (-shape[0] <= offsets.min() and offsets.max() <= shape[1]):
         raise _damaged(called, f"it has a diagonal outside its shape {shape}")
     _check_sides(called, shape, values.size)
@@ -130,18 +129,16 @@ def _checked_diagonals(called: str, shape: Shape, data: Array, offsets: Array) -
 def _checked_parts(
     called: str, shape: Shape, layout: str, data: Array, indices: Array, indptr: Array
 ) -> tuple[Any, ...]:
-    """Return the parts with native numbers, if row after row (or column after column) they stay within the matrix."""
+    """Return the parts in native types after checking that every index is within the matrix."""
     values = _checked_values(called, data, 3 if layout == "bsr" else 1)
     major, minor = _sides(called, values, shape, layout)
     if indptr.ndim != 1 or indptr.dtype.kind not in "iu" or len(indptr) != major + 1:
-        raise _damaged(called, f"indptr must be {major + 1} whole numbers, got {_described(indptr)}")
+        raise _damaged(called, f"indptr must be {major + 1} integers, got {_described(indptr)}")
     if indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
-        raise _damaged(called, "indptr must start at 0 and never fall")
+        raise _damaged(called, "indptr must start at 0 and not decrease")
     places = _checked_places(called, "indices", indices, minor)
     if not int(indptr[-1]) == len(values) == len(places):
-        raise _damaged(
-            called, f"indptr ends at {indptr[-1]}, but there are {len(values)} values at {len(places)} places"
-        )
+        raise _damaged(called, f"indptr ends at {indptr[-1]} but it has {len(values)} values and {len(places)} indices")
     _check_sides(called, shape, values.size)
     if _is_plain_index(indptr) and indptr.dtype == places.dtype:
         return values, places, indptr
@@ -150,27 +147,27 @@ def _checked_parts(
 
 
 def _sides(called: str, values: Array, shape: Shape, layout: str) -> tuple[int, int]:
-    """Return how many starts there are, less one, and below what indices stay."""
+    """Return the number of compressed rows (or columns) and the bound of the indices."""
     if layout != "bsr":
         return shape if layout == "csr" else (shape[1], shape[0])
     height, width = values.shape[1:]
     if not height or not width or shape[0] % height or shape[1] % width:
-        raise _damaged(called, f"blocks of {height} x {width} do not make a matrix of {shape[0]} x {shape[1]}")
+        raise _damaged(called, f"blocks of {height} x {width} do not tile a matrix of {shape[0]} x {shape[1]}")
     return shape[0] // height, shape[1] // width
 
 
 def _checked_values(called: str, data: Array, n_axes: int) -> Array:
     if data.ndim != n_axes or data.dtype.kind not in "biufc":
-        axes = "one axis" if n_axes == 1 else f"{n_axes} axes"
-        raise _damaged(called, f"its values must be numbers along {axes}, got {_described(data)}")
-    if data.dtype == np.float16:  # which SciPy makes matrices of, and cannot take rows from
+        axes = "one dimension" if n_axes == 1 else f"{n_axes} dimensions"
+        raise _damaged(called, f"data must be numbers with {axes}, got {_described(data)}")
+    if data.dtype == np.float16:  # SciPy accepts it but cannot slice rows
         return data.astype(np.float32)
     return data if data.dtype.isnative else data.astype(data.dtype.newbyteorder("="))
 
 
 def _checked_places(called: str, name: str, places: Array, length: int) -> Array:
     if places.ndim != 1 or (places.size and places.dtype.kind not in "iu"):
-        raise _damaged(called, f"{name} must be whole numbers along one axis, got {_described(places)}")
+        raise _damaged(called, f"{name} must be one-dimensional integers, got {_described(places)}")
     if places.size:
         least, greatest = int(places.min()), int(places.max())
         if least < 0 or greatest >= length:
@@ -186,14 +183,14 @@ def _is_plain_index(places: Array) -> bool:
 def _checked_shape(called: str, shape: Any) -> tuple[int, int]:
     sides = np.asarray(shape)
     if sides.shape != (2,) or sides.dtype.kind not in "iu" or sides.min() < 0:
-        raise _damaged(called, "its shape must be two whole numbers")
+        raise _damaged(called, "its shape must be two non-negative integers")
     return int(sides[0]), int(sides[1])
 
 
 def _check_sides(called: str, shape: Shape, n_entries: int) -> None:
     for side, name in zip(shape, ("rows", "columns"), strict=True):
-        if side > _PLAUSIBLE_SIDE + 1000 * n_entries:
-            raise _damaged(called, f"{n_entries} entries in {side} {name}")
+        if side > _MAX_EMPTY_SIDE + 1000 * n_entries:
+            raise _damaged(called, f"it declares {side} {name} for {n_entries} entries")
 
 
 def _described(array: Array) -> str:

@@ -1,4 +1,4 @@
-"""The exceptions of the library: one small hierarchy."""
+"""Exceptions and warnings of the library."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ __all__ = ["DLFHError", "DataWarning", "InputError", "ModelError", "NotFittedErr
 
 
 class DLFHError(Exception):
-    r"""Base class of every error that the library raises on purpose.
+    r"""Base class of all exceptions that the library raises deliberately.
 
-    Its message is one line of printable characters, whatever is quoted in it from files of others.
+    The message is one line of printable characters; control characters quoted from files are escaped.
 
     Examples
     --------
@@ -26,24 +26,24 @@ def _printable(letter: str) -> str:
 
 
 class InputError(DLFHError, ValueError):
-    """Data or a parameter is not what was expected; the message names it."""
+    """Invalid data or an invalid parameter, named in the message."""
 
 
 class ModelError(DLFHError, ValueError):
-    """A model folder is missing, damaged, too new, or not a model at all."""
+    """A model folder is missing, damaged, written by a newer version, or not a model."""
 
 
 class NotFittedError(DLFHError, ValueError, AttributeError):
-    """A fitted model is needed and this one has not been fitted; of the same built-in types as scikit-learn's."""
+    """An operation needs a fitted model. Has the same built-in base classes as scikit-learn's exception."""
 
 
 class ServiceError(DLFHError, RuntimeError):
-    """A service cannot be reached, does not answer, or will not: it is busy, or wants another token."""
+    """A service cannot be reached, does not respond, is busy, or rejects the token."""
 
 
 class StorageError(DLFHError, ValueError):
-    """An index folder is missing, damaged, too new, locked by another writer, or not an index at all."""
+    """An index is missing, damaged, written by a newer version, locked by another writer, or not an index."""
 
 
 class DataWarning(UserWarning):
-    """Data can be used, but something about them should be known first; the message says what."""
+    """The data can be used but has a problem, described in the message."""

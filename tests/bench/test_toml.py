@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 
 from dlfh.bench.toml import to_toml
-from tests.test_terminal import steers
+from tests.test_terminal import has_controls
 
 
 def test_toml_of_odd_keys_and_empty_tables_is_read_back() -> None:
@@ -15,6 +15,6 @@ def test_toml_of_odd_keys_and_empty_tables_is_read_back() -> None:
 
 def test_what_steers_a_terminal_is_spelled_out_and_read_back() -> None:
     values = {"a\x7f": "\x1b[31m\x9b\u202e", "letters": "ü 😀"}
-    assert not steers(to_toml(values))
+    assert not has_controls(to_toml(values))
     assert "ü 😀" in to_toml(values)
     assert tomllib.loads(to_toml(values)) == values

@@ -13,7 +13,7 @@ from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.settings import Settings
 from dlfh.cli import main
 from dlfh.datasets import make_paired
-from tests.test_terminal import steers
+from tests.test_terminal import has_controls
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_names_of_folders_steer_no_terminal(
     said = capsys.readouterr()
     assert "report: run\\x1b[2J\\u202e/map.html" in said.out
     assert "run\\x1b[2J\\u202e/tuned-SCM.toml" in said.out
-    assert not steers(said.out + said.err)
+    assert not has_controls(said.out + said.err)
 
 
 def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:

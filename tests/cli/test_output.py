@@ -1,4 +1,4 @@
-"""What commands print of users' data steers no terminal."""
+"""What commands print of users' data has_controls no terminal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from dlfh.cli.app import main
 from dlfh.cli.output import print_json, print_problems, print_table, write_problems
 from dlfh.datasets.problem import Problem
-from tests.test_terminal import steers
+from tests.test_terminal import has_controls
 
 NASTY = "[red]a[/red] \x1b]0;title\x07 \x9b31m \u202e gpj.exe \ud800 \r\n b"
 
@@ -20,7 +20,7 @@ def test_tables_problems_and_json_steer_no_terminal(capsys: pytest.CaptureFixtur
     print_problems([Problem(NASTY, NASTY, NASTY)])
     print_json({"id": NASTY})
     written = capsys.readouterr()
-    assert not steers(written.out + written.err)
+    assert not has_controls(written.out + written.err)
     assert "[red]a[/red]" in written.out
     assert len(written.err.splitlines()) == 2
 
@@ -33,7 +33,7 @@ def test_json_comes_back_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
 def test_errors_that_name_a_path_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "no\x1b[31msuch\u202efile"]) == 2
     said = capsys.readouterr().err
-    assert not steers(said)
+    assert not has_controls(said)
     assert "no\\x1b[31msuch\\u202efile" in said
 
 
@@ -43,4 +43,4 @@ def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path) -> None:
     write_problems([problem], tmp_path / "left.jsonl")
     written = (tmp_path / "left.jsonl").read_text()
     assert json.loads(written) == {"where": "photo-\udcff.png", "skipped": NASTY, "reason": "no image"}
-    assert not steers(written)
+    assert not has_controls(written)

@@ -96,7 +96,7 @@ def test_files_are_overwritten_only_on_request(data: Icons, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("size", [0, 7, 5000, "32"])
 def test_a_wrong_size_is_refused(size: int) -> None:
-    with pytest.raises(InputError, match="size must be a whole number from 8 to 1024"):
+    with pytest.raises(InputError, match="size must be an integer from 8 to 1024"):
         load_dataset("icons", size=size)
 
 

@@ -293,9 +293,9 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     "names alone": ({"modalities": ["image", "text"]}, "modalities must map new names to names in the file"),
     "numbers": ({"modalities": {"image": 0, "text": 1}}, "modalities must map new names to names in the file"),
     "all points": ({"n_queries": 36}, "n_queries is 36 but there are only 36 points"),
-    "no queries": ({"n_queries": 0}, "n_queries must be a whole number at least 1, got 0"),
-    "half a query": ({"n_queries": 0.5}, "n_queries must be a whole number at least 1, got 0.5"),
-    "a seed in words": ({"random_state": "one"}, "random_state must be None, a whole number .*, got 'one'"),
+    "no queries": ({"n_queries": 0}, "n_queries must be an integer of at least 1, got 0"),
+    "half a query": ({"n_queries": 0.5}, "n_queries must be an integer of at least 1, got 0.5"),
+    "a seed in words": ({"random_state": "one"}, "random_state must be None, a non-negative integer .*, got 'one'"),
 }
 
 

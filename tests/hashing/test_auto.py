@@ -89,5 +89,5 @@ def test_incomplete_points_are_supported(split: tuple[Paired, Paired]) -> None:
 
 
 def test_parameters_are_checked() -> None:
-    with pytest.raises(InputError, match="n_points must be a whole number at least 200, got 3"):
+    with pytest.raises(InputError, match="n_points must be an integer of at least 200, got 3"):
         Auto(n_points=3).check_parameters()

@@ -109,11 +109,11 @@ def test_bad_input(name: str, paired: Split) -> None:
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (KDLFH(8, n_bases=0), "n_bases must be a whole number at least 1, got 0"),
+        (KDLFH(8, n_bases=0), "n_bases must be an integer of at least 1, got 0"),
         (KDLFH(8, bases="grid"), "bases must be one of 'random', 'kmeans', got 'grid'"),  # type: ignore[arg-type]
         (KDLFH(8, penalty=0), "penalty must be a positive finite number, got 0"),
         (DLFH(8, hash_function=KernelLogistic(tol=-1)), "tol must be a positive finite number"),
-        (DLFH(8, hash_function=KernelRidge(ridge=-1)), "ridge must be a finite number of at least 0"),
+        (DLFH(8, hash_function=KernelRidge(ridge=-1)), "ridge must be a non-negative finite number"),
         (DLFH(8, hash_function=7), "hash_function must be one of .* got 7"),
     ],
 )

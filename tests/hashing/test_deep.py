@@ -42,7 +42,7 @@ def fit(data: Paired, learner: Any = small, **parameters: Any) -> DLFH:
 def test_parameters_are_checked_without_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     DLFH(8, hash_function="deep").check_parameters()  # as loading a model does, which needs no PyTorch
-    with pytest.raises(InputError, match="patience must be a whole number"):
+    with pytest.raises(InputError, match="patience must be an integer"):
         DLFH(8, hash_function=Deep(patience=0)).check_parameters()
 
 
@@ -183,11 +183,11 @@ def test_a_users_own_network(split: tuple[Paired, Paired], tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"hidden": (0,)}, "hidden must be a whole number at least 1, got 0"),
+        ({"hidden": (0,)}, "hidden must be an integer of at least 1, got 0"),
         ({"dropout": 1.0}, "shares"),
         ({"validation": 1.5}, "shares"),
         ({"learning_rate": 0}, "learning_rate must be a positive finite number"),
-        ({"patience": 0}, "patience must be a whole number at least 1"),
+        ({"patience": 0}, "patience must be an integer of at least 1"),
     ],
 )
 def test_bad_parameters(split: tuple[Paired, Paired], parameters: dict[str, Any], message: str) -> None:

@@ -166,7 +166,7 @@ def test_the_longest_codes() -> None:
     expected = [("none", 0), ("first", 1), ("all", n_bits)]
     assert [hit[:2] for hit in index.search("image", codes[1])[0]] == expected
     assert [hit[:2] for hit in index.search("image", -np.ones(n_bits), ranking="asymmetric")[0]] == expected
-    with pytest.raises(InputError, match="n_bits must be a whole number from 1 to 16384"):
+    with pytest.raises(InputError, match="n_bits must be an integer from 1 to 16384"):
         Index(n_bits + 1, ["image"])
 
 
@@ -537,7 +537,7 @@ def test_the_smallest_numbers_there_are_still_rank() -> None:
     [
         (("image", np.zeros(2, np.uint8)), {}, "queries must be packed codes of 5 bits"),
         (("sound", np.zeros(1, np.uint8)), {}, r"the index has the modalities \['image', 'text'\], got 'sound'"),
-        (("image", np.zeros(1, np.uint8), 0), {}, "k must be a whole number at least 1, got 0"),
+        (("image", np.zeros(1, np.uint8), 0), {}, "k must be an integer of at least 1, got 0"),
         (("image", np.zeros(1, np.uint8)), {"ranking": "cosine"}, "ranking must be one of"),
         (("image", np.zeros(1, np.uint8)), {"ranking": "asymmetric"}, "needs queries as projections"),
         (("image", np.zeros(4)), {}, "queries as projections must have 5 values each"),
@@ -548,7 +548,7 @@ def test_the_smallest_numbers_there_are_still_rank() -> None:
         (
             ("image", np.zeros(5), 7),
             {"ranking": "asymmetric", "shortlist": 6},
-            "shortlist must be a whole number at least",
+            "shortlist must be an integer of at least",
         ),
         (("image", np.zeros(1, np.uint8)), {"ids": ["a", "nobody"]}, "id 'nobody' is not in the index"),
         (("image", np.zeros(1, np.uint8)), {"ids": "a"}, "ids must be a list of strings, got str"),
@@ -564,7 +564,7 @@ def test_bad_searches_are_refused(arguments: Any, options: Any, message: str) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, ["image"]), "n_bits must be a whole number"),
+        ((0, ["image"]), "n_bits must be an integer"),
         ((8, []), "needs at least one modality"),
         ((8, ["a", "a"]), "modalities must differ"),
         ((8, ["a", 3]), "modalities must be named by non-empty strings"),
@@ -582,7 +582,7 @@ def test_bad_approximate_searches_are_refused() -> None:
         ({"modality": "text"}, "no item has a code in modality 'text': there is nothing to search"),
         ({"kind": "annoy"}, "kind must be one of"),
         ({"breadth": 3, "kind": "ivf"}, "kind 'ivf' has the options n_lists, n_probe, got 'breadth'"),
-        ({"kind": "hnsw", "breadth": 0}, "breadth must be a whole number"),
+        ({"kind": "hnsw", "breadth": 0}, "breadth must be an integer"),
         ({"kind": "multihash", "n_tables": 3, "bits": 8}, r"n_tables \* bits must be at most 16"),
     ):
         with pytest.raises(InputError, match=message):

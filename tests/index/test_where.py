@@ -92,7 +92,7 @@ def test_types_differ_and_numbers_do_not(one: Any, other: Any) -> None:
         ({"a": "\ud800"}, "takes texts"),
         ({"a": "x" * 1001}, "at most 1,000 characters"),
         ({"a": [[1]]}, "takes texts"),
-        ({"a": 10**400}, "a whole number of more than 100 digits"),
+        ({"a": 10**400}, "an integer of more than 100 digits"),
         ({3: 1}, "a filter has names of values, got 3"),
         ({"or": {"a": 1}}, "'or' in a filter takes a list of filters"),
         ({"not": [1]}, "a filter must be a dict"),

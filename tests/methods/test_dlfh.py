@@ -67,7 +67,7 @@ def test_any_code_length(paired: Split, n_bits: int) -> None:
 
 
 def test_same_seed_same_codes_on_any_number_of_threads(paired: Split, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_parallel, "_BLOCK_COST", 1.0)  # split even small work
+    monkeypatch.setattr(_parallel, "_MIN_BLOCK_COST", 1.0)  # split even small work
     train, test = paired
     for init in ("labels", "random"):
         first = fit(train, init=init, n_jobs=1)
@@ -358,30 +358,30 @@ def test_encode_before_fit() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_bits": 0}, "n_bits must be a whole number from 1 to 512, got 0"),
-        ({"n_bits": -8}, "n_bits must be a whole number from 1 to 512, got -8"),
-        ({"n_bits": 16.5}, "n_bits must be a whole number from 1 to 512, got 16.5"),
-        ({"n_bits": 513}, "n_bits must be a whole number from 1 to 512, got 513"),
-        ({"n_bits": "16"}, "n_bits must be a whole number from 1 to 512, got '16'"),
-        ({"n_bits": True}, "n_bits must be a whole number"),
+        ({"n_bits": 0}, "n_bits must be an integer from 1 to 512, got 0"),
+        ({"n_bits": -8}, "n_bits must be an integer from 1 to 512, got -8"),
+        ({"n_bits": 16.5}, "n_bits must be an integer from 1 to 512, got 16.5"),
+        ({"n_bits": 513}, "n_bits must be an integer from 1 to 512, got 513"),
+        ({"n_bits": "16"}, "n_bits must be an integer from 1 to 512, got '16'"),
+        ({"n_bits": True}, "n_bits must be an integer"),
         ({"scale": 0}, "scale must be a positive finite number, got 0"),
         ({"scale": -1.0}, "scale must be a positive finite number, got -1.0"),
         ({"scale": np.nan}, "scale must be a positive finite number, got nan"),
-        ({"max_iter": -1}, "max_iter must be a whole number at least 0, got -1"),
-        ({"sample_size": 0}, "sample_size must be a whole number at least 1, got 0"),
+        ({"max_iter": -1}, "max_iter must be an integer of at least 0, got -1"),
+        ({"sample_size": 0}, "sample_size must be an integer of at least 1, got 0"),
         ({"sample_size": 601}, "sample_size is 601 but there are only 600 points"),
         ({"solver": "newton"}, "solver must be one of 'stochastic', 'full', 'auto', got 'newton'"),
         ({"init": "zeros"}, "init must be one of 'labels', 'random', got 'zeros'"),
-        ({"ridge": -1}, "ridge must be a finite number of at least 0, got -1"),
+        ({"ridge": -1}, "ridge must be a non-negative finite number, got -1"),
         ({"ridge": "big"}, "ridge must be \"auto\" or a number of at least 0, got 'big'"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number from 1 to 1024, -1 or None for all cores, got 0"),
-        ({"n_jobs": 1.5}, "n_jobs must be a whole number from 1 to 1024"),
+        ({"n_jobs": 0}, "n_jobs must be an integer from 1 to 1024, or -1 or None for all cores, got 0"),
+        ({"n_jobs": 1.5}, "n_jobs must be an integer from 1 to 1024"),
         ({"random_state": "seed"}, "random_state must be"),
         ({"random_state": -1}, "random_state must be"),
         ({"fit_intercept": "no"}, "fit_intercept must be True or False, got 'no'"),
         ({"early_stopping": 1}, "early_stopping must be True or False, got 1"),
         ({"hash_function": "cubic"}, "hash_function must be one of 'auto', 'linear', 'kernel', 'kernel-ridge', 'deep'"),
-        ({"hash_function": {"image": KernelRidge(ridge=-1)}}, "ridge must be a finite number of at least 0, got -1"),
+        ({"hash_function": {"image": KernelRidge(ridge=-1)}}, "ridge must be a non-negative finite number, got -1"),
         ({"pair_weights": 3}, "pair_weights must be a dict"),
         ({"hash_function": {"image": "linear"}}, r"hash_function names the modalities \['image'\], but there are"),
     ],
@@ -440,18 +440,18 @@ HUGE = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
         ({"image": X[:, :0], "text": Y}, [0, 1, 0, 1], "modality 'image' is empty"),
         ({"image": X[0], "text": Y}, [0, 1, 0, 1], r"modality 'image' must be two-dimensional .* got shape \(3,\)"),
         ({"image": X[None], "text": Y}, [0, 1, 0, 1], "modality 'image' must be two-dimensional"),
-        ({"image": X.astype(str), "text": Y}, [0, 1, 0, 1], "modality 'image' must hold numbers, got strings"),
-        ({"image": ["a cat", "a dog"], "text": Y}, [0, 1], "modality 'image' must hold numbers, got strings"),
+        ({"image": X.astype(str), "text": Y}, [0, 1, 0, 1], "modality 'image' must contain numbers, got strings"),
+        ({"image": ["a cat", "a dog"], "text": Y}, [0, 1], "modality 'image' must contain numbers, got strings"),
         (
             {"image": X.astype(object), "text": Y},
             [0, 1, 0, 1],
-            "modality 'image' must hold numbers, got Python objects",
+            "modality 'image' must contain numbers, got Python objects",
         ),
-        ({"image": X + 1j, "text": Y}, [0, 1, 0, 1], "modality 'image' must hold numbers, got complex numbers"),
+        ({"image": X + 1j, "text": Y}, [0, 1, 0, 1], "modality 'image' must contain numbers, got complex numbers"),
         ({"image": [[1], [1, 2]], "text": Y}, [0, 1], "modality 'image' has rows of different lengths"),
         ({"image": X}, [0, 1, 0, 1], "DLFH takes at least two modalities, got 1"),
         ((X, Y), [0, 1, 0, 1], "modalities must be a dict"),
-        ({1: X, 2: Y}, [0, 1, 0, 1], "modalities must be named by non-empty strings, got 1"),
+        ({1: X, 2: Y}, [0, 1, 0, 1], "names of modalities must be non-empty strings, got 1"),
         ({"image": X, "text": Y}, None, "DLFH learns from labels: pass labels to fit"),
         ({"image": X, "text": Y}, np.zeros((4, 2)), "labels are all empty"),
         ({"image": 1e30 * HUGE, "text": Y}, [0, 1, 0, 1], "modality 'image' has values too large or too small"),
@@ -474,10 +474,10 @@ def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
         ("image", np.zeros((1, 3)), "modality 'image' has 3 features but the model expects 64"),
         (np.zeros((1, 64)), "image", "pass the name of the modality first, then its features"),
         ("image", np.full((1, 64), 1e300), "modality 'image' has values too large"),
-        ("image", np.zeros(64), "pass a single point as x.reshape"),
+        ("image", np.zeros(64), "reshape a single point with x.reshape"),
         ("image", np.full((3, 64), np.nan), "modality 'image' has NaN or infinity in row 0"),
         ("text", sp.csr_array(np.full((3, 200), np.inf)), "modality 'text' has NaN or infinity in row 0"),
-        ("image", np.full((3, 64), "x"), "modality 'image' must hold numbers, got strings"),
+        ("image", np.full((3, 64), "x"), "modality 'image' must contain numbers, got strings"),
     ],
 )
 def test_bad_queries(paired: Split, modality: str, features: Any, message: str) -> None:

@@ -409,7 +409,7 @@ def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> No
     ("weights", "message"),
     [
         ({("image", "sound"): 1}, r"pair_weights names \('image', 'sound'\)"),
-        ({("image", "text"): 0.5}, "must be a whole number from 0 to 1000"),
+        ({("image", "text"): 0.5}, "must be an integer from 0 to 1000"),
         ({("image", "text"): 0}, "pair_weights gives every pair of modality 'image' the weight 0"),
         ({"image": 1}, r'pair_weights must have keys such as \("image", "text"\), got \'image\''),
         (3, "pair_weights must be a dict"),

@@ -344,9 +344,9 @@ def test_more_shared_labels_than_a_byte_can_count() -> None:
         ({"relevance": np.ones((2, 3))}, "pass either labels or relevance, not both"),
         ({"ties": "random"}, "ties must be one of 'order', 'expected', got 'random'"),
         ({"empty": "drop"}, "empty must be one of 'zero', 'skip', got 'drop'"),
-        ({"k": 0}, "k must be a whole number at least 1, got 0"),
+        ({"k": 0}, "k must be an integer of at least 1, got 0"),
         ({"normalize": "all"}, "normalize must be one of"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number from 1 to 1024"),
+        ({"n_jobs": 0}, "n_jobs must be an integer from 1 to 1024"),
     ],
 )
 def test_invalid_arguments_are_named(change: dict[str, Any], message: str) -> None:

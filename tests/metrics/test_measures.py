@@ -59,7 +59,7 @@ def test_names_are_those_of_ir_measures() -> None:
         ("AP(normalize)", "unknown measure"),
         ("PR(ranks=(1,,2))", "unknown measure"),
         ("nDCG(gain='linear', gain='linear')", "unknown measure"),
-        ("AP@0", "k must be a whole number at least 1, got 0"),
+        ("AP@0", "k must be an integer of at least 1, got 0"),
         ("AP(rel=2)", "AP has no option 'rel' (available: normalize); write a cut-off as AP@10"),
         ("P(rel=2)", "P has no option 'rel' (available: match); write a cut-off as P@10"),
         ("AP(normalize='all')", "normalize must be one of 'retrieved', 'possible', got 'all'"),
@@ -67,7 +67,7 @@ def test_names_are_those_of_ir_measures() -> None:
         ("R(rel=2)", "R has no option 'rel' (it takes no options); write a cut-off as R@10"),
         ("nDCG(gain='log')", "gain must be one of 'exponential', 'linear', got 'log'"),
         ("PR(ranks=())", "PR needs at least one rank"),
-        ("PR(ranks=(0, 1))", "each of ranks must be a whole number at least 1, got 0"),
+        ("PR(ranks=(0, 1))", "each of ranks must be an integer of at least 1, got 0"),
         ("PR(ranks=(1, 2))@5", "PR takes either ranks or a cut-off, not both"),
     ],
 )
@@ -85,7 +85,7 @@ def test_any_text_parses_or_raises_input_error(text: str) -> None:
 
 @pytest.mark.parametrize("k", [0, -1, 1.5, True, "3"])
 def test_a_cut_off_is_a_positive_integer(k: Any) -> None:
-    with pytest.raises(InputError, match="k must be a whole number at least 1"):
+    with pytest.raises(InputError, match="k must be an integer of at least 1"):
         AP @ k
 
 

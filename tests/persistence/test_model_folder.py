@@ -328,7 +328,7 @@ def test_a_newer_version(folder: Path) -> None:
         ({"method": "Unheard"}, "it needs the method 'Unheard', which is not known here"),
         ({"method": "CrossModalHasher"}, "it needs the method 'CrossModalHasher'"),
         ({"parameters": {"n_bits": 16}}, "is damaged: modality 'image' does not have codes of 16 bits"),
-        ({"parameters": {"n_bits": -1}}, "is damaged: n_bits must be a whole number"),
+        ({"parameters": {"n_bits": -1}}, "is damaged: n_bits must be an integer"),
         ({"parameters": {"colour": "red"}}, "is damaged"),
         ({"parameters": None}, "is damaged"),
         ({"modalities": ["image", "sound"]}, "is damaged"),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from dlfh._terminal import STEERING
+from dlfh._terminal import CONTROL_CHARACTERS
 
 __all__ = ["to_toml"]
 
@@ -39,7 +39,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    return STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _value(value: Any) -> str:

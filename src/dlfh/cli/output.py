@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dlfh._terminal import STEERING, plain
+from dlfh._terminal import CONTROL_CHARACTERS, plain
 
 if TYPE_CHECKING:
     from dlfh._selection import Trial
@@ -73,7 +73,7 @@ def print_json(value: Any) -> None:
 def _to_json(value: Any, indent: int | None = None) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     # JSON escapes only some of the characters that control a terminal; the newlines here are its own.
-    return STEERING.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+    return CONTROL_CHARACTERS.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], whole: Sequence[str] = ()) -> None:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from dlfh._limits import DEEPEST, Budget
+from dlfh._limits import MAX_DEPTH, Budget
 from dlfh._optional import require
 from dlfh.datasets.csr import csr_from_parts, join_csr_parts
 from dlfh.errors import InputError
@@ -76,8 +76,8 @@ class _Reader:
         address = self._address(group)
         if address in self._groups:
             raise InputError(f"the group {group.name} occurs more than once")
-        if depth > DEEPEST:
-            raise InputError(f"groups are nested more than {DEEPEST} levels deep")
+        if depth > MAX_DEPTH:
+            raise InputError(f"groups are nested more than {MAX_DEPTH} levels deep")
         self._groups.add(address)
 
     def _item(self, group: Any, key: str) -> Any:
@@ -161,8 +161,8 @@ class _Reader:
     def _cells(self, dataset: Any, depth: int) -> Any:
         if _attribute(dataset, "MATLAB_empty", 0):
             return np.zeros(0, str)
-        if depth > DEEPEST:
-            raise InputError(f"cells are nested more than {DEEPEST} levels deep")
+        if depth > MAX_DEPTH:
+            raise InputError(f"cells are nested more than {MAX_DEPTH} levels deep")
         self.budget.take_objects(dataset.size)
         references = self._values(dataset).T
         targets = [self.root[reference] for reference in references.ravel()]

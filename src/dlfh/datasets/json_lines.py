@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from dlfh._limits import DEEPEST, Budget, limit_of
+from dlfh._limits import MAX_DEPTH, Budget, limit_of
 from dlfh.errors import InputError
 
 __all__ = ["parse_lines"]
@@ -33,7 +33,7 @@ def parse_lines(lines: Iterable[str], budget: Budget) -> tuple[list[tuple[int, d
         if len(line) > limit_of("DLFH_MAX_CHARACTERS"):
             raise InputError(
                 f"line {number} is longer than the limit of {limit_of('DLFH_MAX_CHARACTERS'):,} characters: "
-                "set DLFH_MAX_CHARACTERS to allow more"
+                "set DLFH_MAX_CHARACTERS to raise it"
             )
         try:
             value = json.loads(line, parse_constant=_refuse)
@@ -60,8 +60,8 @@ def _size(value: Any, depth: int = 0) -> int:
     if isinstance(value, str):
         return _OBJECT_BYTES + len(value)
     if isinstance(value, (dict, list)):
-        if depth > DEEPEST:
-            raise InputError(f"lists or objects are nested more than {DEEPEST} levels deep")
+        if depth > MAX_DEPTH:
+            raise InputError(f"lists or objects are nested more than {MAX_DEPTH} levels deep")
         inside = [*value, *value.values()] if isinstance(value, dict) else value
         return _OBJECT_BYTES + sum(8 + _size(part, depth + 1) for part in inside)
     return _OBJECT_BYTES // 2

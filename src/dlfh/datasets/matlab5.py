@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlfh._limits import DEEPEST, Budget
+from dlfh._limits import MAX_DEPTH, Budget
 from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
@@ -90,8 +90,8 @@ def _matrix(content: memoryview, order: str, depth: int, budget: Budget) -> tupl
     budget.take_objects()
     if len(content) == 0:  # an empty cell
         return "", np.zeros((0, 0))
-    if depth > DEEPEST:
-        raise InputError(f"cells and structures are nested more than {DEEPEST} levels deep")
+    if depth > MAX_DEPTH:
+        raise InputError(f"cells and structures are nested more than {MAX_DEPTH} levels deep")
     elements = _elements(content, order)
     flags = int(_numbers(next(elements), order)[0])
     kind = flags & 0xFF

@@ -99,7 +99,7 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
     except Image.DecompressionBombError:
         most = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
-            f"{called} has more than {most:,} pixels, the most that is read: set DLFH_MAX_PIXELS to allow more"
+            f"{called} has more pixels than the limit of {most:,}: set DLFH_MAX_PIXELS to raise it"
         ) from None
     except InputError:
         raise
