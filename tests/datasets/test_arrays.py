@@ -341,7 +341,7 @@ def test_declared_sizes_are_checked_before_memory_is_allocated(tmp_path: Path) -
     write_matlab73(tmp_path / "x.mat", {"s": sp.csr_array(np.eye(3)), "e": np.zeros((0, 3))})
     with h5py.File(tmp_path / "x.mat", "r+") as file:
         file["s"].attrs["MATLAB_sparse"] = np.uint64(2**40)
-    with pytest.raises(InputError, match=r"'s' is a damaged sparse matrix: it declares 1099511627776 rows for 3 entries$"):
+    with pytest.raises(InputError, match=r"damaged sparse matrix: it declares 1099511627776 rows for 3 entries$"):
         read_arrays(tmp_path / "x.mat")
     with h5py.File(tmp_path / "x.mat", "r+") as file:
         del file["s"]
