@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlfh._factorization.label_rows import Columns, LabelRows, _count_pairs, update, update_shared
+from dlfh._factorization.label_rows import Columns, LabelRows, count_pairs, update, update_shared
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.solver import factorize, log_likelihood, random_start
 from dlfh._kernels import ONE
@@ -47,9 +47,9 @@ def test_full_solver_never_decreases_the_objective_at_any_column_update(problem:
             for a, b in ((0, 1), (1, 0)):
                 columns = Columns.gather(rows, [everything], [rows.weights], [codes[b]])
                 for k in range(model.n_bits):
-                    before = _count_pairs(model, codes[a], rows, rows.weights, columns, workers)
+                    before = count_pairs(model.n_bits, codes[a], rows, rows.weights, columns, workers)
                     update(model, codes[a], rows, columns, workers, bits=(k, k + 1))
-                    change = _count_pairs(model, codes[a], rows, rows.weights, columns, workers) - before
+                    change = count_pairs(model.n_bits, codes[a], rows, rows.weights, columns, workers) - before
                     assert rises(model, change)
 
 
@@ -66,7 +66,7 @@ def test_full_solver_is_monotone_for_a_shared_code_at_any_column_update(problem:
                     if bits:
                         update_shared(model, codes, rows, bits)
                     columns = Columns.gather(rows, [everything], [rows.weights], [codes])
-                    counts.append(_count_pairs(model, codes, rows, rows.weights, columns, workers))
+                    counts.append(count_pairs(model.n_bits, codes, rows, rows.weights, columns, workers))
                 change = counts[1] - counts[0]
                 assert rises(model, change)
 
@@ -210,7 +210,8 @@ def test_exact_steps_flip_a_bit_if_and_only_if_the_objective_rises(problem: Prob
 
         def objective() -> int:
             columns = Columns.gather(rows, [everything], [rows.weights], [codes[-1]])
-            return model.tabulated_log_likelihood(_count_pairs(model, codes[0], rows, rows.weights, columns, workers))
+            counts = count_pairs(model.n_bits, codes[0], rows, rows.weights, columns, workers)
+            return model.tabulated_log_likelihood(counts)
 
         for i in range(len(rows)):
             k = int(problem.rng.integers(model.n_bits))
@@ -249,7 +250,7 @@ def test_where_exact_steps_end_no_single_flip_helps(
 
         def objective(codes: list[np.ndarray]) -> int:
             pairs = [(a, b) for b in range(len(codes)) for a in range(b)] or [(0, 0)]
-            counts = sum(rows.count_pairs(model, pair, codes, workers) for pair in pairs)
+            counts = sum(rows.count_pairs(model.n_bits, pair, codes, workers) for pair in pairs)
             return model.tabulated_log_likelihood(np.asarray(counts))
 
         codes = [pad_to_words(code) for code in learned.codes]

@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh._factorization import paper
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import DOCH
 from dlfh.methods.doch import AnchoredLikelihood
-from dlfh.methods.online import Chunk
+from dlfh.methods.label_matrices import LabelMatrices
 from tests.methods.small_data import dense, small
 from tests.strategies import Problem, problems
 
@@ -72,12 +73,12 @@ def test_dochs_updates_are_those_written_out(scale: Any, theta: float) -> None:
         np.testing.assert_allclose(model.project(name, data.modalities[name]), X @ W, atol=1e-3)
 
 
-def of_points(labels: LabelSets) -> Chunk:
-    return Chunk(labels.rows(), labels.set_of_point, np.arange(labels.n_points), np.ones(labels.n_points))
+def of_points(labels: LabelSets) -> LabelMatrices:
+    return LabelMatrices(LabelRows.of_points(labels))
 
 
-def of_sets(labels: LabelSets) -> Chunk:
-    return Chunk(labels.rows(), np.arange(labels.n_sets), labels.set_of_point, labels.counts.astype(float))
+def of_sets(labels: LabelSets) -> LabelMatrices:
+    return LabelMatrices(LabelRows.of_label_sets(labels))
 
 
 @given(problems(max_points=30), st.integers(1, 10), st.floats(0.01, 2.0), st.floats(0.0, 3.0))

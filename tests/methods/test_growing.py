@@ -190,7 +190,7 @@ def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
     before = model._to_parts()[1]
     for modalities, labels, sentence in (
         (data.modalities, ["a"] * 200, "same form as before"),
-        (data.modalities, indicator[:, 1:], "label columns but earlier chunks had"),
+        (data.modalities, indicator[:, 1:], "label columns but earlier points had"),
         (
             {"image": data.modalities["image"], "sound": data.modalities["text"]},
             indicator,

@@ -111,7 +111,8 @@ def test_exact_steps_rise_to_codes_that_no_single_flip_improves_whatever_is_miss
 
         def objective(codes: list[np.ndarray]) -> int:
             pairs = itertools.combinations(range(n_modalities), 2)
-            return sum(model.tabulated_log_likelihood(rows.count_pairs(model, pair, codes, workers)) for pair in pairs)
+            counts = [rows.count_pairs(model.n_bits, pair, codes, workers) for pair in pairs]
+            return sum(map(model.tabulated_log_likelihood, counts))
 
         codes = problem.start(rows, n_modalities)
         before, flips = objective([pad_to_words(code) for code in codes]), 1
@@ -385,7 +386,7 @@ BAD = [
     (holes(labels=None, similarity=some), "found 0.5 in row 3, column 4"),
     (holes(labels=None, similarity=np.full((N, N), np.nan)), "similarity has no observed entry"),
     (holes(labels=None, similarity=np.full((N, N), "x")), "similarity must hold 0, 1 and NaN"),
-    (holes(labels=None, similarity=twice), "similarity has row 1, column 2 more than once"),
+    (holes(labels=None, similarity=twice), "similarity has duplicate entries for row 1, column 2"),
     (holes(labels=None), "DLFH learns from labels: pass labels"),
 ]
 

@@ -9,13 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import random_rotation, uncorrelated
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import LEMON
+from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.lemon import EmbeddedChunk
-from dlfh.methods.online import Chunk, Stream
+from dlfh.methods.online import Stream
 from tests.methods.small_data import dense, small, unit_labels
 from tests.strategies import seeds
 
@@ -133,10 +135,9 @@ def empty(n_bits: int) -> Stream:
 @given(seeds, st.integers(1, 3))
 def test_lemon_over_label_sets_is_lemon_over_points_that_start_together(seed: int, n_bits: int) -> None:
     labels, rng = LabelSets.from_labels(small(seed).labels), np.random.default_rng(seed)
-    past, sets = empty(n_bits).met(labels)
+    past, labels = empty(n_bits).with_labels(labels)
     B, V, R = rng.choice([-1.0, 1.0], (labels.n_sets, n_bits)), rng.random((labels.n_sets, n_bits)), np.eye(n_bits)
-    of_sets = Chunk(sets, np.arange(labels.n_sets), labels.set_of_point, labels.counts.astype(float))
-    of_points = Chunk(sets, labels.set_of_point, np.arange(labels.n_points), np.ones(labels.n_points))
+    of_sets, of_points = (LabelMatrices(make(labels)) for make in (LabelRows.of_label_sets, LabelRows.of_points))
     model = LEMON(n_bits, alpha=0.5, beta=0.7)
     by_set = EmbeddedChunk(of_sets, past, B, V, R, model)
     by_point = EmbeddedChunk(of_points, past, B[labels.set_of_point], V[labels.set_of_point], R, model)

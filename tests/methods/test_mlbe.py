@@ -56,16 +56,16 @@ def test_mlbes_log_posterior_is_the_models_written_out() -> None:
         posterior = Posterior(similarities, labels, start(similarities, 4, 0, "random"), workers)
 
         def written_out() -> float:
-            U, V = (side.codes.astype(np.float64) for side in posterior.sides)
+            U, V = (view.codes.astype(np.float64) for view in posterior.views)
             S = labels.similar(labels.set_of_point, labels.set_of_point)
             theta = posterior.link * U @ V.T
             value = np.sum(S * theta - np.logaddexp(0, theta))
             value -= posterior.link**2 / (2 * posterior.phi) + np.log(posterior.phi) / 2 + 1 / posterior.phi
-            for side in posterior.sides:
-                error = side.S - side.codes.astype(np.float64) @ side.W @ side.codes.T
-                value -= np.sum(error**2) / (4 * side.theta) + 400 / 4 * np.log(side.theta) + 1 / side.theta
-                value -= np.sum(side.W**2) / (4 * side.phi) + 16 / 4 * np.log(side.phi) + 1 / side.phi
-                value += side.codes.size * np.log(0.5)
+            for view in posterior.views:
+                error = view.S - view.codes.astype(np.float64) @ view.W @ view.codes.T
+                value -= np.sum(error**2) / (4 * view.theta) + 400 / 4 * np.log(view.theta) + 1 / view.theta
+                value -= np.sum(view.W**2) / (4 * view.phi) + 16 / 4 * np.log(view.phi) + 1 / view.phi
+                value += view.codes.size * np.log(0.5)
             return float(value)
 
         assert posterior.log_posterior() == pytest.approx(written_out(), rel=1e-5, abs=1e-3)
@@ -83,9 +83,9 @@ def test_mlbe_recovers_planted_codes(seed: int, n_bits: int) -> None:
             posterior = Posterior(similarities, labels, start(similarities, n_bits, restart), workers)
             runs.append((posterior.ascend(30, 1e-2)[-1], restart, posterior))
     _, _, best = max(runs)
-    for side in best.sides:
+    for view in best.views:
         # Bits come in any order and with any sign.
-        agreement = np.abs(side.codes.T @ U) / len(U)
+        agreement = np.abs(view.codes.T @ U) / len(U)
         assert agreement.max(axis=0).min() > 0.99
 
 

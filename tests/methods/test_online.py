@@ -85,7 +85,7 @@ def test_a_chunk_that_does_not_fit_is_one_sentence_and_changes_nothing(name: str
         ({"image": last["image"], "sound": last["text"]}, labels, "earlier chunks had the modalities"),
         ({**last, "image": last["image"][:, :3]}, labels, "has 3 features but the model expects 6"),
         (broken, labels, "modality 'image' has NaN or infinity in row 4"),
-        (last, labels[:, :3], "labels has 3 label columns but earlier chunks had 4"),
+        (last, labels[:, :3], "labels has 3 label columns but earlier points had 4"),
         (last, ["a"] * 30, "labels must come in the same form as before"),
         (last, labels[:9], "labels has 9 rows but modality 'image' has 30"),
         (last, None, f"{name} learns from labels"),
@@ -152,5 +152,5 @@ def test_labels_that_no_file_holds_are_refused_when_saved(tmp_path: Path) -> Non
     data = small(1)
     classes = np.array([b"a", b"b"])[data.labels.toarray()[:, 0]]
     model = make("LEMON").fit(data.modalities, classes)
-    with pytest.raises(InputError, match="a file holds labels that are text or numbers"):
+    with pytest.raises(InputError, match="label names must be text or numbers to be saved"):
         model.save(tmp_path / "model")

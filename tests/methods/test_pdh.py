@@ -148,7 +148,7 @@ def test_sparse_rows_have_the_products_of_dense_ones(fit_intercept: bool) -> Non
     X[:, 2], X[:, 4] = 0, 3  # constant ones count as 0
     views = [Centred(matrix, "text") for matrix in (X, sp.csr_array(X))]
     with Workers(1) as workers:
-        dense, sparse = (_Machines(view, 2, 1.0, fit_intercept, workers).rows for view in views)
+        dense, sparse = (_Machines(view, 1.0, fit_intercept, workers).rows for view in views)
     W, R = (rng.standard_normal(shape).astype(np.float32) for shape in ((7, 3), (40, 3)))
     np.testing.assert_allclose(sparse @ W, dense @ W, atol=1e-5)
     np.testing.assert_allclose(sparse.T @ R, dense.T @ R, atol=1e-4)

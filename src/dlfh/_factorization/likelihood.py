@@ -1,20 +1,20 @@
-"""The likelihood of eq. (1), and when a bit is flipped: tables over the Hamming distance of two codes.
+"""The likelihood of eq. (1), and the criteria for flipping a bit, as tables over the Hamming distance of two codes.
 
-Theta_ij = (lambda / c) U_i V_j' + b takes c + 1 values, one for each Hamming distance. So everything that decides a bit
-is a table, kept in fixed point: sums of integers, exact in whatever order they are taken.
+Theta_ij = (lambda / c) U_i V_j' + b takes c + 1 values, one for each Hamming distance. Everything that decides a bit is
+therefore a table of fixed-point integers, whose sums are exact in any order.
 
-**Balance.** With p the share of similar pairs, similar pairs weigh (1 - p) / p and b = log(p / (1 - p)), so that
-neither kind of pair outweighs the other and a pair of unrelated codes is as probable to be similar as any. The paper
-has weight 1 and b = 0.
+**Balance.** With p the share of similar pairs, similar pairs have the weight (1 - p) / p and b = log(p / (1 - p)).
+Similar and dissimilar pairs then have the same total weight, and unrelated codes have the prior probability p of being
+similar. The paper has weight 1 and b = 0.
 
-**Steps.** Let l(d) be a pair's weighted log-likelihood at distance d. Flipping bit k of row i takes each column j one
-step, to d_j + 1 where V_jk agrees with the bit and to d_j - 1 where it does not, so the objective changes by exactly
+**Steps.** Let l(d) be a pair's weighted log-likelihood at distance d. Flipping bit k of row i changes the distance to
+column j to d_j + 1 if V_jk agrees with the bit, and to d_j - 1 otherwise. The objective changes by exactly
 
     2 Delta = -C - U_ik G,  C = sum_j [2 l(d_j) - l(d_j - 1) - l(d_j + 1)],  G = sum_j V_jk [l(d_j - 1) - l(d_j + 1)].
 
-The *exact* step flips if and only if Delta > 0. The paper's step takes the derivative of l for its difference and the
-largest curvature that l can have for C: it flips when a lower bound of the objective rises, eq. (2), so some flips
-that would help are not made, and with few bits and lambda = 8 hardly any is.
+The *exact* step flips if and only if Delta > 0. The paper's step replaces the differences of l by its derivative, and C
+by an upper bound of the curvature: it flips if the lower bound of eq. (2) increases. It therefore misses some useful
+flips and, with few bits and lambda = 8, nearly all of them.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Integers = npt.NDArray[np.int64]
 
 
 class StepTables(NamedTuple):
-    """What the kernels ask when they decide on a bit.
+    """Tables by which the kernels decide whether to flip a bit.
 
     Attributes
     ----------
     residuals, curvature : ndarray of int32 (2 (c + 1),)
-        The terms of G and of C at each distance, for dissimilar pairs and then for similar ones.
+        Terms of G and of C at each distance, for dissimilar pairs, then for similar pairs.
     kind_weights : ndarray of float64 (2,)
-        What a dissimilar and a similar pair weigh; the larger is 1.
+        Weights of a dissimilar and of a similar pair, scaled so that the larger is 1.
     unit_threshold : float
-        The paper's bound on the curvature, for a column of weight 1.
+        The paper's curvature bound for a column of weight 1.
     is_exact : bool
     """
 
@@ -57,7 +57,7 @@ class StepTables(NamedTuple):
 
 @dataclass(frozen=True)
 class LatentFactorModel:
-    """The likelihood of eq. (1), and how it is climbed.
+    """The likelihood of eq. (1), and the rule for its maximisation.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ class LatentFactorModel:
     scale : float
         The paper's lambda.
     step : {"exact", "bound"}
-        Flip a bit when the objective rises, or when the paper's lower bound of it does.
+        Flip a bit if the objective increases, or if the paper's lower bound does.
     similar_weight : float
-        What a similar pair weighs where a dissimilar one weighs 1.
+        Weight of a similar pair relative to a dissimilar pair.
     bias : float
         Theta of codes that agree in half of their bits.
 
@@ -88,18 +88,18 @@ class LatentFactorModel:
     def balanced(
         cls, n_bits: int, scale: float, step: Literal["exact", "bound"], similar_share: float
     ) -> LatentFactorModel:
-        """Return the model whose weight and bias make up for how few pairs are similar; none where all are, or none."""
+        """Return the model whose weight and bias compensate for the share of similar pairs, unless it is 0 or 1."""
         if not 0 < similar_share < 1:
             return cls(n_bits, scale, step)
         odds = similar_share / (1 - similar_share)
         return cls(n_bits, scale, step, 1 / odds, float(np.log(odds)))
 
     def theta(self, distances: npt.NDArray[np.int64]) -> Floats:
-        """Return Theta at some Hamming distances."""
+        """Return Theta at the given Hamming distances."""
         return self.scale / self.n_bits * (self.n_bits - 2 * distances.astype(np.float64)) + self.bias
 
     def log_likelihoods(self, distances: npt.NDArray[np.int64]) -> Floats:
-        """Return the weighted log-likelihood of a dissimilar (first row) and of a similar pair at some distances."""
+        """Return the weighted log-likelihood of a dissimilar (first row) and of a similar pair at the distances."""
         theta = self.theta(distances)
         return np.stack([-np.logaddexp(0, theta), -self.similar_weight * np.logaddexp(0, -theta)])
 
@@ -110,7 +110,7 @@ class LatentFactorModel:
 
     @functools.cached_property
     def tables(self) -> StepTables:
-        """The tables that decide on bits."""
+        """The tables that decide whether a bit flips."""
         weights = np.array([1.0, self.similar_weight]) / max(1.0, self.similar_weight)
         if self.step == "exact":
             values, _ = self.tabulated
@@ -118,19 +118,19 @@ class LatentFactorModel:
             curvature = 2 * values[:, 1:-1] - values[:, :-2] - values[:, 2:]
             return StepTables(_flat(residuals), _flat(curvature), weights, 0.0, True)
         sigmoid = np.exp(-np.logaddexp(0, -self.theta(np.arange(self.n_bits + 1))))
-        # S - A of eq. (3), weighted, within half a unit.
+        # S - A of eq. (3), weighted, to within half a unit.
         residuals = np.rint(_kernels.ONE * weights[:, None] * np.stack([-sigmoid, 1 - sigmoid]))
-        # Residuals are less than 1: from 4 on nothing flips, whatever the scale.
+        # Residuals are less than 1, so nothing flips with a threshold of 4 or more, whatever the scale.
         unit = min(self.scale / (4 * self.n_bits), 4.0) * _kernels.ONE
         return StepTables(_flat(residuals), np.zeros(residuals.size, np.int32), weights, unit, False)
 
     @functools.cached_property
     def tabulated(self) -> tuple[Integers, float]:
-        """The log-likelihoods that exact steps climb, in fixed point, and what one unit is.
+        """The log-likelihoods that exact steps maximise, in fixed point, and their unit.
 
-        They run from distance -1 to c + 1, one step past both ends: the entries out there cancel in every step. The
-        unit is the smallest power of two for which differences fit the kernels' arithmetic; what the tables say of a
-        pair is within half a unit of its weighted log-likelihood.
+        Distances run from -1 to c + 1; the two extra entries cancel in every step. The unit is the smallest power of
+        two for which differences fit the kernels' arithmetic. Entries are within half a unit of the weighted
+        log-likelihood.
         """
         values = self.log_likelihoods(np.arange(-1, self.n_bits + 2)) / max(1.0, self.similar_weight)
         largest = max(float(np.abs(values[:, :-2] - values[:, 2:]).max()), 2.0**-18)
@@ -138,7 +138,7 @@ class LatentFactorModel:
         return np.rint(values / unit).astype(np.int64), unit * max(1.0, self.similar_weight)
 
     def tabulated_log_likelihood(self, pair_counts: Integers) -> int:
-        """Return, in units of `tabulated`, the objective that exact steps never lower, from counts as above."""
+        """Return the objective that exact steps never decrease, in units of `tabulated`, from the counts of pairs."""
         values, _ = self.tabulated
         return sum(int(count) * int(value) for count, value in zip(pair_counts.flat, values[:, 1:-1].flat, strict=True))
 

@@ -1,7 +1,7 @@
-"""Supervision by similarities of single pairs: the paper's own setting, with elements that may be missing.
+"""Supervision by similarities of pairs, some of them unobserved: the updates of eq. (3) to (6) over observed entries.
 
-S_ij says whether point i in one modality and point j in another are similar; it need not be symmetric, and
-most of it may be unobserved. Everything costs as much as there are observed entries.
+S_ij = 1 if point i in one modality and point j in another are similar; S need not be symmetric. The cost of every
+operation is proportional to the number of observed entries.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._factorization.likelihood import LatentFactorModel
-from dlfh._factorization.supervision import Sample
+from dlfh._factorization.supervision import PairWeights, Sample, pair_weight
 from dlfh._parallel import Workers
 from dlfh._sparse import checked_sparse
 from dlfh.codes import Codes
@@ -30,17 +30,17 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ObservedPairs:
-    """Observed similarities, one row of the codes per point.
+    """Observed similarities of pairs, with one row of the codes per point.
 
     Attributes
     ----------
     S : csr_array of uint8 (n, n)
-        Its stored entries are the observed ones, 1 for similar and 0 for dissimilar: row i is point i in a
-        modality, column j point j in a later one.
+        Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one modality,
+        column j point j in a later modality.
     present : tuple of ndarray of bool (n,), optional
-        By modality: which points have it.
+        For each modality, the points that have it.
     pair_weights : ndarray of int64 (modalities, modalities), optional
-        What a pair of two modalities' points counts for; 1 by default.
+        Weights of pairs, 1 by default.
 
     Examples
     --------
@@ -51,7 +51,7 @@ class ObservedPairs:
 
     S: Any
     present: tuple[npt.NDArray[np.bool_], ...] | None = None
-    pair_weights: Integers | None = None
+    pair_weights: PairWeights = None
 
     @classmethod
     def from_matrix(
@@ -59,9 +59,9 @@ class ObservedPairs:
         similarity: Any,
         n_points: int,
         present: tuple[npt.NDArray[np.bool_], ...] | None = None,
-        pair_weights: Integers | None = None,
+        pair_weights: PairWeights = None,
     ) -> ObservedPairs:
-        """Read S: dense, with NaN for what is unobserved, or sparse, with the stored entries observed."""
+        """Read S: a dense matrix with NaN for unobserved entries, or a sparse one whose stored entries are observed."""
         return cls(_read(similarity, n_points), present, pair_weights)
 
     @property
@@ -76,42 +76,42 @@ class ObservedPairs:
         return int(self.S.shape[0])
 
     def check(self, modalities: tuple[str, ...]) -> None:
-        """Raise InputError for two modalities of which no pair was observed."""
-        for b, name in enumerate(modalities):
-            for a in range(b):
-                if self.between(a, b).nnz == 0:
-                    raise InputError(f"similarity has no observed entry for modalities {modalities[a]!r} and {name!r}")
+        """Raise InputError if two modalities have no observed pair."""
+        for (a, first), (b, second) in itertools.combinations(enumerate(modalities), 2):
+            if self.between(a, b).nnz == 0:
+                raise InputError(f"similarity has no observed entry for modalities {first!r} and {second!r}")
 
     def between(self, a: int, b: int) -> sp.csr_array:
         """Return the observed similarities of points that have modality a (rows) and b (columns)."""
-        S = self._directed[a, b]
+        S = self._directed(a, b)
         if self.present is None:
             return S
         return _with_entries(S, self.present[b][S.indices] & np.repeat(self.present[a], np.diff(S.indptr)))
 
     def similar_share(self, n_modalities: int) -> float:
-        """Return the share p of similar pairs among the observed ones, each as often as it counts."""
+        """Return the weighted share p of similar pairs among the observed ones."""
         similar = total = 0
         for a, b in itertools.combinations(range(n_modalities), 2):
             observed = self.between(a, b).data
-            similar += self._weight(a, b) * int(observed.sum(dtype=np.int64))
-            total += self._weight(a, b) * len(observed)
+            weight = pair_weight(self.pair_weights, a, b)
+            similar += weight * int(observed.sum(dtype=np.int64))
+            total += weight * len(observed)
         return similar / max(total, 1)
 
     def step(
         self, model: LatentFactorModel, modality: int, codes: list[Codes], sample: Sample | None, workers: Workers
     ) -> int:
-        """Update one modality's codes in place against the others', all or sampled; return the flips."""
+        """Update one modality's codes in place, by eq. (3) or, with a sample, eq. (5); return the number of flips."""
         blocks, columns, weights = [], [], []
         for b in range(len(codes)):
             if b != modality:
                 chosen = self._choose(b, sample)
-                # Rows of the transposed matrix are at hand; so much of it is turned back as was chosen.
+                # Sampled columns are rows of the transposed matrix; only these are transposed back.
                 whole = len(chosen) == len(self)
-                block = self._directed[modality, b] if whole else self._directed[b, modality][chosen].T.tocsr()
+                block = self._directed(modality, b) if whole else self._directed(b, modality)[chosen].T.tocsr()
                 blocks.append(block)
                 columns.append(codes[b] if whole else codes[b][chosen])
-                weights.append(np.full(len(chosen), self._weight(modality, b), np.int32))
+                weights.append(np.full(len(chosen), pair_weight(self.pair_weights, modality, b), np.int32))
         S = sp.csr_array(blocks[0] if len(blocks) == 1 else sp.hstack(blocks, format="csr"))
         column_codes = np.concatenate(columns)
         update = functools.partial(
@@ -132,23 +132,22 @@ class ObservedPairs:
         return sum(workers.map_blocks(update, len(self), workers.even_block(len(self), cost)))
 
     def _choose(self, modality: int, sample: Sample | None) -> Integers:
-        """Return points that have a modality, all or sampled, in rising order."""
+        """Return all or sampled points that have a modality, in ascending order."""
         points = np.arange(len(self)) if self.present is None else np.flatnonzero(self.present[modality])
         if sample is None:
             return points
         return np.sort(points[sample.rng.choice(len(points), min(sample.size, len(points)), replace=False)])
 
-    def _weight(self, a: int, b: int) -> int:
-        return 1 if self.pair_weights is None else int(self.pair_weights[a, b])
+    def _directed(self, a: int, b: int) -> sp.csr_array:
+        """Return S with modality a in the rows and b in the columns."""
+        return self.S if a < b else self._transposed
 
     @functools.cached_property
-    def _directed(self) -> _Directed:
-        return _Directed(self.S)
+    def _transposed(self) -> sp.csr_array:
+        return sp.csr_array(self.S.T.tocsr())
 
-    def count_pairs(
-        self, model: LatentFactorModel, modalities: tuple[int, int], codes: list[Codes], workers: Workers
-    ) -> Integers:
-        """Count the observed pairs of two modalities' points by (similar or not, Hamming distance)."""
+    def count_pairs(self, n_bits: int, modalities: tuple[int, int], codes: list[Codes], workers: Workers) -> Integers:
+        """Count observed pairs of two modalities' points by (dissimilar or similar, Hamming distance)."""
         a, b = modalities
         S = self.between(a, b)
         count = functools.partial(
@@ -158,31 +157,17 @@ class ObservedPairs:
             S.indices.astype(np.int32, copy=False),
             S.data,
             codes[b].view(np.uint64),
-            model.n_bits,
+            n_bits,
         )
         block = workers.even_block(len(self), max(S.nnz, 1) / len(self))
-        return self._weight(a, b) * np.sum(workers.map_blocks(count, len(self), block), axis=0)
-
-
-class _Directed:
-    """S from an earlier modality to a later one, and its transpose the other way round, made when first needed."""
-
-    def __init__(self, S: sp.csr_array) -> None:
-        self.S = S
-
-    @functools.cached_property
-    def transposed(self) -> sp.csr_array:
-        return sp.csr_array(self.S.T.tocsr())
-
-    def __getitem__(self, modalities: tuple[int, int]) -> sp.csr_array:
-        a, b = modalities
-        return self.S if a < b else self.transposed
+        counts = np.sum(workers.map_blocks(count, len(self), block), axis=0)
+        return pair_weight(self.pair_weights, a, b) * counts
 
 
 def _with_entries(S: sp.csr_array, keep: npt.NDArray[np.bool_]) -> sp.csr_array:
-    """Return a matrix with some of the stored entries, zeros among them."""
-    running = np.concatenate([[0], np.cumsum(keep)])
-    return sp.csr_array((S.data[keep], S.indices[keep], running[S.indptr]), shape=S.shape)
+    """Return a matrix with only the stored entries to keep, explicit zeros included."""
+    n_kept = np.concatenate([[0], np.cumsum(keep)])
+    return sp.csr_array((S.data[keep], S.indices[keep], n_kept[S.indptr]), shape=S.shape)
 
 
 def _read(similarity: Any, n_points: int) -> sp.csr_array:
@@ -198,23 +183,24 @@ def _read(similarity: Any, n_points: int) -> sp.csr_array:
         if dense.shape != (n_points, n_points):
             raise InputError(f"{expected}, got {dense.shape}")
         if dense.dtype.kind not in "fiub":
-            raise InputError(f"similarity must hold 0, 1 and NaN for what is unobserved, got type {dense.dtype}")
+            raise InputError(f"similarity must hold 0, 1 and NaN for unobserved pairs, got type {dense.dtype}")
         rows, columns = np.nonzero(~np.isnan(dense))
         values = dense[rows, columns]
     wrong = np.flatnonzero((values != 0) & (values != 1))
     if len(wrong):
         at = wrong[0]
         raise InputError(
-            f"similarity must hold 0, 1 and nothing for what is unobserved, found {values[at].item()!r} "
+            f"similarity must hold only 0 and 1 for observed pairs, found {values[at].item()!r} "
             f"in row {rows[at]}, column {columns[at]}"
         )
     keys = rows.astype(np.int64) * n_points + columns
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     if len(keys) == 0:
-        raise InputError("similarity has no observed entry, so nothing is known of any pair")
-    if np.any(keys[1:] == keys[:-1]):
-        twice = keys[1:][keys[1:] == keys[:-1]][0]
-        raise InputError(f"similarity has row {twice // n_points}, column {twice % n_points} more than once")
+        raise InputError("similarity has no observed entry: it must hold at least one 0 or 1")
+    repeated = keys[1:][keys[1:] == keys[:-1]]
+    if len(repeated):
+        row, column = divmod(int(repeated[0]), n_points)
+        raise InputError(f"similarity has duplicate entries for row {row}, column {column}")
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_points))])
     return sp.csr_array((values[order].astype(np.uint8), columns[order], starts), shape=(n_points, n_points))

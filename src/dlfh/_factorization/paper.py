@@ -1,7 +1,7 @@
-"""Algorithm 1 exactly as the paper writes it: column by column, in plain NumPy, with S as a matrix.
+"""Algorithm 1 exactly as printed in the paper: column by column, in plain NumPy, with S as a matrix.
 
-Nothing in the library runs it: it takes n x n memory and c passes over it. `solver` is what runs, and tests hold
-that it gives the same codes from the same start and samples. The letters are the paper's: see `dlfh._factorization`.
+A reference only, since it takes n x n memory and c passes over it. The library runs `solver`, and tests check that it
+gives the same codes from the same start and samples. `dlfh._factorization` explains the letters.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def log_likelihood(U: Matrix, V: Matrix, S: Matrix, scale: float) -> float:
 def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
     """Update each column of U in turn, in place, with V fixed.
 
-    With all columns of S this is eq. (3): the maximiser of a lower bound of L, eq. (2), so L does not fall. With m
-    sampled columns, and the rows of V that belong to them, it is eq. (5). With S transposed and U and V swapped it is
+    With all columns of S this is eq. (3), the maximiser of the lower bound of L in eq. (2), so L does not decrease.
+    With m sampled columns and the corresponding rows of V it is eq. (5). With S transposed and U and V swapped it is
     eq. (4) or (6).
     """
     c, m = U.shape[1], V.shape[0]
@@ -40,7 +40,7 @@ def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
 
 
 def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple[Sampled, Sampled]]) -> None:
-    """Learn U and V in place, Algorithm 1, from the codes that they hold.
+    """Learn U and V in place by Algorithm 1, starting from their current codes.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple
     scale : float
         The paper's lambda.
     samples : iterable of (columns, rows)
-        For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6); with all of them every
-        time, this is full DLFH.
+        For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6). With all of them in every
+        iteration this is full DLFH.
 
     Examples
     --------

@@ -1,11 +1,12 @@
-"""Algorithm 1 of section 3.2: alternate between the modalities until nothing changes, or for T iterations.
+"""Algorithm 1 of section 3.2: alternate between the modalities until no bit changes, or for T iterations.
 
-Full DLFH updates by eq. (3) and (4) and converges (Theorem 1: no update lowers the likelihood, which is at most 0);
-stochastic DLFH, section 3.2.3, by eq. (5) and (6).
+Full DLFH updates codes by eq. (3) and (4) and converges (Theorem 1: no update decreases the likelihood, which is at
+most 0); stochastic DLFH, section 3.2.3, by eq. (5) and (6).
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -22,19 +23,19 @@ __all__ = ["Factorization", "factorize", "log_likelihood", "random_start"]
 
 @dataclass
 class Factorization:
-    """Learned codes of every row, and how the learning went.
+    """Learned codes of every row, with statistics of the iterations.
 
     Attributes
     ----------
     n_bits : int
     codes : list of ndarray of uint8, one per modality
-        Packed codes of the rows; a single array where the modalities share one code.
-    rows : Rows, or other supervision
-        What the rows stand for.
+        Packed codes of the rows; a single array if the modalities share one code.
+    rows : Supervision
+        The points or label sets of the rows.
     flips : list of int
-        How many bits each iteration changed.
+        Number of bits changed in each iteration.
     objective : list of float
-        The log-likelihood at the start and after each iteration, when asked for.
+        Log-likelihood at the start and after each iteration, if tracked.
     """
 
     n_bits: int
@@ -52,7 +53,7 @@ class Factorization:
         return self.codes[modality if len(self.codes) > 1 else 0]
 
     def targets(self, modality: int) -> Targets:
-        """Return what a hash function of a modality is to predict."""
+        """Return the codes to which a modality's hash function is fitted."""
         return Targets(self.codes_of_rows(modality), self.rows.row_of_point, self.n_bits)
 
 
@@ -69,24 +70,23 @@ def factorize(
     track_objective: bool = False,
     on_iteration: Callable[[], None] = lambda: None,
 ) -> Factorization:
-    """Learn codes by Algorithm 1, from given ones.
+    """Learn codes by Algorithm 1 from initial codes.
 
     Parameters
     ----------
-    model, rows
-        The likelihood, and what the rows of the codes stand for.
+    model : LatentFactorModel
+    rows : Supervision
     initial : list of ndarray of uint8, one per modality
-        Packed codes of the rows to start from; left as they are. With a single array, the modalities
-        share one code, U = V.
+        Packed initial codes of the rows, not modified. With a single array the modalities share one code, U = V.
     max_iter : int
         Number of iterations T; each updates every modality in turn.
     sample_size : int or None
-        Number m of points sampled, without replacement, from each other modality for each update;
-        None takes all of them (full DLFH), and stops when an iteration changes nothing.
+        Number m of points sampled without replacement from each other modality for each update. None uses all points
+        (full DLFH), and stops when an iteration changes no bit.
     early_stopping : bool
-        Stop the stochastic solver, too, after an iteration that changes nothing.
+        Whether the stochastic solver also stops after an iteration that changes no bit.
     track_objective : bool
-        Compute the log-likelihood before the first and after each iteration.
+        Whether to compute the log-likelihood before the first and after each iteration.
     """
     result = Factorization(model.n_bits, [pad_to_words(code) for code in initial], rows)
     codes = result.codes
@@ -107,11 +107,11 @@ def factorize(
 
 
 def random_start(n_rows: int, n_codes: int, n_bits: int, rng: np.random.Generator) -> list[Codes]:
-    """Return independent uniformly random codes for every row, ``n_codes`` times."""
+    """Return ``n_codes`` arrays of independent uniformly random codes of every row."""
     return [random_codes(rng, n_rows, n_bits) for _ in range(n_codes)]
 
 
 def log_likelihood(model: LatentFactorModel, codes: list[Codes], rows: Supervision, workers: Workers) -> float:
-    """Return eq. (1), summed over the pairs of modalities, exact but for one final rounding."""
-    pairs = [(a, b) for a in range(len(codes)) for b in range(a + 1, len(codes))] or [(0, 0)]
-    return sum(model.log_likelihood(rows.count_pairs(model, pair, codes, workers)) for pair in pairs)
+    """Return eq. (1), summed over the pairs of modalities; only the final sum is rounded."""
+    pairs = list(itertools.combinations(range(len(codes)), 2)) or [(0, 0)]
+    return sum(model.log_likelihood(rows.count_pairs(model.n_bits, pair, codes, workers)) for pair in pairs)

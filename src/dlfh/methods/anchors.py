@@ -1,4 +1,4 @@
-"""Kernel features as BATCH and SCRATCH have them: RBF values at random training points, centred."""
+"""Kernel features of BATCH and SCRATCH: centred RBF values at random training points."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ __all__ = ["AnchorFeatures"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Points whose values are taken at once.
+#: Points per block.
 _ROWS = 4096
 
-#: Bytes of values, of one modality, to keep between passes; more are computed again each time.
+#: Bytes of kernel values kept in memory per modality; the others are computed again in each pass.
 _MEMORY = 2 << 30
 
 
 class AnchorFeatures:
-    """One modality's values exp(-|x - z|^2 / (2 sigma)) at anchors z, less their means.
+    """Centred kernel values exp(-|x - z|^2 / (2 sigma)) of one modality at anchors z.
 
-    sigma is the mean squared distance of a training point to an anchor. Values are kept in single precision, and
-    products are taken in double.
+    sigma is the mean squared distance of a training point to an anchor. Values are stored in single precision and
+    multiplied in double precision.
 
     Parameters
     ----------
     features : ndarray or CSR matrix (n, d)
     n_anchors : int
-        Training points to draw; all where there are fewer.
+        Number of anchors, or all training points if fewer.
     modality : str
-        Its name, for errors.
+        Name for error messages.
     rng : numpy Generator
-        Draws the anchors, of this modality alone.
+        Draws the anchors.
     workers : Workers
 
     Attributes
@@ -54,7 +54,7 @@ class AnchorFeatures:
         self.modality = modality
         self.n_points = features.shape[0]
         drawn = RBFMap.fit(features, n_anchors, "random", modality, FitContext(workers, int(rng.integers(2**63))))
-        # mean |x - z|^2 over points x and anchors z, both relative to the mean of x; the map has twice that of the x.
+        # The bandwidth of the fitted map is 2 mean |x|^2; add 2 mean |z|^2, both relative to the mean of x.
         bases = drawn.bases.astype(np.float64)
         self.kernel = RBFMap(drawn.bases, drawn.centre, drawn.bandwidth + 2 * float(np.mean(np.sum(bases**2, axis=1))))
         n_kept = min(self.n_points, _MEMORY // (4 * len(bases)))
@@ -70,7 +70,7 @@ class AnchorFeatures:
         return self.kernel(self.features[start:stop]).astype(np.float32).astype(np.float64)
 
     def blocks(self) -> Iterator[tuple[int, int, Floats]]:
-        """Yield the centred values of consecutive points, with the numbers of the first and after the last."""
+        """Yield the bounds and the centred values of consecutive blocks of points."""
         for start in range(0, self.n_points, _ROWS):
             stop = min(start + _ROWS, self.n_points)
             if stop <= len(self._kept):

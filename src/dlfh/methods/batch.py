@@ -18,6 +18,7 @@ from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.label_matrices import LabelMatrices
 
 __all__ = ["BATCH"]
 
@@ -28,40 +29,41 @@ Floats = npt.NDArray[np.float64]
 class BATCH(CrossModalHasher):
     """Scalable asymmetric discrete cross-modal hashing (Wang, Luo, Nie, Song, Zhang and Xu, TKDE 2020).
 
-    One code for all modalities of a point, B (n x c), is learned with a real-valued twin V from labels L, whose rows G
-    of length 1 give the similarities S = G G', and from kernel features X_m:
+    Learns codes B (n x c), shared by all modalities, and real-valued counterparts V from the labels L, from the
+    similarities S = G G', where G are the labels with rows of length 1, and from kernel features X_m. It minimises
 
         ``|c S - B V'|^2 + omega |B - V|^2 + feature_weight sum_m |X_m - V U_m|^2 + label_weight |L - V U|^2
         + delta (feature_weight sum_m |U_m|^2 + label_weight |U|^2)``,  ``V'V = n I, V'1 = 0``,
 
-    over U, V and B in turn. The constraints make B and V enter linearly, so each step is exact, the objective never
-    rises, and S (n x n) is never formed. Ridge regressions then predict the codes from each modality's kernel features.
+    alternately over U, V and B. Under the constraints the objective is linear in B and in V, so each step is exact, the
+    objective never increases, and S (n x n) is never formed. Ridge regressions then predict the codes from each
+    modality's kernel features.
 
     Parameters
     ----------
     n_bits : int, default 64
     feature_weight : float, default 0.05
-        The authors' eta_1 = eta_2. At their value the labels outweigh the features by far: 0 gives the same codes on
-        Wiki.
+        The authors' eta_1 = eta_2. At their value the labels outweigh the features by far; on Wiki, 0 gives the same
+        codes.
     label_weight : float, default 0.9
         The authors' eta_0.
     omega : float, default 0.01
-        How much B is drawn to V.
+        Weight of the difference between B and V.
     delta : float, default 1e-3
+        Weight of the penalties on U.
     max_iter : int, default 6
         Number of rounds.
     init : {"random", "labels"}, default "random"
-        Start from one random code per point, as the authors, or per distinct label set. With "labels" and
-        ``feature_weight=0`` points with equal labels stay together, and learning the codes costs as much as there are
-        label sets.
+        Start from one random code per point, like the authors, or per distinct label set. With "labels" and
+        ``feature_weight=0`` points with equal labels stay together, and the cost depends on the number of label sets.
     n_anchors : int, default 500
-        Training points at which the first modality's kernel features are taken; all where there are fewer.
+        Number of training points at which the first modality's kernel features are computed, or all if fewer.
     n_other_anchors : int, default 1000
-        The same, of each other modality. (The authors: 500 for images, 1,000 for texts.)
+        The same for each other modality. (The authors: 500 for images, 1,000 for texts.)
     ridge : float, default 0.01
-        Of the hash functions, the authors' xi.
+        Ridge of the hash functions, the authors' xi.
     fit_intercept : bool, default False
-        Whether hash functions have an intercept. (The authors' have none.)
+        Whether hash functions have an intercept. The authors' have none.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -69,16 +71,15 @@ class BATCH(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64 (max_iter,)
-        After each round. The first starts from a V that does not keep the constraints; from then on it never rises.
+        Objective after each round. Only the first round starts from a V that violates the constraints.
 
     Notes
     -----
-    Defaults are those of the authors' code, which is for two modalities; the sum over modalities takes any number.
-    The code takes V from the eigenvectors of a matrix of squares with an absolute cut-off, which leaves V correlated
-    (columns off by .6 of their length on Wiki, 64 bits), and fills directions that are missing with columns that keep
-    no constraint. Here V is by the SVD of the points' rows, and the constraints hold to rounding.
-
-    Where every point has one label, codes become constant within a class.
+    Defaults are those of the authors' code, which is for two modalities; any number is possible here. Their code
+    computes V from eigenvectors of a matrix of squares with an absolute cut-off, which leaves V correlated (columns off
+    by .6 of their length on Wiki, 64 bits), and fills missing directions with columns that violate the constraints.
+    Here V comes from the SVD of the points' rows, and the constraints hold to rounding. If every point has one label,
+    codes become constant within a class.
 
     Examples
     --------
@@ -137,10 +138,9 @@ class BATCH(CrossModalHasher):
         rows = LabelRows.of_label_sets(label_sets) if by_set else LabelRows.of_points(label_sets)
         rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            numbers = [int(self.n_anchors if i == 0 else self.n_other_anchors) for i in range(len(features))]
             views = [
-                AnchorFeatures(matrix, number, name, rng, workers)
-                for (name, matrix), number in zip(features.items(), numbers, strict=True)
+                AnchorFeatures(matrix, int(self.n_other_anchors if index else self.n_anchors), name, rng, workers)
+                for index, (name, matrix) in enumerate(features.items())
             ]
             n_starts = label_sets.n_sets if self.init == "labels" else len(rows)
             B = rng.choice(np.array([-1.0, 1.0]), (n_starts, int(self.n_bits)))
@@ -165,30 +165,24 @@ class BATCH(CrossModalHasher):
 
 
 class SharedCodes:
-    """B and V of rows that stand for points or for label sets, and BATCH's steps.
+    """B and V of rows that stand for points or label sets, and BATCH's updates.
 
     Parameters
     ----------
     rows : LabelRows
     views : list of AnchorFeatures
-        Features that have a part in the codes; for rows that are points.
+        Features from which codes are learned; only if rows are points.
     B, V : ndarray of float64 (rows, c)
-        Where to start. V need not keep the constraints.
+        Initial values. V need not satisfy the constraints.
     model : BATCH
-        For its weights.
     """
 
     def __init__(self, rows: LabelRows, views: list[AnchorFeatures], B: Floats, V: Floats, model: BATCH) -> None:
         self.views, self.B, self.V, self.model = views, B, V, model
-        self.weights: Floats = rows.weights.astype(np.float64)
-        self.L = rows.labels.rows()[rows.set_of_row]
-        self.G = rows.labels.unit_rows()[rows.set_of_row]
+        labels = LabelMatrices(rows)
+        self.weights, self.L, self.G, self._sums = labels.weights, labels.L, labels.G, labels.sums
         self.products = self._products()
         self.U: list[Floats] = []
-
-    def _sums(self, left: Any, right: Floats) -> Floats:
-        """Return left' W right, sums over all points."""
-        return left.T @ (self.weights[:, None] * right)
 
     def _products(self) -> list[Floats]:
         """Return V'X for each modality, and V'L."""
@@ -198,13 +192,13 @@ class SharedCodes:
         return [*(float(self.model.feature_weight) for _ in self.views), float(self.model.label_weight)]
 
     def update(self, rng: np.random.Generator | None) -> None:
-        """Update U, then V, then B; ``rng`` draws directions that V lacks."""
+        """Update U, V and B; ``rng`` draws directions that V lacks."""
         c, omega = self.B.shape[1], float(self.model.omega)
         VV = self._sums(self.V, self.V)
-        self.U = [solve_ridge(VV.copy(), float(self.model.delta), each) for each in self.products]
+        self.U = [solve_ridge(VV.copy(), float(self.model.delta), product) for product in self.products]
         Z = c * (self.G @ self._sums(self.G, self.B)) + omega * self.B
-        for weight, each, own in zip(self._term_weights(), [*self.views, self.L], self.U, strict=True):
-            Z += weight * (each.times(own.T) if isinstance(each, AnchorFeatures) else each @ own.T)
+        for weight, X, U in zip(self._term_weights(), [*self.views, self.L], self.U, strict=True):
+            Z += weight * (X.times(U.T) if isinstance(X, AnchorFeatures) else X @ U.T)
         self.V = uncorrelated(Z, self.weights, rng)
         self.B = np.where(c * (self.G @ self._sums(self.G, self.V)) + omega * self.V >= 0, 1.0, -1.0)
         self.products = self._products()
@@ -218,7 +212,7 @@ class SharedCodes:
         value -= 2 * c * np.sum(self._sums(self.G, self.B) * self._sums(self.G, self.V))
         value += model.omega * (n * c - 2 * np.sum(self.weights @ (self.B * self.V)) + np.trace(VV))
         squares = [*(float(np.trace(view.gram)) for view in self.views), float(self.weights @ self.L.sum(axis=1))]
-        for weight, square, own, product in zip(self._term_weights(), squares, self.U, self.products, strict=True):
-            value += weight * (square - 2 * np.sum(own * product) + np.sum((own @ own.T) * VV))
-            value += weight * float(model.delta) * np.sum(own**2)
+        for weight, square, U, product in zip(self._term_weights(), squares, self.U, self.products, strict=True):
+            value += weight * (square - 2 * np.sum(U * product) + np.sum((U @ U.T) * VV))
+            value += weight * float(model.delta) * np.sum(U**2)
         return float(value)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._factorization.label_codes import LabelCodes
-from dlfh._factorization.label_parts import LabelParts, LearnedParts, factorize_parts
 from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.partitioned import PartitionedFactorization, PartitionedLabels, factorize_partitioned
 from dlfh._factorization.solver import Factorization, factorize, random_start
 from dlfh._factorization.supervision import Sample, Supervision
 from dlfh._labels import LabelSets
@@ -61,7 +61,7 @@ class CodeLearning:
 
     def learn(
         self, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
-    ) -> tuple[Factorization, LabelCodes | None]:
+    ) -> tuple[Factorization, LabelSetCodes | None]:
         """Learn codes in this process; return them, and the label-set codes where the rows have labels."""
         sample_size = self.sample_size(supervision)
         max_iter = self._max_iter(sample_size)
@@ -80,9 +80,11 @@ class CodeLearning:
         )
         if not isinstance(supervision, LabelRows):
             return learned, None
-        return learned, LabelCodes.of(supervision, learned.codes, likelihood, self.n_modalities)
+        return learned, LabelSetCodes.from_rows(supervision, learned.codes, likelihood, self.n_modalities)
 
-    def learn_in_parts(self, labels: Blocks, rng: np.random.Generator, bar: Bar) -> tuple[LearnedParts, BlockValues]:
+    def learn_in_parts(
+        self, labels: Blocks, rng: np.random.Generator, bar: Bar
+    ) -> tuple[PartitionedFactorization, BlockValues]:
         """Learn the codes of more label sets than one process should hold; return them, and each block's label sets.
 
         Parameters
@@ -96,10 +98,10 @@ class CodeLearning:
                 'drop solver="full" and track_objective=True'
             )
         by_block = labels.persist(functools.partial(_label_sets_of_block, labels.shape[1]))
-        parts = LabelParts.of(by_block, self.pair_weights)
+        parts = PartitionedLabels.from_blocks(by_block, self.pair_weights)
         size = self._n_samples(parts.n_points, parts.n_sets)
         max_iter = self._max_iter(size)
-        learned = factorize_parts(
+        learned = factorize_partitioned(
             self.likelihood(parts.similar_share),
             parts,
             self.n_codes,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._factorization.label_codes import LabelCodes
+from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.solver import Factorization
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
@@ -155,7 +155,7 @@ class DLFH(CrossModalHasher):
     objective_: npt.NDArray[np.float64]
     flips_: npt.NDArray[np.int64]
     #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
-    label_codes_: LabelCodes | None
+    label_codes_: LabelSetCodes | None
     chosen_: dict[str, HashLearner]
     sums_: dict[str, Moments]
 
@@ -427,7 +427,7 @@ class DLFH(CrossModalHasher):
                 "sets than it keeps"
             )
         with Workers(self.n_jobs) as workers:
-            codes, known = self.label_codes_.codes_of(labels, workers)
+            codes, known = self.label_codes_.encode(labels, workers)
         return dict(zip(self.modalities_, codes, strict=True)), known
 
     def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
@@ -481,7 +481,7 @@ class DLFH(CrossModalHasher):
             self._add_points(features, self._read_labels(labels, features), self.label_codes_)
         return self
 
-    def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelCodes) -> None:
+    def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelSetCodes) -> None:
         """Count new points and learn from them; if it fails, nothing has changed."""
         names = self.modalities_
         n_before = len(self.codes_[names[0]])
@@ -490,12 +490,12 @@ class DLFH(CrossModalHasher):
             rng = np.random.default_rng([int(self.random_state), n_before])
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learning = CodeLearning(self, names)
-            grown, row_of_point = label_codes.grown(
+            grown, row_of_point = label_codes.extended(
                 labels,
                 learning.pair_weights,
                 rng,
                 workers,
-                lambda rows, _: learning.likelihood(rows.similar_share),
+                lambda rows: learning.likelihood(rows.similar_share),
                 learning.sample_size,
             )
             codes = [grown.codes[index if len(grown.codes) > 1 else 0] for index in range(len(names))]
@@ -535,7 +535,7 @@ class DLFH(CrossModalHasher):
         label_arrays = with_prefix(arrays, "labels/")
         about, n_modalities = config["label_codes"], len(self.modalities_)
         self.label_codes_ = (
-            None if about is None else LabelCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
+            None if about is None else LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
         )
         # Learners are made only where there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}

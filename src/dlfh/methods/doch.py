@@ -16,17 +16,18 @@ from dlfh._parallel import Workers
 from dlfh._validation import check_flag, check_integer, check_positive
 from dlfh.codes import Codes, unpack
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.online import Chunk, OnlineHasher, Stream
+from dlfh.methods.label_matrices import LabelMatrices
+from dlfh.methods.online import OnlineHasher, Stream
 
 __all__ = ["DOCH"]
 
 Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
 
-#: The authors' scale by code length; in between, along the logarithm of the length.
+#: The authors' scale by code length, interpolated along the logarithm of the length.
 _SCALES = {8: 0.45, 16: 0.35, 32: 0.25, 64: 0.15, 128: 0.10}
 
-#: Rows that a thread takes at a time.
+#: Rows that a thread updates at a time.
 _ROWS = 1024
 
 
@@ -34,44 +35,43 @@ _ROWS = 1024
 class DOCH(OnlineHasher):
     """Discrete online cross-modal hashing (Zhan, Wang, Sun, Wu, Luo and Xu, Pattern Recognition 2022).
 
-    Data arrive in chunks, and codes that are learned stay. A new chunk's codes B (n x c), one for all modalities, make
-    the similarities S (1 for points that share a label) to some anchors with codes A and labels likely, and predict the
-    labels L:
+    Data arrives in chunks, and learned codes never change. The codes B (n x c) of a new chunk, shared by all
+    modalities, explain the similarities S (1 for points that share a label) to anchors with codes A, and predict the
+    labels L. They maximise
 
         ``sum_ij [S_ij Theta_ij - log(1 + exp(Theta_ij))] - theta |L - B P|^2``,  ``Theta = scale B A'``,
 
-    is raised bit by bit, as in DLFH, by a lower bound that touches it at the old bit. Anchors are drawn anew for every
-    sweep over the bits: in the first chunk from its own points, with the codes that they have, later from each earlier
-    chunk. P is the least squares fit of all labels so far to all codes. Hash functions are least squares fits, too, of
-    all codes to all features.
+    bit by bit, as in DLFH, by a lower bound that is tight at the old bit. Anchors are drawn for every sweep over the
+    bits: from the chunk itself if it is the first, otherwise from each earlier chunk. P is the least-squares prediction
+    of all labels from all codes so far. Hash functions are least-squares predictions of all codes from all features.
 
     Parameters
     ----------
     n_bits : int, default 64
     scale : float or "auto", default "auto"
-        How sharply the probability of similarity depends on Hamming distance; "auto" is what the authors have for the
-        code length, .45 for 8 bits to .10 for 128.
+        How sharply the probability of similarity depends on Hamming distance. "auto" is the authors' value for the code
+        length, from .45 for 8 bits to .10 for 128.
     theta : float, default 0.1
-        Weight of the labels' prediction.
+        Weight of the label prediction.
     max_iter : int, default 7
-        Number of rounds for each chunk.
+        Number of rounds per chunk.
     n_sweeps : int, default 3
-        Sweeps over the bits in each round, after which P is fitted.
+        Sweeps over the bits in each round, before P is fitted.
     n_anchors : int, default 50
-        Anchors from each earlier chunk; all where it has fewer.
+        Number of anchors, or all points if fewer.
     per_chunk : bool, default True
-        Whether so many are drawn from each chunk, as the authors do, so that later chunks cost more, or from all
-        earlier points together.
+        Whether this many anchors are drawn from each earlier chunk, like the authors do, so that later chunks cost
+        more; or from all earlier points together.
     chunk_size : int, optional
-        Points that `fit` takes at a time; the last chunk takes the rest. By default `fit` takes all at once.
-        (The authors: 2,000.) `partial_fit` takes what it is given.
+        Number of points that `fit` learns from at a time; the last chunk also takes the remainder. Default: all points.
+        (The authors: 2,000.) `partial_fit` learns from the given points at once.
     init : {"random", "labels"}, default "random"
-        Start a chunk from one random code per point, as the authors, or per distinct label set: points with equal
-        labels then stay together, and learning the codes costs as much as there are label sets.
+        Start a chunk from one random code per point, like the authors, or per distinct label set. In the latter case
+        points with equal labels stay together, and the cost depends on the number of label sets.
     ridge : float or "auto", default 0
-        Of the hash functions; never less than rounding. "auto" as for `LinearRidge`.
+        Ridge of the hash functions, at least the rounding error. "auto" as for `LinearRidge`.
     fit_intercept : bool, default False
-        Whether hash functions have an intercept. (The authors' have none, nor are features centred.)
+        Whether hash functions have an intercept. The authors' have none, and do not centre the features.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -79,15 +79,14 @@ class DOCH(OnlineHasher):
     Attributes
     ----------
     stream_ : Stream
-        What is remembered of all chunks: sums and labels, which `save` keeps too, so that `partial_fit` goes on after
-        `load`.
+        Sums and labels of all chunks. `save` stores them, so that `partial_fit` can continue after `load`.
 
     Notes
     -----
-    Defaults are those of the authors' code, but for chunks in `fit`: `DOCH.paper` has theirs. The code draws the same
-    positions in all chunks, and fails where one is shorter; here they are drawn for each. New points are compared with
-    old ones alone, so codes from several chunks are worse than those of one. A point without labels is unlike all
-    anchors.
+    Defaults are those of the authors' code, except for `fit` learning from one chunk; `DOCH.paper` has their chunks.
+    Their code draws the same positions in all chunks and fails if one is shorter; here each chunk has its own draw. New
+    points are compared with old points only, so codes learned in several chunks are worse than those learned in one. A
+    point without labels is dissimilar to all anchors.
 
     Examples
     --------
@@ -137,7 +136,7 @@ class DOCH(OnlineHasher):
         check_flag(self.per_chunk, "per_chunk")
 
     def _learn_chunk(
-        self, chunk: Chunk, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         c, L = int(self.n_bits), chunk.L
         likelihood = AnchoredLikelihood(c, self._scale(), float(self.theta))
@@ -151,7 +150,8 @@ class DOCH(OnlineHasher):
                     drawn = self._draw_old(past, rng)
                     anchors, labels = unpack(old[drawn], c), past.point_labels[drawn]
                 else:
-                    rows = chunk.row_of_point[_draw(len(chunk.row_of_point), int(self.n_anchors), rng)]
+                    row_of_point = chunk.rows.row_of_point
+                    rows = row_of_point[_draw(len(row_of_point), int(self.n_anchors), rng)]
                     anchors, labels = B[rows], L[rows]
                 likelihood.sweep(B, P, chunk, anchors, labels, workers)
             real = B.astype(np.float64)
@@ -165,7 +165,7 @@ class DOCH(OnlineHasher):
         return float(np.interp(np.log2(int(self.n_bits)), np.log2([*_SCALES]), [*_SCALES.values()]))
 
     def _draw_old(self, past: Stream, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-        """Return the numbers of old points that serve as anchors."""
+        """Draw the numbers of old points that serve as anchors."""
         if not self.per_chunk:
             return _draw(past.n_points, int(self.n_anchors), rng)
         bounds = zip(past.starts[:-1], past.starts[1:], strict=True)
@@ -177,14 +177,14 @@ def _draw(n: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.int64]:
 
 
 def _least_squares(gram: Floats, right: Floats) -> Floats:
-    """Return gram^+ right: codes that repeat, or are fewer than bits, leave the matrix singular."""
+    """Return gram^+ right; the matrix is singular if codes repeat or are fewer than bits."""
     values, vectors = np.linalg.eigh(gram)
     keep = values > len(values) * np.finfo(np.float64).eps * values[-1]
     return vectors[:, keep] @ ((vectors[:, keep].T @ right) / values[keep, None])
 
 
 class AnchoredLikelihood:
-    """The likelihood of points' similarities to anchors, and of their labels, as DOCH has it.
+    """DOCH's likelihood of the similarities of points to anchors, and of their labels.
 
     Parameters
     ----------
@@ -194,27 +194,29 @@ class AnchoredLikelihood:
 
     def __init__(self, n_bits: int, scale: float, theta: float) -> None:
         self.scale, self.theta = scale, theta
-        # Theta is the scale times a whole number, and sigma takes 2 c + 1 values.
+        # Theta is the scale times an integer, so sigma takes 2 c + 1 values.
         self.sigmas = np.rint(_kernels.ONE * expit(scale * np.arange(-n_bits, n_bits + 1))).astype(np.int32)
 
-    def sweep(self, B: Signs, P: Floats, chunk: Chunk, anchors: Signs, labels: sp.csr_array, workers: Workers) -> None:
-        """Update all bits of all rows of B, in place."""
-        similar = np.ascontiguousarray((chunk.sets @ labels.T).toarray() > 0, np.uint8)
-        wanted = np.ascontiguousarray(2 * self.theta * (chunk.L @ P.T))
+    def sweep(
+        self, B: Signs, P: Floats, chunk: LabelMatrices, anchors: Signs, labels: sp.csr_array, workers: Workers
+    ) -> None:
+        """Update all bits of all rows of B in place."""
+        similar = np.ascontiguousarray((chunk.rows.labels.rows() @ labels.T).toarray() > 0, np.uint8)
+        predicted = np.ascontiguousarray(2 * self.theta * (chunk.L @ P.T))
         update = functools.partial(
             _kernels.update_anchored_rows,
             B,
-            chunk.set_of_row,
+            chunk.rows.set_of_row,
             similar,
             np.ascontiguousarray(anchors.T),
             self.sigmas,
             self.scale,
-            wanted,
+            predicted,
             2 * self.theta * (P @ P.T),
         )
         workers.map_blocks(update, len(B), _ROWS)
 
-    def value(self, B: Signs, P: Floats, chunk: Chunk, anchors: Signs, labels: sp.csr_array) -> float:
+    def value(self, B: Signs, P: Floats, chunk: LabelMatrices, anchors: Signs, labels: sp.csr_array) -> float:
         """Return the objective of the chunk."""
         Theta = self.scale * (B.astype(np.float64) @ anchors.T)
         S = (chunk.L @ labels.T).toarray() > 0

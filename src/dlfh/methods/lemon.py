@@ -14,7 +14,8 @@ from dlfh._parallel import Workers
 from dlfh._validation import check_integer, check_positive
 from dlfh.codes import Codes
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.online import Chunk, OnlineHasher, Stream
+from dlfh.methods.label_matrices import LabelMatrices
+from dlfh.methods.online import OnlineHasher, Stream
 
 __all__ = ["LEMON"]
 
@@ -25,35 +26,35 @@ Floats = npt.NDArray[np.float64]
 class LEMON(OnlineHasher):
     """Label embedding online hashing (Wang, Luo and Xu, ACM MM 2020).
 
-    Data arrive in chunks, and codes that are learned stay. A new chunk's codes B, one for all modalities, and their
-    real-valued twin V minimise, over old (o) and new points together (a),
+    Data arrives in chunks, and learned codes never change. The codes B of a new chunk, shared by all modalities, and
+    their real-valued counterparts V minimise, over all old and new points a,
 
         ``alpha |c S_aa - B_a V_a'|^2 + beta (|L_a - V_a P|^2 + gamma |P|^2) + |B_a - V_a R|^2``,
         ``V'V = n I, V'1 = 0 in each chunk, R'R = I``,
 
-    for labels L, whose rows G of length 1 give the similarities S = 2 G G' - 1, over P, V, R and B in turn. Each step
-    is exact, so the objective never rises within a chunk. All that is needed of old points are sums over them. Features
-    have a part in the hash functions alone, ridge regressions on all points so far.
+    alternately over P, V, R and B, where L are the labels and G, their rows scaled to length 1, gives the similarities
+    S = 2 G G' - 1. Each step is exact, so the objective never increases within a chunk. Old points enter through sums.
+    Features are used for the hash functions only, which are ridge regressions on all points so far.
 
     Parameters
     ----------
     n_bits : int, default 64
     alpha, beta : float, default 1e4
-        Weights of similarities and of labels.
+        Weights of the similarities and of the labels.
     gamma : float, default 0.1
     max_iter : int, default 5
-        Number of rounds for each chunk.
+        Number of rounds per chunk.
     chunk_size : int, optional
-        Points that `fit` takes at a time; the last chunk takes the rest. By default `fit` takes all at once.
-        (The authors: 2,000.) `partial_fit` takes what it is given.
+        Number of points that `fit` learns from at a time; the last chunk also takes the remainder. Default: all points.
+        (The authors: 2,000.) `partial_fit` learns from the given points at once.
     init : {"random", "labels"}, default "random"
-        Start a chunk from one random code per point, as the authors, or per distinct label set: points with equal
-        labels then stay together, and learning the codes costs as much as there are label sets.
+        Start a chunk from one random code per point, like the authors, or per distinct label set. In the latter case
+        points with equal labels stay together, and the cost depends on the number of label sets.
     ridge : float or "auto", default 1
-        Of the hash functions, the authors' xi. It is absolute, so the scale of the features matters; "auto" as for
-        `LinearRidge`.
+        Ridge of the hash functions, the authors' xi, in absolute terms: the scale of the features matters. "auto" as
+        for `LinearRidge`.
     fit_intercept : bool, default False
-        Whether hash functions have an intercept. (The authors' have none, nor are features centred.)
+        Whether hash functions have an intercept. The authors' have none, and do not centre the features.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -61,14 +62,14 @@ class LEMON(OnlineHasher):
     Attributes
     ----------
     stream_ : Stream
-        What is remembered of all chunks: sums, which `save` keeps too, so that `partial_fit` goes on after `load`.
+        Sums over all chunks. `save` stores them, so that `partial_fit` can continue after `load`.
 
     Notes
     -----
-    Defaults are those of the authors' code, but for chunks in `fit`: `LEMON.paper` has theirs. The code takes V from
-    the eigenvectors of a matrix of squares, which leaves it correlated; here it is by the SVD of the points' rows.
-    Constants in S have no effect on a balanced V and are left out. A label that is first met in a later chunk changes
-    nothing of what was learned. The order of chunks matters, as old codes stay.
+    Defaults are those of the authors' code, except for `fit` learning from one chunk; `LEMON.paper` has their chunks.
+    Their code computes V from eigenvectors of a matrix of squares, which leaves it correlated; here it comes from the
+    SVD of the points' rows. Constants in S have no effect on a balanced V and are omitted. A label that first appears
+    in a later chunk does not change earlier results. The order of the chunks matters, since old codes do not change.
 
     Examples
     --------
@@ -111,50 +112,49 @@ class LEMON(OnlineHasher):
         check_integer(self.max_iter, "max_iter", 1)
 
     def _learn_chunk(
-        self, chunk: Chunk, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         c = int(self.n_bits)
         B = rng.choice(np.array([-1.0, 1.0]), (len(chunk.weights), c))
         state = EmbeddedChunk(chunk, past, B, rng.standard_normal(B.shape), random_rotation(c, rng), self)
         for _ in range(int(self.max_iter)):
-            # Label sets are too few to give each direction that is missing one of its own.
+            # Label sets are too few to replace missing directions by random ones.
             state.update(rng if self.init == "random" else None)
         return state.B, state.sums()
 
 
 class EmbeddedChunk:
-    """B, V, P and R of one chunk after others, and LEMON's steps.
+    """B, V, P and R of one chunk, and LEMON's updates.
 
     Parameters
     ----------
-    chunk : Chunk
+    chunk : LabelMatrices
     past : Stream
     B, V : ndarray of float64 (rows, c)
     R : ndarray of float64 (c, c)
-        Where to start. V need not keep the constraints.
+        Initial values. V need not satisfy the constraints.
     model : LEMON
-        For its weights.
     """
 
-    def __init__(self, chunk: Chunk, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
+    def __init__(self, chunk: LabelMatrices, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
         self.chunk, self.past, self.model = chunk, past.sums, model
         self.L, self.G = chunk.L, chunk.G
         self.B, self.V, self.R, self.P = B, V, R, np.empty(0)
 
     def _sum(self, name: str) -> Floats:
-        """Return a sum over old and new points."""
-        return self.past[name] + self._own(name)
+        """Return a sum over old and new points, such as V'V for "VV"."""
+        return self.past[name] + self._chunk_sum(name)
 
-    def _own(self, name: str) -> Floats:
+    def _chunk_sum(self, name: str) -> Floats:
         left, right = (getattr(self, letter) for letter in name)
         return self.chunk.sums(left, right)
 
     def sums(self) -> dict[str, Floats]:
-        """Return what the chunk adds to the stream."""
-        return {name: self._own(name) for name in self.past}
+        """Return the chunk's part of the sums."""
+        return {name: self._chunk_sum(name) for name in self.past}
 
     def update(self, rng: np.random.Generator | None) -> None:
-        """Update P, then V, then R, then B; ``rng`` draws directions that V lacks."""
+        """Update P, V, R and B; ``rng`` draws directions that V lacks."""
         similar = 2 * float(self.model.alpha) * self.B.shape[1]
         self.P = solve_ridge(self._sum("VV"), float(self.model.gamma), self._sum("LV").T)
         Z = self.B @ self.R.T + float(self.model.beta) * (self.L @ self.P.T) + similar * (self.G @ self._sum("GB"))

@@ -13,13 +13,14 @@ import scipy.sparse.linalg
 import scipy.special
 
 from dlfh import _kernels
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
 from dlfh.blocks.base import ArrayBlocks
-from dlfh.codes import as_words, by_word, pack
+from dlfh.codes import pack, pad_to_words
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction
 from dlfh.hashing.kernel import KernelHash, RBFMap
@@ -37,35 +38,32 @@ Bits = npt.NDArray[np.int8]
 class MLBE(CrossModalHasher):
     """Multimodal latent binary embedding (Zhen and Yeung, KDD 2012).
 
-    A probabilistic model of codes u_i, v_j in {-1, +1}^K: similarities within a modality are
-    S_ij ~ N(u_i'W u_j, theta), W symmetric with W_kl ~ N(0, phi); points of different modalities are similar,
-    which labels tell, with probability sigma(w u_i'v_j), w half-normal; the precisions 1/theta, 1/phi have
-    Gamma priors. Codes and parameters maximise the posterior by coordinate ascent, block after block: W, phi,
-    codes bit by bit, theta, for each modality, then w.
+    A probabilistic model of codes u_i, v_j in {-1, +1}^K. Similarities within a modality are S_ij ~ N(u_i'W u_j, theta)
+    for a symmetric W with W_kl ~ N(0, phi). Points of different modalities are similar (share a label) with probability
+    sigma(w u_i'v_j), w half-normal. The precisions 1/theta and 1/phi have Gamma priors. Block coordinate ascent
+    maximises the posterior: W, phi, the codes bit by bit and theta of each modality, then w.
 
     Parameters
     ----------
     n_bits : int, default 64
     bit_prior : float, default 0.5
-        Prior probability of a bit to be 1.
+        Prior probability that a bit is 1.
     shape, rate : float, default 1
-        Of all Gamma priors; the shape at least 1.
+        Parameters of all Gamma priors; the shape is at least 1.
     init : {"spectral", "random"}, default "spectral"
-        Start from the leading eigenvectors of the similarities, rotated towards their signs as in CCA-ITQ, the
-        same codes for both modalities; or, as the authors, from random codes, which rarely recover planted
-        ones.
+        Start both modalities from the leading eigenvectors of the similarities, rotated towards their signs as in
+        CCA-ITQ; or, like the authors, from random codes, which rarely recover planted codes.
     max_iter : int, default 30
     tol : float, default 1e-2
-        Stop when an iteration raises the log-posterior by less than this.
+        Stop when an iteration increases the log-posterior by less than this.
     encoding : {"mean", "sweep"}, default "mean"
-        How a new point gets its code, from its similarities to the training points: as the signs of the
-        posterior mean of a real-valued code with a standard normal prior; or as the authors do, by one sweep
-        of the bit rule, which ends in poor local optima.
+        Encode a new point, from its similarities to the training points, as the signs of the posterior mean of a
+        real-valued code with a standard normal prior; or, like the authors, by one sweep of the bit rule, which ends in
+        poor local optima.
     n_train : int, optional
-        Train on a random sample of this many points, and encode the others. (The paper: 1,000.) All by
-        default.
+        Train on a random sample of this size and encode the other points. Default: all points. (The paper: 1,000.)
     memory : int, default 4 GiB
-        The most that similarities may take, 8 n^2 bytes.
+        Limit for the similarities, which take 8 n^2 bytes.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -73,15 +71,15 @@ class MLBE(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64
-        The log-posterior, up to a constant, at the start and after every block.
+        Log-posterior, up to a constant, at the start and after every block.
 
     Notes
     -----
-    Every block is a maximum with the others fixed, so the log-posterior never falls. S_ij and S_ji count half
-    each, and S_ii half: then W has a closed form, from matrices of K x K, where the authors' code builds one
-    of n^2 x K^2; w is found by its stationary point, not by a hundred small steps. The similarities
-    exp(-|x - y|^2 / mean), and the priors' constants, are ours: the authors' were not found. Sweeps over new
-    points start from one random code, the same for all, so that a code depends on its point alone.
+    Every block is maximised exactly with the others fixed, so the log-posterior never decreases. S_ij, S_ji and S_ii
+    each have weight one half; W then has a closed form in K x K matrices, where the authors' code builds one of size
+    n^2 x K^2, and w is a stationary point instead of the result of a hundred small steps. The similarities
+    exp(-|x - y|^2 / mean) and the constants of the priors are our choice; the authors' were not found. Sweeps over new
+    points all start from the same random code, so that a code depends on its point only.
 
     Examples
     --------
@@ -141,7 +139,7 @@ class MLBE(CrossModalHasher):
         if 8 * n_train**2 > self.memory:
             raise InputError(
                 f"MLBE on {n_train} points needs {8 * n_train**2 / 2**30:.1f} GiB for their similarities, more than "
-                f"memory={self.memory} bytes: pass a smaller n_train or more memory"
+                f"memory={self.memory} bytes: reduce n_train or increase memory"
             )
         chosen = np.sort(rng.permutation(n_points)[:n_train])
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
@@ -162,19 +160,19 @@ class MLBE(CrossModalHasher):
             self.objective_ = posterior.ascend(int(self.max_iter), float(self.tol), bar)
             start = rng.choice(np.array([-1, 1], np.int8), int(self.n_bits))
             self.codes_, self.hash_functions_ = {}, {}
-            for (name, matrix), kernel, side in zip(features.items(), kernels, posterior.sides, strict=True):
+            for (name, matrix), kernel, view in zip(features.items(), kernels, posterior.views, strict=True):
                 function: HashFunction
                 if self.encoding == "mean":
-                    function = KernelHash(kernel, side.posterior_mean(), np.zeros(len(side.W)), is_logistic=False)
+                    function = KernelHash(kernel, view.posterior_mean(), np.zeros(len(view.W)), is_logistic=False)
                 else:
-                    function = LatentBinaryHash(kernel, side.embedded, start, 1 / side.theta, posterior.log_prior)
-                codes = pack(side.codes) if n_train == n_points else function.encode(matrix, name, workers)
-                codes[chosen] = pack(side.codes)
+                    function = LatentBinaryHash(kernel, view.embedded, start, 1 / view.theta, posterior.log_prior)
+                codes = pack(view.codes) if n_train == n_points else function.encode(matrix, name, workers)
+                codes[chosen] = pack(view.codes)
                 self.codes_[name], self.hash_functions_[name] = codes, function
 
 
 def _similarities(kernel: RBFMap) -> npt.NDArray[np.float32]:
-    """Return the kernel values of the training points, in blocks of rows."""
+    """Return the kernel values of the training points, computed in blocks of rows."""
     points = kernel.bases.astype(np.float64) + kernel.centre
     S = np.empty((len(points), len(points)), np.float32)
     for first in range(0, len(points), 512):
@@ -185,7 +183,7 @@ def _similarities(kernel: RBFMap) -> npt.NDArray[np.float32]:
 def start_codes(
     similarities: list[npt.NDArray[np.float32]], n_bits: int, kind: str, rng: np.random.Generator
 ) -> list[Bits]:
-    """Return codes to start from, for both modalities."""
+    """Return initial codes for both modalities."""
     n = len(similarities[0])
     random = rng.choice(np.array([-1, 1], np.int8), (2, n, n_bits))
     n_vectors = min(n_bits, n - 1)
@@ -211,8 +209,8 @@ def _sum_of_squares(S: npt.NDArray[np.float32]) -> float:
 
 
 @dataclass
-class _Side:
-    """What belongs to one modality."""
+class _View:
+    """Similarities S of one modality with |S|^2, its codes U, and the parameters W, theta and phi."""
 
     S: npt.NDArray[np.float32]
     square: float
@@ -225,6 +223,7 @@ class _Side:
         self.refresh()
 
     def refresh(self) -> None:
+        """Compute A = U W and A'A."""
         U = self.codes.astype(np.float64)
         self.embedded = U @ self.W
         self.gram = self.embedded.T @ self.embedded
@@ -235,7 +234,7 @@ class _Side:
         return U.T.astype(np.float64) @ U, U.T.astype(np.float64) @ (self.S @ U)
 
     def posterior_mean(self) -> Floats:
-        """Return what takes a new point's similarities to the mean of its code: A (A'A + theta I)^-1."""
+        """Return A (A'A + theta I)^-1, which maps a new point's similarities to the mean of its code."""
         regular = self.gram + self.theta * np.eye(len(self.gram))
         return scipy.linalg.solve(regular, self.embedded.T, assume_a="pos", check_finite=False).T
 
@@ -246,16 +245,16 @@ class _Side:
 
 
 class Posterior:
-    """MLBE's log-posterior, and the blocks that raise it.
+    """MLBE's log-posterior and its block updates.
 
     Parameters
     ----------
     similarities : list of two ndarray of float32 (n, n)
-        Within each modality.
+        Similarities within each modality.
     labels : LabelSets
         Points that share a label are similar across modalities.
     codes : list of two ndarray of int8 (n, n_bits)
-        Where to start, -1 and +1; changed in place.
+        Initial codes of -1 and +1, updated in place.
     """
 
     def __init__(
@@ -274,21 +273,21 @@ class Posterior:
         self.shape, self.rate = shape, rate
         self.prior, self.log_prior = bit_prior, float(np.log(bit_prior / (1 - bit_prior)))
         self.lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
-        self.sides = [
-            _Side(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
+        self.views = [
+            _View(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
             for S, U in zip(similarities, codes, strict=True)
         ]
         self.link, self.phi = 0.1, 1.0
 
     def ascend(self, max_iter: int, tol: float, bar: Bar | None = None) -> Floats:
-        """Raise the log-posterior block by block; return it at the start and after every block."""
+        """Maximise the log-posterior block by block; return it at the start and after every block."""
         history = [self.log_posterior()]
         count = (bar or Bar()).counter("codes", max_iter)
         for _ in range(max_iter):
             before = history[-1]
-            for side, other in (self.sides, self.sides[::-1]):
+            for view, other in (self.views, self.views[::-1]):
                 for block in (self.update_weights, self.update_phi, self.update_codes, self.update_theta):
-                    block(side, other)
+                    block(view, other)
                     history.append(self.log_posterior())
             for step in (self.update_link, self.update_link_phi):
                 step()
@@ -298,72 +297,52 @@ class Posterior:
                 break
         return np.array(history)
 
-    def update_weights(self, side: _Side, other: _Side) -> None:
+    def update_weights(self, view: _View, other: _View) -> None:
         """Solve G W G + (theta / phi) W = U'S U by the eigenvectors of G = U'U."""
-        G, USU = side.products()
+        G, USU = view.products()
         values, E = np.linalg.eigh(G)
-        side.W = E @ ((E.T @ USU @ E) / (np.outer(values, values) + side.theta / side.phi + 1e-9)) @ E.T
-        side.W = (side.W + side.W.T) / 2
-        side.refresh()
+        view.W = E @ ((E.T @ USU @ E) / (np.outer(values, values) + view.theta / view.phi + 1e-9)) @ E.T
+        view.W = (view.W + view.W.T) / 2
+        view.refresh()
 
-    def update_phi(self, side: _Side, other: _Side) -> None:
+    def update_phi(self, view: _View, other: _View) -> None:
         """Set the variance of W."""
-        side.phi = (self.rate + float(np.sum(side.W**2)) / 4) / (self.n_bits**2 / 4 + self.shape - 1)
+        view.phi = (self.rate + float(np.sum(view.W**2)) / 4) / (self.n_bits**2 / 4 + self.shape - 1)
 
-    def update_theta(self, side: _Side, other: _Side) -> None:
+    def update_theta(self, view: _View, other: _View) -> None:
         """Set the variance of S."""
-        side.theta = (self.rate + side.squared_error() / 4) / (self.n_points**2 / 4 + self.shape - 1)
+        view.theta = (self.rate + view.squared_error() / 4) / (self.n_points**2 / 4 + self.shape - 1)
 
-    def update_codes(self, side: _Side, other: _Side) -> None:
-        """Set each bit of each point to what is more probable, in turn."""
+    def update_codes(self, view: _View, other: _View) -> None:
+        """Set each bit of each point in turn to its more probable value."""
         labels, K = self.labels, self.n_bits
         set_sums = np.zeros((labels.n_sets, K))
         np.add.at(set_sums, labels.set_of_point, other.codes)
         t = np.arange(-K, K + 1)
         slopes = np.logaddexp(0, self.link * (t + 1)) - np.logaddexp(0, self.link * (t - 1))
         _kernels.update_latent_bits(
-            side.S,
-            side.codes,
-            side.W,
-            side.embedded,
-            side.gram,
+            view.S,
+            view.codes,
+            view.W,
+            view.embedded,
+            view.gram,
             np.ascontiguousarray(other.codes.T),
             labels.set_of_point,
             labels.starts,
             labels.labels,
             *self.lists,
             set_sums,
-            1 / side.theta,
+            1 / view.theta,
             self.link,
             slopes,
             self.log_prior,
         )
-        side.refresh()
+        view.refresh()
 
     def pair_counts(self) -> npt.NDArray[np.int64]:
-        """Count the pairs across modalities by (similar or not, Hamming distance)."""
-        rows, columns = (pack(side.codes) for side in self.sides)
-        labels, ones = self.labels, np.ones(self.n_points, np.int64)
-        lists = _kernels.invert_lists(labels.starts, labels.labels, labels.set_of_point, labels.n_labels)
-        row_words, column_words = as_words(rows), by_word(columns)
-
-        def count(start: int, stop: int) -> npt.NDArray[np.int64]:
-            return _kernels.count_pairs(
-                row_words,
-                labels.set_of_point,
-                ones,
-                labels.starts,
-                labels.labels,
-                column_words,
-                ones,
-                *lists,
-                self.n_bits,
-                start,
-                stop,
-            )
-
-        blocks = self.workers.even_block(self.n_points, 4.0 * self.n_points)
-        return np.sum(self.workers.map_blocks(count, self.n_points, blocks), axis=0)
+        """Count the pairs across modalities by (dissimilar or similar, Hamming distance)."""
+        codes = [pad_to_words(pack(view.codes)) for view in self.views]
+        return LabelRows.of_points(self.labels).count_pairs(self.n_bits, (0, 1), codes, self.workers)
 
     def _link_terms(self) -> tuple[Floats, Floats, Floats]:
         counts = self.pair_counts().astype(np.float64)
@@ -371,7 +350,7 @@ class Posterior:
         return theta, counts[1], counts.sum(axis=0)
 
     def update_link(self) -> None:
-        """Set w to the root of the derivative, which falls with w."""
+        """Set w to the root of the derivative, which decreases with w."""
         theta, similar, total = self._link_terms()
 
         def slope(w: float) -> float:
@@ -394,14 +373,14 @@ class Posterior:
         theta, similar, total = self._link_terms()
         value = self.link * float(similar @ theta) - float(total @ np.logaddexp(0, self.link * theta))
         value -= self.link**2 / (2 * self.phi) + np.log(self.phi) / 2 + self._gamma(self.phi)
-        for side in self.sides:
-            value -= self.n_points**2 / 4 * np.log(side.theta) + side.squared_error() / (4 * side.theta)
-            value -= self.n_bits**2 / 4 * np.log(side.phi) + float(np.sum(side.W**2)) / (4 * side.phi)
-            value -= self._gamma(side.theta) + self._gamma(side.phi)
-            ones = float(np.count_nonzero(side.codes > 0))
-            value += ones * np.log(self.prior) + (side.codes.size - ones) * np.log(1 - self.prior)
+        for view in self.views:
+            value -= self.n_points**2 / 4 * np.log(view.theta) + view.squared_error() / (4 * view.theta)
+            value -= self.n_bits**2 / 4 * np.log(view.phi) + float(np.sum(view.W**2)) / (4 * view.phi)
+            value -= self._gamma(view.theta) + self._gamma(view.phi)
+            ones = float(np.count_nonzero(view.codes > 0))
+            value += ones * np.log(self.prior) + (view.codes.size - ones) * np.log(1 - self.prior)
         return float(value)
 
     def _gamma(self, variance: float) -> float:
-        """Return minus the log of the Gamma prior of a precision 1 / variance."""
+        """Return the negative log of the Gamma prior of a precision 1 / variance, up to a constant."""
         return (self.shape - 1) * np.log(variance) + self.rate / variance

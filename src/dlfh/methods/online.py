@@ -1,20 +1,21 @@
-"""What LEMON and DOCH share: they learn chunk after chunk, and remember sums of what they saw.
+"""Base class of LEMON and DOCH, which learn from one chunk of points after another.
 
-Codes come from labels; features have a part in the hash functions alone, which are ridge regressions of all codes on
-all features so far. A chunk's codes never change once they are learned.
+Codes are learned from labels and never change afterwards. Hash functions are ridge regressions of all codes on all
+features so far; the sums over past chunks are all they need.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
 from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
@@ -34,58 +35,28 @@ from dlfh.errors import InputError
 from dlfh.hashing.base import check_array
 from dlfh.hashing.linear import LinearHash, LinearRidge
 from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.label_matrices import LabelMatrices
 
-__all__ = ["Chunk", "FeatureSums", "OnlineHasher", "Stream"]
+__all__ = ["FeatureSums", "OnlineHasher", "Stream"]
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Chunk:
-    """A chunk's labels, by rows that stand for its points or for its distinct label sets.
-
-    Attributes
-    ----------
-    sets : csr_array of float64 (n_sets, n_labels)
-        The distinct label sets, rows of 0 and 1.
-    set_of_row, row_of_point : ndarray of int64
-    weights : ndarray of float64 (rows,)
-        How many points each row stands for.
-    """
-
-    sets: sp.csr_array
-    set_of_row: Integers
-    row_of_point: Integers
-    weights: Floats
-
-    @property
-    def L(self) -> sp.csr_array:
-        """Each row's labels, 0 and 1."""
-        return self.sets[self.set_of_row]
-
-    @property
-    def G(self) -> sp.csr_array:
-        """Each row's labels, scaled to length 1; a row without labels is 0."""
-        lengths = np.asarray(self.sets.sum(axis=1)).ravel()
-        return sp.csr_array(sp.diags_array(1 / np.sqrt(np.maximum(lengths, 1))) @ self.sets)[self.set_of_row]
-
-    def sums(self, left: Any, right: Floats) -> Floats:
-        """Return left' right, summed over the points."""
-        return left.T @ (self.weights[:, None] * right)
-
-
-@dataclass(frozen=True)
 class FeatureSums:
-    """X'X, X'B and X'1 of one modality, over all points so far."""
+    """X'X, X'B and X'1 of one modality over all points so far.
+
+    Unlike `Moments`, features are not centred: the authors' regressions have no intercept.
+    """
 
     gram: Floats
     cross: Floats
     total: Floats
 
     @classmethod
-    def of(cls, features: Features, B: Floats, modality: str) -> FeatureSums:
-        """Return the sums of one chunk."""
+    def of_chunk(cls, features: Features, B: Floats, modality: str) -> FeatureSums:
+        """Return the sums over one chunk."""
         raise_if_not_finite(features, modality)
         zero = np.zeros(features.shape[1])
         with np.errstate(over="ignore", invalid="ignore"):
@@ -114,33 +85,34 @@ class FeatureSums:
             mean, intercept = self.total / n_points, code_total / n_points
             gram -= n_points * np.outer(mean, mean)
             cross = cross - n_points * np.outer(mean, intercept)
-            constant = np.diag(gram) <= 1e-12 * squares  # the rounding of that difference
+            constant = np.diag(gram) <= 1e-12 * squares  # the rounding error of that difference
             gram[constant] = gram[:, constant] = cross[constant] = 0
         gamma = ridge.resolve(np.diag(gram).copy(), 16 * float(np.finfo(np.float64).eps) * float(squares.sum()))
         with np.errstate(over="ignore", invalid="ignore"):
             weights = solve_ridge(gram, gamma, cross).astype(np.float32)
         if not np.isfinite(weights).all():
-            raise InputError(f"modality {modality!r} has values too large or too small to learn from: scale them")
+            raise InputError(f"modality {modality!r} has values that are too large or too small: rescale it")
         return LinearHash(mean, weights, intercept, gamma)
 
 
 @dataclass(frozen=True)
 class Stream:
-    """What is remembered of all chunks so far, beside their codes.
+    """Everything remembered about past chunks, except their codes.
 
     Attributes
     ----------
     label_names : tuple or None
-        Names of the labels, in the order in which they were first met; None for columns of an indicator matrix.
+        Label names in order of first appearance; None for the columns of an indicator matrix.
     n_labels : int
     starts : ndarray of int64 (chunks + 1,)
-        Numbers of the chunks' first points, and of all points.
+        Number of the first point of each chunk, and the number of points.
     code_total : ndarray of float64 (c,)
+        Sum of all codes.
     features : dict of str to FeatureSums
     sums : dict of str to ndarray of float64
-        What a method keeps of its own: (c, c), or (n_labels, c), which grow when a label is met for the first time.
+        Sums that the method needs, of shape (c, c), or (n_labels, c), to which new labels add rows.
     point_labels : csr_array of float64 (points, n_labels)
-        Labels of all points, for methods that look at old points; otherwise no rows.
+        Labels of all points, for methods that need them again; otherwise without rows.
     """
 
     label_names: tuple[Any, ...] | None
@@ -159,50 +131,34 @@ class Stream:
     def n_chunks(self) -> int:
         return len(self.starts) - 1
 
-    def met(self, labels: LabelSets) -> tuple[Stream, sp.csr_array]:
-        """Return the stream with room for new labels, and the label sets with labels numbered as it has them."""
-        if self.n_chunks and (self.label_names is None) != (labels.names is None):
-            raise InputError(
-                "labels must come in the same form as before: one chunk's are an indicator matrix, another's are not"
+    def with_labels(self, labels: LabelSets) -> tuple[Stream, LabelSets]:
+        """Return the stream with rows for new labels, and the label sets with labels numbered as in the stream."""
+        names, number_of = extend_names(self.label_names, self.n_labels if self.n_chunks else 0, labels)
+        n_labels = len(number_of) if names is None else len(names)
+        if names is not None:
+            renumbered = sp.csr_array(
+                (np.ones(len(labels.labels)), number_of[labels.labels], labels.starts), shape=(labels.n_sets, n_labels)
             )
-        sets = labels.rows()
-        if labels.names is None:
-            if self.n_chunks and labels.n_labels != self.n_labels:
-                raise InputError(f"labels has {labels.n_labels} label columns but earlier chunks had {self.n_labels}")
-            return self._with_room(None, labels.n_labels), sets
-        names = self.label_names or ()
-        known = set(names)
-        names = (*names, *(name for name in labels.names if name not in known))
-        number = {name: i for i, name in enumerate(names)}
-        columns = np.array([number[name] for name in labels.names], np.int64)
-        renumbered = sp.csr_array((sets.data, columns[sets.indices], sets.indptr), shape=(sets.shape[0], len(names)))
-        renumbered.sort_indices()
-        return self._with_room(names, len(names)), renumbered
-
-    def _with_room(self, names: tuple[Any, ...] | None, n_labels: int) -> Stream:
-        grown = {
-            name: each if len(each) == n_labels or name not in self.by_label else _padded(each, n_labels)
-            for name, each in self.sums.items()
+            renumbered.sort_indices()
+            labels = replace(labels, names=names, n_labels=n_labels, labels=renumbered.indices.astype(np.int32))
+        sums = {
+            name: np.pad(total, ((0, n_labels - len(total)), (0, 0))) if has_label_rows(name) else total
+            for name, total in self.sums.items()
         }
         old = self.point_labels
         wider = sp.csr_array((old.data, old.indices, old.indptr), shape=(old.shape[0], n_labels))
-        return replace(self, label_names=names, n_labels=n_labels, sums=grown, point_labels=wider)
-
-    @property
-    def by_label(self) -> set[str]:
-        """Names of the sums that have a row for each label."""
-        return {name for name in self.sums if name[0] in "LG"}
+        return replace(self, label_names=names, n_labels=n_labels, sums=sums, point_labels=wider), labels
 
 
-def _padded(matrix: Floats, n_rows: int) -> Floats:
-    return np.concatenate([matrix, np.zeros((n_rows - len(matrix), matrix.shape[1]))])
+def has_label_rows(name: str) -> bool:
+    """Return whether a sum has one row per label: its first letter is L or G."""
+    return name[0] in "LG"
 
 
 class OnlineHasher(CrossModalHasher):
-    """Learns codes from labels, chunk after chunk, and linear hash functions from all chunks so far.
+    """A method that learns codes from labels, chunk by chunk, and linear hash functions from all chunks so far.
 
-    Subclasses say which sums they keep in ``_sum_names`` (by letters: "L" and "G" have a row for each label), and learn
-    a chunk's codes in `_learn_chunk`.
+    Subclasses name the sums that they need in ``_sum_names`` and learn a chunk's codes in `_learn_chunk`.
     """
 
     chunk_size: int | None
@@ -212,14 +168,14 @@ class OnlineHasher(CrossModalHasher):
 
     stream_: Stream
 
-    #: Sums by name: products of codes B, their twins V, label rows L, and label rows of length 1 G.
+    #: Sums by name: products of two of the codes B, their real-valued counterparts V, and the label matrices L and G.
     _sum_names: tuple[str, ...]
-    #: Whether old points' labels are looked at again.
+    #: Whether labels of past points are needed again.
     _keeps_labels = False
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model in the authors' setting, chunks of 2,000 points, less what ``changes`` says.
+        """Return the model with the authors' settings, in chunks of 2,000 points, except for ``changes``.
 
         Examples
         --------
@@ -245,21 +201,21 @@ class OnlineHasher(CrossModalHasher):
                 chunk = {name: matrix[start:stop] for name, matrix in features.items()}
                 stream, learned = self._learn(stream, codes, chunk, label_sets.take(np.arange(start, stop)))
                 codes.append(learned)
-        self._keep(stream, codes)
+        self._set_fitted(stream, codes)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
-        """Learn from one more chunk of points, without those that were learned from before.
+        """Learn from one more chunk of points, without the earlier ones.
 
-        Codes of earlier points stay as they are; hash functions are those of all points so far. The first call starts a
-        model, and calls after `fit`, or after `load`, continue it.
+        Codes of earlier points do not change; hash functions are those of all points so far. The first call starts a
+        new model. Calls after `fit` or `load` continue the model.
 
         Parameters
         ----------
         modalities : dict of str to array-like or sparse matrix
-            As for `fit`: the same modalities and features in every chunk.
+            As for `fit`, with the same modalities and features in every chunk.
         labels : array-like or sparse matrix
-            As for `fit`, in the same form in every chunk. Class ids and lists of labels may bring labels that no chunk
-            had before; an indicator matrix always has the same columns.
+            As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels; an
+            indicator matrix always has the same columns.
 
         Returns
         -------
@@ -277,92 +233,85 @@ class OnlineHasher(CrossModalHasher):
         >>> model.codes_["text"].shape
         (300, 2)
         """
-        fitting = self._fitting_more if hasattr(self, "stream_") else self._fitting
-        with fitting(modalities) as features:
-            self._learn_more(features, self._read_labels(labels, features))
+        is_fitted = hasattr(self, "stream_")
+        with (self._fitting_more if is_fitted else self._fitting)(modalities) as features:
+            label_sets = self._read_labels(labels, features)
+            stream, codes = self._empty_stream(), list[Codes]()
+            if is_fitted:
+                stream = self.stream_
+                codes = np.split(self.codes_[self.modalities_[0]], stream.starts[1:-1])
+            stream, learned = self._learn(stream, codes, features, label_sets)
+            self._set_fitted(stream, [*codes, learned])
         return self
 
-    def _learn_more(self, features: dict[str, Features], labels: LabelSets) -> None:
-        """Learn from a chunk, after what was learned from before; if it fails, nothing has changed."""
-        stream, codes = self._empty_stream(), list[Codes]()
-        if hasattr(self, "stream_"):
-            stream = self.stream_
-            codes = np.split(self.codes_[self.modalities_[0]], stream.starts[1:-1])
-        stream, learned = self._learn(stream, codes, features, labels)
-        self._keep(stream, [*codes, learned])
-
     def _bounds(self, n_points: int) -> list[tuple[int, int]]:
-        """Return the bounds of chunks of at least ``chunk_size`` points; the last takes the rest, as published."""
+        """Return the bounds of chunks of ``chunk_size`` points; the last one also takes the remainder, as published."""
         size = min(n_points, int(self.chunk_size or n_points))
         starts = [i * size for i in range(n_points // size)]
         return list(zip(starts, [*starts[1:], n_points], strict=True))
 
     def _empty_stream(self) -> Stream:
         c = int(self.n_bits)
-        sums = {name: np.zeros((0 if name[0] in "LG" else c, c)) for name in self._sum_names}
+        sums = {name: np.zeros((0 if has_label_rows(name) else c, c)) for name in self._sum_names}
         return Stream(None, 0, np.zeros(1, np.int64), np.zeros(c), {}, sums, sp.csr_array((0, 0)))
 
     def _learn(
         self, stream: Stream, codes: list[Codes], features: dict[str, Features], labels: LabelSets
     ) -> tuple[Stream, Codes]:
-        """Return the stream after one more chunk, and the chunk's codes; ``codes`` are those of the chunks before."""
+        """Return the stream after one more chunk, and the chunk's codes; ``codes`` are those of the past chunks."""
         for name, matrix in features.items():
             raise_if_not_finite(matrix, name)
-        stream, sets = stream.met(labels)
-        n = labels.n_points
-        if self.init == "labels":
-            chunk = Chunk(sets, np.arange(labels.n_sets), labels.set_of_point, labels.counts.astype(np.float64))
-        else:
-            chunk = Chunk(sets, labels.set_of_point, np.arange(n), np.ones(n))
+        stream, labels = stream.with_labels(labels)
+        rows = (LabelRows.of_label_sets if self.init == "labels" else LabelRows.of_points)(labels)
+        chunk = LabelMatrices(rows)
         with Workers(self.n_jobs) as workers:
             B, sums = self._learn_chunk(chunk, stream, codes, self._generator(stream.n_chunks), workers)
-        points = B[chunk.row_of_point]
-        added = {name: FeatureSums.of(matrix, points, name) for name, matrix in features.items()}
-        return (
-            replace(
-                stream,
-                starts=np.append(stream.starts, stream.n_points + n),
-                code_total=stream.code_total + chunk.weights @ B,
-                features={name: stream.features[name] + each for name, each in added.items()}
-                if stream.features
-                else added,
-                sums={name: stream.sums[name] + each for name, each in sums.items()},
-                point_labels=sp.csr_array(sp.vstack([stream.point_labels, sets[labels.set_of_point]]))
-                if self._keeps_labels
-                else stream.point_labels,
-            ),
-            pack(points),
+        points = B[rows.row_of_point]
+        feature_sums = {name: FeatureSums.of_chunk(matrix, points, name) for name, matrix in features.items()}
+        if stream.features:
+            feature_sums = {name: stream.features[name] + added for name, added in feature_sums.items()}
+        point_labels = stream.point_labels
+        if self._keeps_labels:
+            point_labels = sp.csr_array(sp.vstack([point_labels, labels.rows()[labels.set_of_point]]))
+        updated = replace(
+            stream,
+            starts=np.append(stream.starts, stream.n_points + labels.n_points),
+            code_total=stream.code_total + chunk.weights @ B,
+            features=feature_sums,
+            sums={name: stream.sums[name] + added for name, added in sums.items()},
+            point_labels=point_labels,
         )
+        return updated, pack(points)
 
     def _generator(self, chunk: int) -> np.random.Generator:
-        """Return what a chunk draws from: with a seed, its own, so that a model that was saved draws the same."""
+        """Return the generator of a chunk; a seed and the chunk's number determine it, even after `save` and `load`."""
         if self.random_state is None or isinstance(self.random_state, np.random.Generator):
             return check_random_state(self.random_state)
         return np.random.default_rng([int(self.random_state), chunk])
 
     @abstractmethod
     def _learn_chunk(
-        self, chunk: Chunk, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
-        """Return the codes of a chunk's rows, -1.0 and +1.0, and its share of the sums."""
+        """Return the codes of a chunk's rows as -1.0 and +1.0, and the chunk's part of the sums."""
 
-    def _keep(self, stream: Stream, codes: list[Codes]) -> None:
+    def _set_fitted(self, stream: Stream, codes: list[Codes]) -> None:
         ridge = Ridge(self.ridge, LinearRidge().shrinkage)
-        functions = {
+        self.hash_functions_ = {
             name: sums.hash_function(stream.n_points, stream.code_total, ridge, bool(self.fit_intercept), name)
             for name, sums in stream.features.items()
         }
-        self.stream_, self.hash_functions_ = stream, dict(functions)
-        self.codes_ = dict.fromkeys(functions, np.concatenate(codes))
+        self.stream_ = stream
+        self.codes_ = dict.fromkeys(stream.features, np.concatenate(codes))
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super()._to_parts()
         stream = self.stream_
-        config["label_names"] = None if stream.label_names is None else [_plain(name) for name in stream.label_names]
+        config["label_names"] = None if stream.label_names is None else list(plain_names(stream.label_names))
         arrays |= {"stream/starts": stream.starts, "stream/code_total": stream.code_total}
-        arrays |= {f"stream/sums/{name}": each for name, each in stream.sums.items()}
-        for name, each in stream.features.items():
-            arrays |= {f"stream/{part}/{name}": getattr(each, part) for part in ("gram", "cross", "total")}
+        arrays |= {f"stream/sums/{name}": total for name, total in stream.sums.items()}
+        for name, sums in stream.features.items():
+            arrays |= {f"stream/{part}/{name}": getattr(sums, part) for part in ("gram", "cross", "total")}
         if self._keeps_labels:
             arrays["stream/label_starts"] = stream.point_labels.indptr.astype(np.int64)
             arrays["stream/labels"] = stream.point_labels.indices.astype(np.int32)
@@ -374,50 +323,27 @@ class OnlineHasher(CrossModalHasher):
         c, n = int(self.n_bits), len(self.codes_[self.modalities_[0]])
         names = config["label_names"]
         n_labels = int(check_array(arrays, "stream/n_labels", np.int64, (1,))[0])
-        if n_labels < 1 or (names is not None and len({*map(_plain, names)}) != n_labels):
-            raise ValueError(f"its labels are {n_labels}, with other names")
+        if n_labels < 1 or (names is not None and len({*plain_names(names)}) != n_labels):
+            raise ValueError(f"the label names are not {n_labels} different texts or numbers")
         starts = check_array(arrays, "stream/starts", np.int64, (None,))
         if starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 1).any():
-            raise ValueError("its chunks are not those of its codes")
+            raise ValueError("the bounds of the chunks do not fit the codes")
         features = {}
         for name, d in self.n_features_.items():
             shapes = {"gram": (d, d), "cross": (d, c), "total": (d,)}
             parts = {key: check_array(arrays, f"stream/{key}/{name}", np.float64, shapes[key]) for key in shapes}
             features[name] = FeatureSums(**parts)
         sums = {
-            name: check_array(arrays, f"stream/sums/{name}", np.float64, (n_labels if name[0] in "LG" else c, c))
+            name: check_array(arrays, f"stream/sums/{name}", np.float64, (n_labels if has_label_rows(name) else c, c))
             for name in self._sum_names
         }
-        self.stream_ = Stream(
-            None if names is None else tuple(names),
-            n_labels,
-            starts,
-            check_array(arrays, "stream/code_total", np.float64, (c,)),
-            features,
-            sums,
-            _point_labels(arrays, n, n_labels) if self._keeps_labels else sp.csr_array((0, n_labels)),
-        )
-
-
-def _point_labels(arrays: dict[str, npt.NDArray[Any]], n_points: int, n_labels: int) -> sp.csr_array:
-    """Return the labels of a saved model's points, checked before anything walks along them."""
-    starts, labels = arrays["stream/label_starts"], arrays["stream/labels"]
-    fits = (
-        starts.dtype == np.int64 and starts.shape == (n_points + 1,) and labels.dtype == np.int32 and labels.ndim == 1
-    )
-    if not fits or starts[0] != 0 or starts[-1] != len(labels) or (np.diff(starts) < 0).any():
-        raise ValueError("the labels of its points are not as many as they should be")
-    if len(labels) and not (labels.min() >= 0 and labels.max() < n_labels):
-        raise ValueError("the labels of its points are out of range")
-    return sp.csr_array((np.ones(len(labels)), labels, starts), shape=(n_points, n_labels))
-
-
-def _plain(name: Any) -> str | int | float:
-    """Return a label's name as JSON has it."""
-    if isinstance(name, str):
-        return str(name)
-    if isinstance(name, Integral):
-        return int(name)
-    if isinstance(name, Real):
-        return float(name)
-    raise InputError(f"a file holds labels that are text or numbers, not {name!r}")
+        point_labels = sp.csr_array((0, n_labels))
+        if self._keeps_labels:
+            label_starts, labels = arrays["stream/label_starts"], arrays["stream/labels"]
+            check_label_lists(label_starts, labels, n_labels)
+            if len(label_starts) != n + 1:
+                raise ValueError("the label lists do not fit the codes")
+            point_labels = sp.csr_array((np.ones(len(labels)), labels, label_starts), shape=(n, n_labels))
+        code_total = check_array(arrays, "stream/code_total", np.float64, (c,))
+        label_names = None if names is None else tuple(names)
+        self.stream_ = Stream(label_names, n_labels, starts, code_total, features, sums, point_labels)

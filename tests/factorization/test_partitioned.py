@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dlfh import DLFH
-from dlfh._factorization import label_parts
-from dlfh._factorization.label_parts import LabelParts, _generators
+from dlfh._factorization import partitioned
 from dlfh._factorization.label_rows import LabelRows
+from dlfh._factorization.partitioned import PartitionedLabels, _generators
 from dlfh._labels import LabelSets
 from dlfh._progress import progress
 from dlfh.blocks.base import ArrayBlocks
@@ -76,13 +76,13 @@ def test_parts_are_in_the_order_of_all_sets(seed: int, starts: list[int], part_s
     labels = labels_of(seed, 7, 0.4)
     whole = LabelSets.from_labels(labels)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(label_parts, "_PART_SETS", part_sets)
+        patch.setattr(partitioned, "_PART_SETS", part_sets)
         blocks = ArrayBlocks(labels, starts, "labels").persist(
             lambda _, block: (
                 LabelSets.from_labels(block, allow_empty=True) if len(block) else whole.some(np.empty(0, np.int64))
             )
         )
-        parts = LabelParts.of(blocks)
+        parts = PartitionedLabels.from_blocks(blocks)
     sets = [part.sets for part in parts.parts.results()]
     assert [own.key(number) for own in sets for number in range(own.n_sets)] == [
         whole.key(number) for number in range(whole.n_sets)
@@ -97,7 +97,7 @@ def test_each_part_draws_its_rows_of_one_draw(seed: int, sizes: list[int], n_bit
     whole_rng, rng = np.random.default_rng(seed), np.random.default_rng(seed)
     whole = random_codes(whole_rng, sum(sizes), n_bits)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(label_parts, "_DRAWN_ROWS", at_once // 4 * 4)
+        patch.setattr(partitioned, "_DRAWN_ROWS", at_once // 4 * 4)
         drawn = [
             random_codes(own, stop, n_bits)[start:] for own, start, stop in _generators(rng, np.array(sizes), n_bits)
         ]

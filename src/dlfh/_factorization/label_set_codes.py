@@ -1,0 +1,384 @@
+"""Label-set codes: those learned in training, and codes of new label sets, learned against them by eq. (3).
+
+With V fixed, the rows of U do not interact (eq. (3)). The code of a label set that training never saw is therefore
+learned on its own, by exact steps against the codes of the known sets, each weighted by its number of points. It
+depends only on the labels and the model.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from dlfh._factorization.label_rows import Columns, LabelRows, update
+from dlfh._factorization.likelihood import LatentFactorModel
+from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
+from dlfh._labels import LabelSets
+from dlfh._parallel import Workers
+from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
+from dlfh.errors import InputError
+
+__all__ = ["LabelSetCodes", "check_label_lists", "extend_names", "plain_names"]
+
+Integers = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+#: Maximum number of rounds of exact steps, which converge in far fewer.
+_MAX_ROUNDS = 100
+
+#: Rounds with sampled columns, which never converge exactly; more rounds gain nothing (docs/defaults.md).
+_SAMPLED_ROUNDS = 10
+
+#: New label sets that are compared with all known sets at once.
+_NEW_AT_ONCE = 256
+
+
+@dataclass(frozen=True)
+class LabelSetCodes:
+    """Codes of label sets, with everything needed to learn the codes of new ones.
+
+    Attributes
+    ----------
+    model : LatentFactorModel
+        The likelihood by which the codes were learned.
+    names : tuple or None
+        Label names; None if labels are the columns of an indicator matrix.
+    n_labels : int
+    starts, labels : ndarray of int64 (n_sets + 1,) and int32
+        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in ascending order.
+    weights : ndarray of int64 (modalities, modalities, n_sets)
+        Weight of each set in the second modality when codes of the first are learned.
+    codes : tuple of ndarray of uint8 (n_sets, bytes), one per modality
+        A single array if the modalities share one code.
+    """
+
+    model: LatentFactorModel
+    names: tuple[Any, ...] | None
+    n_labels: int
+    starts: Integers
+    labels: npt.NDArray[np.int32]
+    weights: Integers
+    codes: tuple[Codes, ...]
+
+    @classmethod
+    def from_rows(
+        cls, rows: LabelRows, codes: Sequence[Codes], model: LatentFactorModel, n_modalities: int
+    ) -> LabelSetCodes | None:
+        """Return each label set with the code of its first row; None if label names are neither text nor numbers."""
+        sets = rows.labels
+        try:
+            names = None if sets.names is None else plain_names(sets.names)
+        except InputError:
+            return None
+        first = np.full(sets.n_sets, len(rows), np.int64)
+        np.minimum.at(first, rows.set_of_row, np.arange(len(rows)))
+        by_set = LabelRows.of_label_sets(sets, present=rows.present)
+        weights = np.zeros((n_modalities, n_modalities, sets.n_sets), np.int64)
+        for a, b in itertools.permutations(range(n_modalities), 2):
+            weights[a, b] = pair_weight(rows.pair_weights, a, b) * by_set.weights_in(b)
+        set_codes = tuple(np.ascontiguousarray(code[first]) for code in codes)
+        return cls(model, names, sets.n_labels, sets.starts, sets.labels, weights, set_codes)
+
+    @property
+    def n_sets(self) -> int:
+        return len(self.starts) - 1
+
+    def encode(self, labels: Any, workers: Workers) -> tuple[list[Codes], Mask]:
+        """Return the codes of points with the given labels, by modality, and a mask of the points that have one.
+
+        Labels unknown to the model are ignored. A point without known labels has a code of zeros.
+        """
+        keys = [self._numbers(row) for row in self._rows(labels)]
+        new = [key for key in sorted(set(keys)) if key and key not in self._set_numbers]
+        learned = self._learn(new, workers)
+        number = self._set_numbers | {key: self.n_sets + i for i, key in enumerate(new)}
+        is_known = np.array([bool(key) for key in keys], bool)
+        rows = np.array([number[key] if key else 0 for key in keys], np.int64)
+        answers = []
+        for m in range(len(self.weights)):
+            code = m if len(self.codes) > 1 else 0
+            codes = np.concatenate([self.codes[code], learned[code]])[rows]
+            codes[~is_known] = 0
+            answers.append(codes)
+        return answers, is_known
+
+    def extended(
+        self,
+        labels: LabelSets,
+        pair_weights: PairWeights,
+        rng: np.random.Generator,
+        workers: Workers,
+        likelihood: Callable[[LabelRows], LatentFactorModel],
+        sample_size: Callable[[LabelRows], int | None] = lambda rows: None,
+    ) -> tuple[LabelSetCodes, Integers]:
+        """Add points: return all label-set codes, and the label set of each new point.
+
+        Existing codes do not change. New label sets are learned together, by exact steps against the old sets and each
+        other, weighted by their numbers of points. New labels are numbered after the existing ones.
+
+        Parameters
+        ----------
+        labels : LabelSets
+            Labels of the new points, in the same form as those of the first.
+        pair_weights : ndarray of int64 (modalities, modalities), optional
+            As for `LabelRows`.
+        rng : numpy Generator
+            Draws the initial codes of sets that share no label with any other.
+        likelihood, sample_size : callable
+            Return the likelihood for all points, and the number of points sampled for an update (None for all).
+        """
+        names, number_of = extend_names(self.names, self.n_labels, labels)
+        names = None if names is None else plain_names(names)
+        keys = [
+            tuple(sorted(number_of[labels.labels[start:stop]].tolist()))
+            for start, stop in itertools.pairwise(labels.starts.tolist())
+        ]
+        new = [key for key in keys if key not in self._set_numbers]
+        number = self._set_numbers | {key: self.n_sets + i for i, key in enumerate(new)}
+        sets_of = np.array([number[key] for key in keys], np.int64)
+        sets = replace(self, names=names, n_labels=len(names) if names else self.n_labels)._with(new)
+        counts = np.zeros(sets.n_sets, np.int64)
+        np.add.at(counts, sets_of, labels.counts)
+        weights = np.pad(self.weights, ((0, 0), (0, 0), (0, len(new))))
+        pairs = list(itertools.permutations(range(len(weights)), 2))
+        for a, b in pairs:
+            weights[a, b] += pair_weight(pair_weights, a, b) * counts
+        a, b = next(pair for pair in pairs if pair_weight(pair_weights, *pair))
+        sets = replace(sets, counts=weights[a, b] // pair_weight(pair_weights, a, b))
+        rows = LabelRows.of_label_sets(sets, pair_weights=pair_weights)
+        extended = replace(self, model=likelihood(rows), names=names, n_labels=sets.n_labels, weights=weights)
+        size = sample_size(rows)
+        codes = extended._learn_together(new, sets, None if size is None else Sample(size, rng), rng, workers)
+        return replace(extended, starts=sets.starts, labels=sets.labels, codes=codes), sets_of[labels.set_of_point]
+
+    def _learn(self, new: Sequence[tuple[int, ...]], workers: Workers) -> list[Codes]:
+        """Learn the codes of new sets, each independently, against all known sets."""
+        width = n_bytes(self.model.n_bits)
+        if not new:
+            return [np.empty((0, width), np.uint8) for _ in self.codes]
+        sets = self._with(new)
+        old = np.arange(self.n_sets)
+        old_rows = LabelRows(sets, old, old, np.ones(len(old), np.int64))
+        new_rows = self._rows_of(sets)
+        nearest, _ = self._nearest(new)
+        exact = replace(self.model, step="exact")
+        padded = [pad_to_words(code) for code in self.codes]
+        learned = []
+        for m, known in enumerate(padded):
+            columns = self._columns(m, old_rows, padded)
+            codes = known[nearest]
+            for _ in range(_MAX_ROUNDS):
+                if not update(exact, codes, new_rows, columns, workers):
+                    break
+            learned.append(np.ascontiguousarray(codes[:, :width]))
+        return learned
+
+    def _learn_together(
+        self,
+        new: Sequence[tuple[int, ...]],
+        sets: LabelSets,
+        sample: Sample | None,
+        rng: np.random.Generator,
+        workers: Workers,
+    ) -> tuple[Codes, ...]:
+        """Learn the codes of new sets against all sets, including each other; return the codes of all."""
+        if not new:
+            return self.codes
+        width, n_old = n_bytes(self.model.n_bits), self.n_sets
+        all_rows, new_rows = LabelRows.of_label_sets(sets), self._rows_of(sets)
+        nearest, shares = self._nearest(new)
+        codes = []
+        for known in self.codes:
+            start = known[nearest]
+            start[~shares] = random_codes(rng, int((~shares).sum()), self.model.n_bits)
+            codes.append(pad_to_words(np.concatenate([known, start])))
+        exact = replace(self.model, step="exact")
+        for _ in range(_MAX_ROUNDS if sample is None else _SAMPLED_ROUNDS):
+            flips = 0
+            for m, modality_codes in enumerate(codes):
+                columns = self._columns(m, all_rows, codes, sample)
+                moved = modality_codes[n_old:].copy()
+                flips += update(exact, moved, new_rows, columns, workers)
+                modality_codes[n_old:] = moved
+            if not flips:
+                break
+        return tuple(np.ascontiguousarray(code[:, :width]) for code in codes)
+
+    def _rows_of(self, sets: LabelSets) -> LabelRows:
+        """Return the rows of the sets that are not known yet."""
+        new = np.arange(self.n_sets, sets.n_sets)
+        return LabelRows(sets, np.arange(len(new)), new, sets.counts[self.n_sets :])
+
+    def _columns(self, modality: int, rows: LabelRows, codes: Sequence[Codes], sample: Sample | None = None) -> Columns:
+        """Return the other modalities' sets with a weight, all or sampled by weight."""
+        chosen, counts, others = [], [], other_modalities(modality, len(codes))
+        for b in others:
+            weights = self.weights[modality, b if len(codes) > 1 else 1]
+            total = int(weights.sum())
+            if sample is None or sample.size >= total:
+                drawn = np.flatnonzero(weights)
+                drawn_counts = weights[drawn]
+            else:
+                places = sample.rng.choice(total, sample.size, replace=False)
+                drawn = np.searchsorted(np.cumsum(weights), places, side="right")
+                drawn, drawn_counts = np.unique(drawn, return_counts=True)
+            chosen.append(drawn)
+            counts.append(drawn_counts)
+        return Columns.gather(rows, chosen, counts, [codes[b] for b in others])
+
+    def _with(self, new: Sequence[tuple[int, ...]]) -> LabelSets:
+        """Return the known sets, followed by new ones."""
+        lengths = [len(key) for key in new]
+        starts = np.concatenate([self.starts, self.starts[-1] + np.cumsum(lengths)]).astype(np.int64)
+        labels = np.concatenate([self.labels, *(np.array(key, np.int32) for key in new)])
+        n = self.n_sets + len(new)
+        return LabelSets(self.names, self.n_labels, starts, labels, np.arange(n), np.ones(n, np.int64))
+
+    def _nearest(self, new: Sequence[tuple[int, ...]]) -> tuple[Integers, Mask]:
+        """Return the known set with the largest Jaccard index for each new set, and whether they share a label.
+
+        Its code is the initial code of the new set.
+        """
+        known = sp.csr_array(
+            (np.ones(len(self.labels), np.int32), self.labels, self.starts), (self.n_sets, self.n_labels)
+        )
+        by_label, sizes = known.T.tocsr(), np.diff(self.starts)
+        nearest, shares = np.zeros(len(new), np.int64), np.zeros(len(new), bool)
+        for start in range(0, len(new), _NEW_AT_ONCE):
+            keys = new[start : start + _NEW_AT_ONCE]
+            lengths = np.array([len(key) for key in keys], np.int64)
+            labels = np.array([*itertools.chain(*keys)], np.int32)
+            bounds = np.concatenate([[0], np.cumsum(lengths)])
+            block = sp.csr_array((np.ones(len(labels), np.int32), labels, bounds), (len(keys), self.n_labels))
+            shared = (block @ by_label).toarray()
+            best = np.argmax(shared / np.maximum(sizes + lengths[:, None] - shared, 1), axis=1)
+            rows = slice(start, start + len(keys))
+            nearest[rows], shares[rows] = best, shared[np.arange(len(keys)), best] > 0
+        return nearest, shares
+
+    def _rows(self, labels: Any) -> list[list[Any]]:
+        """Return the labels of each point as a list."""
+        if sp.issparse(labels) or (isinstance(labels, np.ndarray) and labels.ndim == 2):
+            if self.names is not None or labels.shape[1] != self.n_labels:
+                raise InputError(f"labels must be lists of names, or an indicator matrix of {self.n_labels} columns")
+            matrix = sp.csr_array(labels)
+            matrix.eliminate_zeros()
+            return [matrix.indices[start:stop].tolist() for start, stop in itertools.pairwise(matrix.indptr.tolist())]
+        if isinstance(labels, (str, bytes)) or not isinstance(labels, (Sequence, np.ndarray)):
+            raise InputError(f"labels must be a list with the labels of each point, got {type(labels).__name__}")
+        return [[row] if isinstance(row, str) or np.isscalar(row) else list(row) for row in labels]
+
+    def _numbers(self, labels: Sequence[Any]) -> tuple[int, ...]:
+        """Return the numbers of the known labels, in ascending order."""
+        if self.names is None:
+            columns = {int(label) for label in labels if isinstance(label, (int, np.integer))}
+            return tuple(sorted(columns & {*range(self.n_labels)}))
+        return tuple(sorted({self._label_numbers[label] for label in labels if label in self._label_numbers}))
+
+    @cached_property
+    def _set_numbers(self) -> dict[tuple[int, ...], int]:
+        bounds = itertools.pairwise(self.starts.tolist())
+        return {tuple(self.labels[start:stop].tolist()): number for number, (start, stop) in enumerate(bounds)}
+
+    @cached_property
+    def _label_numbers(self) -> dict[Any, int]:
+        return {name: number for number, name in enumerate(self.names or ())}
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the configuration and the arrays to save."""
+        config = {
+            "names": None if self.names is None else list(self.names),
+            "scale": float(self.model.scale),
+            "similar_weight": float(self.model.similar_weight),
+            "bias": float(self.model.bias),
+            "n_labels": int(self.n_labels),
+        }
+        arrays: dict[str, npt.NDArray[Any]] = {"starts": self.starts, "labels": self.labels, "weights": self.weights}
+        return config, arrays | {f"codes/{number}": code for number, code in enumerate(self.codes)}
+
+    @classmethod
+    def from_parts(
+        cls, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n_bits: int, n_modalities: int
+    ) -> LabelSetCodes:
+        """Restore codes from `to_parts`; raise ValueError for any part that is invalid."""
+        names, n_labels = config["names"], config["n_labels"]
+        scale, similar_weight, bias = numbers = [config[name] for name in ("scale", "similar_weight", "bias")]
+        if not all(isinstance(number, (int, float)) and np.isfinite(number) for number in numbers):
+            raise ValueError("likelihood parameters must be finite")
+        if scale <= 0 or similar_weight <= 0:
+            raise ValueError("the scale and the weight of the likelihood must be positive")
+        if not isinstance(n_labels, int) or not 1 <= n_labels < 2**31:
+            raise ValueError("the number of labels is missing or out of range")
+        if names is not None and not _are_names(names, n_labels):
+            raise ValueError(f"the label names are not {n_labels} different texts or numbers")
+        starts, labels, weights = arrays["starts"], arrays["labels"], arrays["weights"]
+        codes = tuple(arrays[f"codes/{number}"] for number in range(n_modalities) if f"codes/{number}" in arrays)
+        check_label_lists(starts, labels, n_labels)
+        n_sets = len(starts) - 1
+        is_start = np.zeros(len(labels) + 1, bool)
+        is_start[starts] = True
+        if n_sets < 1 or not (np.diff(labels.astype(np.int64)) > 0)[~is_start[1:-1]].all():
+            raise ValueError("the labels of a label set are not in ascending order")
+        if weights.dtype != np.int64 or weights.shape != (n_modalities, n_modalities, n_sets):
+            raise ValueError("the label sets do not have one weight each")
+        if weights.min(initial=0) < 0 or weights.max(initial=0) >= 2**32:
+            raise ValueError("weights of label sets are out of range")
+        if len(codes) not in (1, n_modalities):
+            raise ValueError("the label sets do not have one code each")
+        for code in codes:
+            if code.dtype != np.uint8 or code.shape != (n_sets, n_bytes(n_bits)):
+                raise ValueError("the label sets do not have one code each")
+            if (code[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any():
+                raise ValueError(f"codes of label sets have more than {n_bits} bits")
+        model = LatentFactorModel(n_bits, float(scale), "exact", float(similar_weight), float(bias))
+        return cls(model, None if names is None else tuple(names), n_labels, starts, labels, weights, codes)
+
+
+def check_label_lists(starts: npt.NDArray[Any], labels: npt.NDArray[Any], n_labels: int) -> None:
+    """Raise ValueError unless saved label lists, ``labels[starts[i]:starts[i + 1]]`` of row i, are in range."""
+    if starts.dtype != np.int64 or labels.dtype != np.int32 or starts.ndim != 1 or labels.ndim != 1:
+        raise ValueError("the label lists have the wrong type or shape")
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(labels) or (np.diff(starts) < 0).any():
+        raise ValueError("the label lists are incomplete")
+    if len(labels) and not 0 <= labels.min() <= labels.max() < n_labels:
+        raise ValueError("the label lists have labels out of range")
+
+
+def extend_names(
+    names: tuple[Any, ...] | None, n_labels: int, labels: LabelSets
+) -> tuple[tuple[Any, ...] | None, Integers]:
+    """Append the names of new labels to the existing ones.
+
+    Return all names (None for the columns of an indicator matrix), and the number of each label of ``labels``. With
+    ``n_labels = 0`` no labels exist yet.
+    """
+    if n_labels and (names is None) != (labels.names is None):
+        raise InputError("labels must come in the same form as before: only one of them is an indicator matrix")
+    if labels.names is None:
+        if n_labels and labels.n_labels != n_labels:
+            raise InputError(f"labels has {labels.n_labels} label columns but earlier points had {n_labels}")
+        return None, np.arange(labels.n_labels)
+    names = tuple(dict.fromkeys([*(names or ()), *labels.names]))
+    number = {name: index for index, name in enumerate(names)}
+    return names, np.array([number[name] for name in labels.names], np.int64)
+
+
+def plain_names(names: Iterable[Any]) -> tuple[str | int | float, ...]:
+    """Return label names as Python text and numbers, which files can hold; raise InputError for other types."""
+    plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
+    for name in plain:
+        if not isinstance(name, (str, int, float)):
+            raise InputError(f"label names must be text or numbers to be saved, got {name!r}")
+    return plain
+
+
+def _are_names(names: Any, n_labels: int) -> bool:
+    plain = isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names)
+    return plain and len(names) == len({*names}) == n_labels
