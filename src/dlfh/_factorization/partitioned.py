@@ -161,7 +161,9 @@ def factorize_partitioned(
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_start, model.n_bits)
-    result = PartitionedFactorization(parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits)
+    result = PartitionedFactorization(
+        parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits
+    )
     for _ in range(max_iter):
         flips = received = 0
         for modality in range(n_codes):
