@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,17 +28,17 @@ from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
 from dlfh.collection.calibration.model import probability
 from dlfh.collection.calibration.report import CalibrationReport
-from dlfh.collection.ranking import Query
-from dlfh.collection.searcher import How
+from dlfh.collection.query import Query, SearchOptions
+from dlfh.collection.ranking import Ranker
 from dlfh.datasets import Items
 from dlfh.features.cache import cached
 
 #: Rankings of a collection: how they are asked for, and whether what held-out items told is known.
-RANKINGS: dict[str, tuple[How, bool]] = {
-    "distance": (How(match="codes"), False),
-    "calibrated": (How(match="codes"), True),
-    "hashed_only": (How(match="codes", hashed_only=True), True),
-    "default": (How(), True),
+RANKINGS: dict[str, tuple[SearchOptions, bool]] = {
+    "distance": (SearchOptions(match="codes"), False),
+    "calibrated": (SearchOptions(match="codes"), True),
+    "hashed_only": (SearchOptions(match="codes", hashed_only=True), True),
+    "default": (SearchOptions(), True),
 }
 
 
@@ -71,25 +72,23 @@ class Asked:
     def __init__(self, setting: Setting, collection: Collection) -> None:
         self.setting = setting
         self.collection = collection
-        self.searcher = collection._searcher
+        self.searcher = collection.searcher
         self.ids = collection.index.ids()
         self.labels = [{*((item.metadata or {}).get("labels") or [])} for item in collection]
 
     def answers(self, modality: str, items: Items, k: int, ranking: str) -> list[Any]:
         """Return what each item finds, in order."""
-        how, calibrated = RANKINGS[ranking]
+        options, calibrated = RANKINGS[ranking]
         encoder = self.collection.encoder
         known = encoder.calibration_
         encoder.calibration_ = known if calibrated else None
         try:
-            modalities, match = self.searcher.defaults(modality, how.modalities, how.match)
-            options = self.searcher.options(k, how, modalities, match, "asymmetric")
-            vectors = encoder.describe(items).matrices[modality]
-            texts = items.modalities[modality] if isinstance(items.modalities[modality], list) else None
-            texts = texts if modality in encoder.text_modalities() else None
-            queries: Iterator[Query] = self.searcher.queries(modality, vectors, texts, "asymmetric")
-            ranker = self.searcher.ranker(options)
-            return [ranker.rank(query, options) for query in queries]
+            kind: Any = encoder.featurizer(modality).takes.removesuffix("s")
+            queries = [Query(kind, value, modality) for value in items.modalities[modality]]
+            options = self.searcher.resolve(queries[0], replace(options, k=k))
+            self.searcher.encode(queries)
+            ranker = Ranker(self.collection.index, encoder, modality, options, self.searcher.words.current().coverage)
+            return [ranker.rank(self.searcher._encoded(query, options)) for query in queries]
         finally:
             encoder.calibration_ = known
 
@@ -106,7 +105,7 @@ def ties_table(draws: Draws) -> str:
             equals = np.median([own.n_equal[0] for own in before])
             shares = [
                 np.mean([own.n_equal > 1 for own in before]),
-                np.mean([own.n_alike > 1 for own in after]),
+                np.mean([own.n_tied > 1 for own in after]),
             ]
             lines.append(f"| {name} | {modality} | {equals:.0f} | {shares[0]:.1%} | {shares[1]:.1%} |")
     return "\n".join(lines)
@@ -193,7 +192,7 @@ def trust_in_later(asked: Asked) -> Iterator[CalibrationReport]:
     vectors = asked.collection.encoder.describe(setting.queries)
     for name in ("image", "text"):
         texts = setting.queries.modalities["text"] if name == "text" else None
-        answered = asked.searcher.log_odds_of_all(name, vectors.matrices[name], texts)
+        answered = asked.searcher.log_odds(name, vectors.matrices[name], texts)
         assert answered is not None
         asking, found = setting.queries.labels or [], setting.later.labels or []
         right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
@@ -224,7 +223,7 @@ def time_table(draws: Draws) -> str:
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     for name, (asked, *_) in draws.items():
         text, *others = asked.setting.queries.modalities["text"][:51]
-        command = [sys.executable, "-m", "dlfh", "search", str(asked.collection.path), "--text", text, "--json"]
+        command = [sys.executable, "-m", "dlfh", "search", str(asked.collection.path), text, "--json"]
         spent = []
         for _ in range(11):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)

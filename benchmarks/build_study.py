@@ -134,7 +134,7 @@ def built(setting: Setting, encoder: Encoder) -> dict[str, tuple[Scores, float]]
             whole = {}
             for name in ("text", "image"):
                 texts = asking.modalities["text"] if name == "text" else None
-                answered = collection._searcher.log_odds_of_all(name, vectors.matrices[name], texts)
+                answered = collection.searcher.log_odds(name, vectors.matrices[name], texts)
                 assert answered is not None
                 whole[name] = answered[0][:, places]
     size = n_bytes(encoder.n_bits)

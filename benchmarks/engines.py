@@ -253,8 +253,8 @@ def shortlists(n_items: int) -> str:
         there = local.copy(Path(folder) / "there", address=f"duckdb:{folder}/items.duckdb")
         rows = []
         for length in (20, 100, 500):
-            shortlist._LEAST = length
-            shortlist._TIMES = 1
+            shortlist._MIN_LENGTH = length
+            shortlist._FACTOR = 1
             shares = []
             for modality in ("text", "image"):
                 values = [value for value in test.modalities[modality] if value is not None]

@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks.report import fill
 from dlfh import DLFH, KDLFH
 from dlfh.codes import unpack
-from dlfh.collection import contact_sheet
+from dlfh.collection.pictures import contact_sheet
 from dlfh.datasets import load_dataset
 from dlfh.datasets.icons import Icons
 from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog

@@ -79,10 +79,10 @@ def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[
 
 def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]], modality: str) -> Pairs:
     """Return all pairs, as a search by default sees them."""
-    searcher = collection._searcher
+    searcher = collection.searcher
     vectors = collection.encoder.describe(setting.queries).matrices[modality]
     texts = queries_of(setting, modality) if modality == "text" else None
-    answered = searcher.log_odds_of_all(modality, vectors, texts)
+    answered = searcher.log_odds(modality, vectors, texts)
     assert answered is not None
     ids = collection.index.ids()
     names = sorted({label for own in truth.values() for label in own})

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import contact_sheet
+from dlfh.collection.pictures import contact_sheet
 from dlfh.datasets import load_dataset, read_items
 from dlfh.features import BagOfWords, CombinedImage, Gist
 from dlfh.hashing import KernelRidge, LinearRidge
@@ -92,7 +92,7 @@ def main() -> None:
     serving = "make serve" if output == Path("demo-output") else f".venv/bin/dlfh serve {output / 'collection'}"
     console.print(
         f"\nThe pictures found are in {output / 'answers.png'}. All of it took {time.perf_counter() - began:.0f} s.\n"
-        f'Go on with your own words:      .venv/bin/dlfh search {output / "collection"} --text "..." --picture x.png\n'
+        f"Go on with your own words:      .venv/bin/dlfh search {output / 'collection'} ... -o x.png\n"
         "and with your own pictures:     .venv/bin/dlfh build --help\n"
         "README.md and docs/search.md say more.\n"
         f"Search these in a browser:      {serving}",

@@ -206,7 +206,7 @@ def test_the_page_about_searching_runs_as_it_is_printed(searching: Environment) 
             lines if kind == "python" else [f"subprocess.run({shlex.split(line)[1:]!r}, check=True)" for line in lines]
         )
     searching.python("\n".join(program))
-    answer = json.loads(searching.run("dlfh", "search", "shop", "--text", "chess game", "--json").stdout)
+    answer = json.loads(searching.run("dlfh", "search", "shop", "chess game", "--json").stdout)
     assert any("chess" in name for name in re.findall(r'"id": "([^"]+)"', json.dumps(answer)))
 
 

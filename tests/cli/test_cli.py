@@ -88,7 +88,7 @@ print(json.dumps([code, out.getvalue(), sorted(sys.modules)]))
 
 @pytest.mark.parametrize("ranking", ["asymmetric", "specific", "hamming"])
 def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["search", str(shop), "--text", "red", "--ranking", ranking, "--json"]
+    arguments = ["search", str(shop), "red", "--ranking", ranking, "--json"]
     done = subprocess.run([sys.executable, "-c", SEARCH, *arguments], check=True, capture_output=True, text=True)
     code, printed, modules = json.loads(done.stdout)
     assert code == 0
@@ -122,10 +122,10 @@ def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Pa
     assert "shop: 40 items, 33 (1 incomplete) used for training (DLFH, 16 bits; " in built.stdout
     assert " for learning codes)" in built.stdout
     assert "image → text" in built.stdout
-    assert built.stdout.endswith('Next: dlfh search shop --text "...", or dlfh serve shop\n')
+    assert built.stdout.endswith("Next: dlfh search shop red shoes, or dlfh serve shop\n")
     assert "items.csv, line 6 (image): " in built.stderr
     assert "4.png is not an image" in built.stderr
-    found = dlfh("search", "shop", "--text", "level stripes", "-k", 3, "--picture", "found.png")
+    found = dlfh("search", "shop", "level stripes", "-k", 3, "--output", "found.png")
     assert found.stdout.count("level") >= 3
     assert "upright" not in found.stdout
     with Image.open(tmp_path / "found.png") as picture:
@@ -268,12 +268,12 @@ def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pyte
     found = run(capsys, "search", shop, "--image", photos / "8.png", "--modalities", "text", "-k", 2)
     assert [item["rank"] for item in found] == [1, 2]
     assert all("upright" in item["metadata"]["text"] for item in found)
-    near = run(capsys, "search", shop, "--ask", "text=level", "--radius", 16, "--ranking", "hamming")
+    near = run(capsys, "search", shop, "--query", "text=level", "--radius", 16, "--ranking", "hamming")
     assert len(near) == 38
-    specific = run(capsys, "search", shop, "--text", "stripes", "-k", 2, "--ranking", "specific")
+    specific = run(capsys, "search", shop, "stripes", "-k", 2, "--ranking", "specific")
     with Collection.open(shop) as collection:
         assert specific == collection.search("text", "stripes", 2, ranking="specific").to_dicts()
-    assert run(capsys, "search", shop, "--id", "8.png", "--ids", "10.png", "--ids", "8.png")[0]["id"] == "10.png"
+    assert run(capsys, "search", shop, "--similar", "8.png", "--ids", "10.png", "--ids", "8.png")[0]["id"] == "10.png"
 
 
 def test_times_are_those_that_the_user_waited(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -339,7 +339,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{photos}/items.csv"], "it is a file, not a folder"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--encoding", "klingon"], "unknown encoding"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--vectors", "x=gone.npy"], "cannot read gone.npy"),
-        (["build", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "there is something there already"),
+        (["build", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "it is not an empty folder"),
         (["build", "{photos}", "-o", "{out}"], "DLFH learns from labels and the items have none"),
         (["build", "{photos}/items.csv", "--image", "file", "--text", "caption", "-o", "{out}"], "learns from labels"),
         (["encode", "{photos}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.npz"], "is not a model"),
@@ -360,28 +360,28 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         ),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "separator is empty"),
         (["fit", "{photos}/items.csv", "--text", "labels=caption", "-o", "{out}"], "cannot be called 'labels'"),
-        (["search", "{shop}", "--text", "level", "--ask", "text=level"], "ask one question"),
-        (["search", "{shop}", "--text", "level", "--match", "sounds"], "match must be one of"),
-        (["search", "{shop}", "--text", "level", "--min-probability", "0.5"], "no items were held out"),
-        (["search", "{shop}", "--id", "8.png", "--ranking", "asymmetric"], "only its codes are kept"),
-        (["search", "{shop}", "--id", "8.png", "--match", "words"], "only its codes are kept"),
-        (["search", "{shop}", "--text", "level", "--picture", "{out}/no/x.png"], "there is no folder"),
-        (["search", "{shop}", "--text", "level", "--id", "b"], "ask one question"),
-        (["search", "{photos}", "--text", "a"], "is not a collection"),
-        (["search", "{out}", "--text", "a"], "there is no collection at"),
-        (["search", "{shop}", "--text", "level", "-k", "0"], "k must be an integer"),
-        (["search", "{shop}", "--text", "level", "--radius", "-1"], "radius must be an integer"),
-        (["search", "{shop}", "--text", "level", "--modalities", "sound"], "unknown modality 'sound'"),
-        (["search", "{shop}", "--text", "level", "--ranking", "best"], "ranking must be one of"),
+        (["search", "{shop}", "level", "--query", "text=level"], "expected one query"),
+        (["search", "{shop}", "level", "--match", "sounds"], "match must be one of"),
+        (["search", "{shop}", "level", "--min-probability", "0.5"], "min_probability needs probabilities"),
+        (["search", "{shop}", "--similar", "8.png", "--ranking", "asymmetric"], "does not support ranking"),
+        (["search", "{shop}", "--similar", "8.png", "--match", "words"], "does not support match"),
+        (["search", "{shop}", "level", "--output", "{out}/no/x.png"], "there is no folder"),
+        (["search", "{shop}", "level", "--similar", "b"], "expected one query"),
+        (["search", "{photos}", "a"], "is not a collection"),
+        (["search", "{out}", "a"], "there is no collection at"),
+        (["search", "{shop}", "level", "-k", "0"], "k must be an integer"),
+        (["search", "{shop}", "level", "--radius", "-1"], "radius must be an integer"),
+        (["search", "{shop}", "level", "--modalities", "sound"], "unknown modality 'sound'"),
+        (["search", "{shop}", "level", "--ranking", "best"], "ranking must be one of"),
         (["search", "{shop}", "--image", "{photos}/items.csv"], "not an image"),
         (["search", "{shop}", "--image", "{out}"], "does not exist"),
-        (["search", "{shop}", "--id", "nobody"], "'nobody' is not in the index"),
-        (["search", "{shop}", "--ask", "text"], "--ask takes NAME=VALUE"),
-        (["search", "{shop}", "--text", "level", "--picture", "{out}.doc"], "should end in .png"),
-        (["search", "{shop}", "--text", "level", "--ids", "nobody"], "'nobody' is not in the index"),
+        (["search", "{shop}", "--similar", "nobody"], "'nobody' is not in the index"),
+        (["search", "{shop}", "--query", "text"], "--query takes NAME=VALUE"),
+        (["search", "{shop}", "level", "--output", "{out}.doc"], "must end in .png"),
+        (["search", "{shop}", "level", "--ids", "nobody"], "'nobody' is not in the index"),
         (
             ["build", "{photos}/items.csv", *COLUMNS, "--model", "{shop}", "-o", "{shop}"],
-            "there is something there already",
+            "it is not an empty folder",
         ),
         (["build", "{photos}/items.csv", *COLUMNS, "--model", "{out}", "-o", "{out}2"], "there is no model at"),
         (["add", "{shop}", "{photos}/items.csv", "--text", "nothing"], "has no column 'nothing'"),
@@ -453,7 +453,7 @@ READ = "it is what is read"
             False,
         ),
         (["build", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
-        (["build", *TABLE, "-o", "shop"], "there is something there already", False),
+        (["build", *TABLE, "-o", "shop"], "it is not an empty folder", False),
         (["build", *TABLE, "--model", "model", "-o", "new", "--problems", "left.jsonl"], MINE, True),
         (
             ["build", *TABLE, "--model", "model", "-o", "new", "--problems", "model/config.json"],
@@ -466,7 +466,7 @@ READ = "it is what is read"
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "two outputs would go there", False),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
         (
-            ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--picture", "photos/9.png"],
+            ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--output", "photos/9.png"],
             READ,
             False,
         ),
@@ -499,7 +499,7 @@ def test_a_picture_never_goes_over_one_of_the_collection(
     run(capsys, "build", *TABLE, "-o", "new", "-b", 16)
     (own / "linked.png").hardlink_to(own / "photos" / "9.png")
     before = files_in(own)
-    search = ["search", "new", "--text", "level", "-k", 2, "--picture"]
+    search = ["search", "new", "level", "-k", 2, "--output"]
     for name in ("photos/9.png", "linked.png", "photos/39.png"):
         assert MINE in refused(capsys, *search, name)
         assert READ in refused(capsys, *search, name, "--overwrite")
@@ -519,8 +519,8 @@ def test_a_picture_never_goes_over_one_of_the_collection(
         (["build", *TABLE, "-o", "new", "--problems", "new.jsonl"], "new.jsonl"),
         (["build", *TABLE, "-o", "new"], "new/mine"),
         (["encode", "model", *TABLE, "-o", "new.npz"], "new.npz"),
-        (["search", "shop", "--text", "level", "--picture", "new.png"], "new.png"),
-        (["search", "shop", "--text", "level", "--picture", "new.png"], "new.html"),
+        (["search", "shop", "level", "--output", "new.png"], "new.png"),
+        (["search", "shop", "level", "--output", "new.png"], "new.html"),
     ],
 )
 def test_what_comes_to_be_while_a_command_works_stays(
@@ -537,7 +537,7 @@ def test_what_comes_to_be_while_a_command_works_stays(
     monkeypatch.chdir(own)
     monkeypatch.setattr(outputs, "check_outputs", check_outputs)
     assert main(arguments) == 2
-    assert re.search("already|not empty", capsys.readouterr().err)
+    assert re.search("already|not an empty folder", capsys.readouterr().err)
     assert (own / output).read_bytes() == content
 
 
@@ -561,7 +561,7 @@ def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
     writing = {}
     for path, command in commands(typer.main.get_command(make_app())):
         options = {option for parameter in command.params for option in parameter.opts}
-        files = options & {"--output", "--problems", "--picture"}
+        files = options & {"--output", "--problems"}
         if files and path != ("copy",):  # which makes a folder, and refuses one that exists
             writing[" ".join(path)] = files
             assert "--overwrite" in options, path
@@ -569,7 +569,7 @@ def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
         "build": {"--output", "--problems"},
         "fit": {"--output", "--problems"},
         "encode": {"--output", "--problems"},
-        "search": {"--picture"},
+        "search": {"--output"},
         "add": {"--problems"},
         "sync": {"--problems"},
         "export": {"--output"},
@@ -595,7 +595,7 @@ def test_other_names_of_modalities_serve_as_well(
     columns = ["--image", "photo=file", "--text", "words=caption", "--labels", "tags"]
     built = run(capsys, "build", photos / "items.csv", *columns, "-b", 16, "-o", tmp_path / "shop")
     assert built["items"] == 40
-    found = run(capsys, "search", tmp_path / "shop", "--ask", "words=level", "-k", 2, "--picture", tmp_path / "x.png")
+    found = run(capsys, "search", tmp_path / "shop", "--query", "words=level", "-k", 2, "--output", tmp_path / "x.png")
     assert all("photo" in item["metadata"] for item in found)
     assert (tmp_path / "x.png").exists()
     assert "a folder of images has the modalities image and text" in refused(capsys, "add", tmp_path / "shop", photos)
@@ -611,7 +611,7 @@ def test_paths_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFix
 
 def test_a_terminal_without_letters_is_no_error(shop: Path) -> None:
     result = subprocess.run(
-        [sys.executable, "-m", "dlfh", "search", str(shop), "--text", "level", "-k", "1", "--json"],
+        [sys.executable, "-m", "dlfh", "search", str(shop), "level", "-k", "1", "--json"],
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
         capture_output=True,
         check=True,

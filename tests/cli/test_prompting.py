@@ -27,7 +27,7 @@ def test_piped_questions_get_an_answer_a_line(
 ) -> None:
     piped(
         monkeypatch,
-        f"level stripes\n\n:k 2\n:image {photos / '8.png'}\n:id 8.png\n:modalities text\n:ask text=upright\n",
+        f"level stripes\n\n:k 2\n:image {photos / '8.png'}\n:similar 8.png\n:modalities text\n:query text=upright\n",
     )
     assert main(["search", str(shop), "--json"]) == 0
     answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -44,8 +44,8 @@ def test_what_is_wrong_with_a_line_is_said_and_the_next_is_taken(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = (
-        ":id nobody\n:k many\n:modalities sound\nlevel\n:modalities\n"
-        ":frobnicate\n:image\n:image gone.png\n:ask x\ncaf\udce9 level\n"
+        ":similar nobody\n:k many\n:modalities sound\nlevel\n:modalities\n"
+        ":frobnicate\n:image\n:image gone.png\n:query x\ncaf\udce9 level\n"
     )
     piped(monkeypatch, wrong)
     assert main(["search", str(shop), "--json"]) == 2
@@ -53,11 +53,11 @@ def test_what_is_wrong_with_a_line_is_said_and_the_next_is_taken(
     assert [type(answer) for answer in answers] == [dict] * 7 + [list]
     assert "'nobody' is not in the index" in answers[0]["error"]
     assert "unknown modality 'sound'" in answers[2]["error"]
-    piped(monkeypatch, ":id nobody\nlevel\n:quit\nupright\n")
+    piped(monkeypatch, ":similar nobody\nlevel\n:quit\nupright\n")
     assert main(["search", str(shop), "-k", "1"]) == 2
     captured = capsys.readouterr()
     assert captured.err == "dlfh: id 'nobody' is not in the index\n"
-    assert captured.out.count("learned") == 1
+    assert captured.out.count("level stripes") == 1
 
 
 def test_no_questions_are_no_error(

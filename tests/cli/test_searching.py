@@ -31,7 +31,7 @@ def test_ids_are_never_cut_however_narrow_the_terminal(
     Collection.build(tmp_path / "shop", items, encoder).collection.close()
     for width in ("30", "80", "200"):
         monkeypatch.setenv("COLUMNS", width)
-        assert main(["search", str(tmp_path / "shop"), "--text", "red thing"]) == 0
+        assert main(["search", str(tmp_path / "shop"), "red", "thing"]) == 0
         lines = capsys.readouterr().out.splitlines()
         assert all(any(f" {name} " in line for line in lines) for name in ids)
 
@@ -40,20 +40,20 @@ def test_a_picture_has_a_page_beside_it(
     shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheet = tmp_path / "found.png"
-    assert main(["search", str(shop), "--text", "level <b>", "-k", "3", "--picture", str(sheet)]) == 0
-    assert f"{sheet} and {tmp_path / 'found.html'}: the images found\n" in capsys.readouterr().out
+    assert main(["search", str(shop), "level <b>", "-k", "3", "--output", str(sheet)]) == 0
+    assert f"images written to {sheet} and {tmp_path / 'found.html'}\n" in capsys.readouterr().out
     page = (tmp_path / "found.html").read_text(encoding="utf-8")
     assert "<h1>text: level &lt;b&gt;</h1>" in page
     assert page.count("<figure>") == page.count("data:image/jpeg;base64,") == 3
     with Image.open(sheet) as plain:
         three = plain.size
-    asked = ["search", str(shop), "--image", str(photos / "8.png"), "-k", "3", "--picture", str(sheet)]
+    asked = ["search", str(shop), "--image", str(photos / "8.png"), "-k", "3", "--output", str(sheet)]
     assert main([*asked, "--overwrite"]) == 0
     assert '<figure class="query">' in (tmp_path / "found.html").read_text(encoding="utf-8")
     with Image.open(sheet) as with_query:
         assert with_query.width > three[0]
-    assert main(["search", str(shop), "--id", "8.png", "--picture", str(sheet), "--overwrite"]) == 0
-    assert "<h1>like: 8.png</h1>" in (tmp_path / "found.html").read_text(encoding="utf-8")
+    assert main(["search", str(shop), "--similar", "8.png", "--output", str(sheet), "--overwrite"]) == 0
+    assert "<h1>similar to 8.png</h1>" in (tmp_path / "found.html").read_text(encoding="utf-8")
 
 
 def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,10 +69,10 @@ def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.Captu
     with Collection.open(shop) as collection:
         for spec, query in (("image=q.npy", ("image", image[3])), ("text=q.npz:one", ("text", text[[5]].toarray()[0]))):
             name, _, file = spec.partition("=")
-            assert main(["search", shop, "--ask", f"{name}={tmp_path / file}", "--json"]) == 0
+            assert main(["search", shop, "--query", f"{name}={tmp_path / file}", "--json"]) == 0
             assert json.loads(capsys.readouterr().out) == collection.search(*query).to_dicts()
-    for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "one vector asks"), ("text=red", "no array 'red'")):
-        assert main(["search", shop, "--ask", spec]) == 2
+    for spec, sentence in ((f"text={tmp_path / 'q.npz'}:many", "expected one vector"), ("text=red", "no array 'red'")):
+        assert main(["search", shop, "--query", spec]) == 2
         assert sentence in capsys.readouterr().err
 
 
@@ -92,9 +92,9 @@ def test_items_of_one_modality_make_a_collection_with_their_labels(
     assert all(each["hamming"] > each["chance"] for each in built["quality"])
     # Words find items by what they are, and one that has no labels is found like the others.
     words = "level" if column == "image" else "level stripes"
-    best = run("search", shop, "--text", words, "-k", 5)
+    best = run("search", shop, words, "-k", 5)
     assert {tuple(item["metadata"].get("labels", ["level"])) for item in best} == {("level",)}
-    everything = run("search", shop, "--text", words, "-k", 40)
+    everything = run("search", shop, words, "-k", 40)
     assert [item for item in everything if "labels" not in item["metadata"]]
     assert len(everything) == built["items"]
     assert main(["add", str(shop), str(photos / "items.csv"), *columns]) == 0
@@ -114,7 +114,7 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
 
     def found(*filters: str) -> set[int]:
         options = [option for text in filters for option in ("--where", text)]
-        assert main(["search", str(tmp_path / "shop"), "--text", "thing", "-k", "100", "--json", *options]) == 0
+        assert main(["search", str(tmp_path / "shop"), "thing", "-k", "100", "--json", *options]) == 0
         return {int(item["id"]) for item in json.loads(capsys.readouterr().out)}
 
     assert found("price<20", "brand=Acme") == {*range(0, 20, 2)}
@@ -130,9 +130,9 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
         ("{price", "invalid JSON filter"),
         ("price<[3]", "takes one value"),
     ):
-        assert main(["search", str(tmp_path / "shop"), "--text", "thing", "--where", wrong]) == 2
+        assert main(["search", str(tmp_path / "shop"), "thing", "--where", wrong]) == 2
         assert sentence in capsys.readouterr().err
-    assert main(["search", str(tmp_path / "shop"), "--text", "thing", "--where", "colour=red"]) == 0
+    assert main(["search", str(tmp_path / "shop"), "thing", "--where", "colour=red"]) == 0
     told = capsys.readouterr()
     assert "nothing found" in told.out
-    assert "where names 'colour', and no item" in told.err
+    assert "the filter names 'colour', but no item" in told.err

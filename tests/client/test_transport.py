@@ -56,15 +56,15 @@ def answering(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
         ((BUSY, OK), False, "busy", 1),  # it may be done yet
         ((LOCKED, OK), False, None, 2),  # nothing was done
         ((LOST, OK), True, None, 2),
-        ((LOST, OK), False, "was lost", 1),
+        ((LOST, OK), False, "lost the connection", 1),
         ((ENDED, OK), True, "busy", 1),  # nobody says that asking again helps
         ((BUSY,) * 9, True, "busy", 4),
-        ((LOST,) * 9, True, "was lost", 4),
-        ((None,), False, "did not answer within 0.3 seconds", 1),
+        ((LOST,) * 9, True, "lost the connection", 4),
+        ((None,), False, "did not respond within 0.3 seconds", 1),
         ((OK.replace(b"{}", b"<>"),), True, "not JSON", 1),
         ((b"HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\ncontent-length: 0\r\n\r\n",), True, "with 302", 1),
         ((b"HTTP/1.1 404 No\r\ncontent-length: 4\r\n\r\nnope",), True, "with 404", 1),
-        ((b"SSH-2.0-x\r\n\r\n",), False, "was lost", 1),
+        ((b"SSH-2.0-x\r\n\r\n",), False, "lost the connection", 1),
     ],
 )
 def test_a_request_is_answered_asked_again_or_given_up(
@@ -74,10 +74,10 @@ def test_a_request_is_answered_asked_again_or_given_up(
         transport = Transport(address, "a-token", 0.3, 3)
         try:
             if sentence is None:
-                assert transport.ask("POST", "/v1/search", again=again, json={"k": 1}) == {}
+                assert transport.json("POST", "/v1/search", repeatable=again, json={"k": 1}) == {}
             else:
                 with pytest.raises(ServiceError, match=sentence) as raised:
-                    transport.ask("POST", "/v1/search", again=again, json={"k": 1})
+                    transport.json("POST", "/v1/search", repeatable=again, json={"k": 1})
                 assert "a-token" not in str(raised.value)
                 assert "\n" not in str(raised.value)
         finally:
@@ -89,8 +89,8 @@ def test_a_request_is_answered_asked_again_or_given_up(
 def test_nobody_there_is_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
-    with pytest.raises(ServiceError, match="there is no service at"):
-        Transport(f"http://127.0.0.1:{port}", None, 1.0, 1).ask("GET", "/")
+    with pytest.raises(ServiceError, match="cannot connect to a service at"):
+        Transport(f"http://127.0.0.1:{port}", None, 1.0, 1).json("GET", "/")
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x", "", "http://a:b"])

@@ -23,7 +23,7 @@ import numpy as np
 
 from dlfh import Collection, Encoder
 from dlfh.collection import syncing as syncing
-from dlfh.collection.contents import content_of
+from dlfh.collection.contents import content_hash
 from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords, Thumbnail
 from tests.collection.folders import assert_equal, draw, make_folder, plain_model
@@ -101,7 +101,7 @@ def described(folder: Path) -> set[tuple[str, str]]:
     real = Encoder.describe
 
     def describe(encoder: Encoder, items: Items) -> Any:
-        seen.update(("image", content_of(value)) for value in items.modalities["image"] if value is not None)
+        seen.update(("image", content_hash(value)) for value in items.modalities["image"] if value is not None)
         seen.update(("text", value) for value in items.modalities["text"] if value is not None)
         return real(encoder, items)
 

@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from dlfh import Collection, InputError
-from dlfh.collection import ResultItem, SearchResult
-from dlfh.collection.answers import Question, write_answers
+from dlfh.collection import SearchResult
+from dlfh.collection.answers import html_page, write_answers
+from dlfh.collection.result import ResultItem
 
 
 class Shop:
@@ -30,8 +31,8 @@ class Shop:
         return self.folder / metadata["image"] if "image" in metadata else None
 
 
-def answers(folder: Path, found: SearchResult, question: Question) -> tuple[int, str]:
-    missing = write_answers(Shop(folder), found, question, folder / "found.png")  # type: ignore[arg-type]
+def answers(folder: Path, result: SearchResult, title: str, image: Path | None = None) -> tuple[int, str]:
+    missing = write_answers(Shop(folder), result, title, folder / "found.png", image=image)  # type: ignore[arg-type]
     return missing, (folder / "found.html").read_text(encoding="utf-8")
 
 
@@ -39,17 +40,17 @@ def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
     name = "folder/" * 30 + '<img src="http://elsewhere/x.png">.png'
     items = [
-        ResultItem(1, name, 3, 3.0, True, {"image": "a.png", "text": "<script>alert(1)</script>", "labels": ["x&y"]}),
-        ResultItem(2, "gone", 4, 4.0, False, {"image": "gone.png"}),
-        ResultItem(3, "words", 4, 4.0, False, {"text": "no image"}),
+        ResultItem(1, name, {"image": "a.png", "text": "<script>alert(1)</script>", "labels": ["x&y"]}, 0.75),
+        ResultItem(2, "gone", {"image": "gone.png"}),
+        ResultItem(3, "words", {"text": "no image"}),
     ]
-    missing, page = answers(tmp_path, SearchResult(items), Question('text: "red"', tmp_path / "a.png"))
+    missing, page = answers(tmp_path, SearchResult(items), 'text: "red"', tmp_path / "a.png")
     assert missing == 2
     assert page.count("<figure") == 4
     assert page.count("<img") == page.count('src="data:image/jpeg;base64,') == 2
     assert "<script" not in page
     assert "folder/" * 30 + "&lt;img src=&quot;http:" in page
-    assert "x&amp;y · 3 bits apart" in page
+    assert "75% · x&amp;y" in page
     with Image.open(tmp_path / "found.png") as sheet:
         assert sheet.width == 8 + 4 * 200
 
@@ -58,8 +59,8 @@ def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> Non
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
 
     def drawn(rank: int, name: str, text: str, asked: Path | None = None) -> bytes:
-        item = ResultItem(rank, name, 3, 3.0, True, {"image": "a.png", "text": text})
-        answers(tmp_path, SearchResult([item]), Question("red", asked))
+        item = ResultItem(rank, name, {"image": "a.png", "text": text})
+        answers(tmp_path, SearchResult([item]), "red", asked)
         return (tmp_path / "found.png").read_bytes()
 
     first = drawn(1, "one", "a car")
@@ -69,8 +70,8 @@ def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> Non
 
 
 def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no picture to draw"):
-        answers(tmp_path, SearchResult([ResultItem(1, "a", 0, 0.0, True, {})]), Question("text: red"))
+    with pytest.raises(InputError, match="there is nothing to draw"):
+        answers(tmp_path, SearchResult([ResultItem(1, "a", {})]), "text: red")
 
 
 def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp_path: Path) -> None:
@@ -85,3 +86,13 @@ def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp
         assert "&lt;shop&gt;: 40 items, 16 bits, DLFH" in shown
         assert "<td>image</td><td>37</td><td>1</td>" in shown
     assert "closed" in collection._repr_html_()
+
+
+def test_a_page_loads_nothing_from_elsewhere() -> None:
+    page = html_page("</title><script>", "<p>body</p>")
+    assert "default-src &#x27;none&#x27;" in page
+    assert "<script" not in page
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "//" not in page
+    assert "url(" not in page

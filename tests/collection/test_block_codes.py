@@ -54,7 +54,7 @@ def test_codes_of_blocks_are_those_of_the_whole(
 ) -> None:
     folder, model, data = scene
     assert main(command(folder, tmp_path / "codes.parquet")) == 0
-    assert "600 codes of image, text in 12 blocks" in capsys.readouterr().out
+    assert "600 codes for image, text in 12 blocks" in capsys.readouterr().out
     for name, own in data.items():
         codes = np.asarray(open_blocks(tmp_path / "codes.parquet", name))
         np.testing.assert_array_equal(codes, model.encode(name, own))
@@ -93,7 +93,7 @@ def test_a_run_that_fails_goes_on_and_the_bytes_are_the_same(
     assert len(before) == 5
     capsys.readouterr()
     assert main(command(folder, tmp_path / "codes.parquet")) == 0
-    assert "4 of which were there" in capsys.readouterr().out
+    assert "4 of them from an earlier run" in capsys.readouterr().out
     assert content(tmp_path / "codes.parquet") == content(tmp_path / "whole.parquet")
     assert main(command(folder, tmp_path / "codes.parquet")) == 2
     assert "--overwrite would replace it" in capsys.readouterr().err
@@ -124,8 +124,8 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
         ([*model, source, "--vectors", f"image={tmp_path / 'short.npy'}", "--vectors", "text=text"], "rows but"),
         ([*model, str(broken)], "it is damaged, truncated or not a Parquet table"),
         ([*model, str(tmp_path / "nowhere.parquet")], "no such file or folder"),
-        ([*model, source, "--id", "price"], "leave --id out"),
-        ([*model], "nothing to encode"),
+        ([*model, source, "--id", "price"], "--id does not apply"),
+        ([*model], "no input: name a file"),
         ([*model, source, "--cluster", "tcp://127.0.0.1:1"], "no Dask scheduler answers at 'tcp://127.0.0.1:1'"),
     ):
         if "--cluster" in arguments:
@@ -141,7 +141,7 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     assert "a folder of something else" in capsys.readouterr().err
     assert content(output) == {"mine.txt": b"mine"}
     assert main([*command(folder, tmp_path / "codes.npz"), "--cluster", "local"]) == 2
-    assert "a cluster writes a folder of Parquet files" in capsys.readouterr().err
+    assert "--cluster requires an output folder" in capsys.readouterr().err
 
 
 def test_codes_of_other_data_are_not_gone_on_with(

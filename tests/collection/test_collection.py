@@ -182,14 +182,16 @@ def test_a_filter_leaves_the_others_in_their_order(shop: Path, match: str) -> No
         like = collection.similar(everything.ids[0], 100, where={"labels": {"!=": "level"}})
         assert not any("level" in item.metadata.get("labels", []) for item in like)
         assert like
-        with pytest.warns(DataWarning, match="where names 'colour', and no item"):
+        with pytest.warns(DataWarning, match="the filter names 'colour', but no item"):
             assert not collection.search("text", "level", where={"colour": "red"})
 
 
 def test_items_come_and_go(items: Items, shop: Path) -> None:
     with Collection.open(shop, writable=True) as collection:
         problems = collection.add(items.take([0, 1]))
-        assert [problem.reason for problem in problems] == [f"'{n}.png' is in the collection already" for n in (0, 1)]
+        assert [problem.reason for problem in problems] == [
+            f"id '{n}.png' is already in the collection" for n in (0, 1)
+        ]
         new = items.take([8, 9])
         new = Items(["new", "8.png"], new.modalities, new.labels, new.metadata, new.places, [])
         assert not collection.add(new, update=True)
@@ -243,7 +245,7 @@ def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> Non
         before = {name: collection.get(name) for name in ("8.png", "9.png")}
         problems = collection.add(texts, update=True)
         after = collection.get("8.png")
-        assert [problem.reason for problem in problems] == ["nothing of it can be read"]
+        assert [problem.reason for problem in problems] == ["nothing in it can be read"]
         np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
         hashed = collection.index.get("8.png").codes["text:hashed"]
         np.testing.assert_array_equal(hashed, collection.encoder.encode("text", ["level"])[0])
@@ -328,7 +330,7 @@ def test_a_place_that_is_taken_meanwhile_is_one_sentence(
         real(source, target)
 
     monkeypatch.setattr(os, "rename", rename)
-    with pytest.raises(StorageError, match=r"cannot make a collection in .*shop: Directory not empty"):
+    with pytest.raises(StorageError, match=r"cannot create a collection in .*shop: Directory not empty"):
         Collection.build(tmp_path / "shop", items, encoder())
     assert [path.name for path in tmp_path.rglob("*")] == ["shop", "mine.txt"]
 
@@ -365,12 +367,15 @@ def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path,
         Collection.build(tmp_path / "other", items, collection.encoder, fit=False).collection.close()
     shutil.rmtree(shop / "index")
     shutil.copytree(tmp_path / "other" / "index", shop / "index")
-    with pytest.raises(ModelError, match="has another index than the one that was made with it"):
+    with pytest.raises(ModelError, match="has a different index from the one that it was created with"):
         Collection.open(shop)
 
 
 def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
-    with Collection.open(shop) as collection, pytest.warns(DataWarning, match="no word of the query is known"):
+    with (
+        Collection.open(shop) as collection,
+        pytest.warns(DataWarning, match="None of these words occur in the collection"),
+    ):
         assert len(collection.search("text", "qqqq zzz", k=2)) == 2
 
 
@@ -383,7 +388,7 @@ def test_nothing_is_left_of_a_build_that_fails(items: Items, tmp_path: Path) -> 
     assert os.listdir(tmp_path) == []
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "mine.txt").write_text("keep")
-    with pytest.raises(InputError, match="there is something there already"):
+    with pytest.raises(InputError, match="it is not an empty folder"):
         Collection.build(tmp_path / "shop", items, encoder())
     assert os.listdir(tmp_path / "shop") == ["mine.txt"]
 
@@ -414,9 +419,9 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
     good = card.read_text()
     for text, sentence in (
         ("{", "cannot be read"),
-        ("[]", "of something else"),
+        ("[]", "has another format"),
         (json.dumps(json.loads(good) | {"format_version": 2}), "has format version 2"),
-        (good + "\n", "is not as it was written"),
+        (good + "\n", "was altered"),
     ):
         card.write_text(text)
         with pytest.raises(ModelError, match=sentence):
@@ -425,14 +430,14 @@ def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, t
     other = encoder(n_bits=8)
     other.fit_items(items)
     other.save(shop / "model")
-    with pytest.raises(ModelError, match="another model than the one its items were encoded with"):
+    with pytest.raises(ModelError, match="different model from the one that encoded its items"):
         Collection.open(shop)
 
 
 def test_a_collection_is_not_loaded_as_a_model(shop: Path) -> None:
     with pytest.raises(ModelError, match=r"is a collection, not a model: open it with Collection\.open, or .*model$"):
         load(shop)
-    with pytest.raises(ModelError, match="is not a collection: it is a model, which load loads"):
+    with pytest.raises(ModelError, match="is not a collection: it is a model; dlfh build --model"):
         Collection.open(shop / "model")
     assert isinstance(load(shop / "model"), Encoder)
 
@@ -451,10 +456,15 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
             ("image", tmp_path / "gone.png", {}, "does not exist"),
             ("text", "level", {"radius": -1}, "radius must be an integer"),
             ("text", "level", {"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
-            ("image", "level", {"match": "words"}, "words are looked for by texts, and 'image' is none"),
-            ("text", "level", {"match": "both", "modalities": "image"}, "there are no words in 'image'"),
-            ("text", "level", {"modalities": []}, "no modality to search is named"),
-            ("text", "level", {"min_probability": 0.5}, "have no probabilities: no items were held out"),
+            ("image", "level", {"match": "words"}, "match='words' needs a text, and 'image' does not take texts"),
+            (
+                "text",
+                "level",
+                {"match": "both", "modalities": "image"},
+                "match='both' needs texts, and 'image' has none",
+            ),
+            ("text", "level", {"modalities": []}, "modalities is empty: name at least one"),
+            ("text", "level", {"min_probability": 0.5}, "min_probability needs probabilities"),
             ("text", "level", {"min_probability": 2}, "min_probability must be a number between 0 and 1"),
         ):
             with pytest.raises(InputError, match=sentence):

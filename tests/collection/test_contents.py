@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh.collection.contents import FILES, FileHashes, content_of, contents_of, hash_file
+from dlfh.collection.contents import FILES, FileHashes, content_hash, content_hashes, hash_file
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, Thumbnail, Vectors
 
@@ -35,9 +35,9 @@ def test_texts_need_no_hash_and_images_and_vectors_have_one_each(tmp_path: Path)
     rows = sp.csr_array(np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 0.0]]))
     items = Items.of({"text": ["a", "b", "c"], "image": [picture, None, tmp_path / "gone.png"], "numbers": rows})
     featurizers = {"text": BagOfWords(), "image": Thumbnail(), "numbers": Vectors()}
-    first, second, third = contents_of(featurizers, items)
+    first, second, third = content_hashes(featurizers, items)
     assert [sorted(own) for own in (first, second, third)] == [["image", "numbers"], ["numbers"], ["numbers"]]
-    assert first["image"] == hash_file(picture) == content_of(b"picture")
+    assert first["image"] == hash_file(picture) == content_hash(b"picture")
     assert first["numbers"] == second["numbers"] != third["numbers"]
 
 
@@ -46,14 +46,14 @@ def test_a_file_is_read_once_and_again_when_it_changed(tmp_path: Path) -> None:
     file = old_file(tmp_path / "a.png", b"one")
     for n_read in (1, 0):
         hashes = FileHashes(tmp_path)
-        assert hashes(file) == content_of(b"one")
+        assert hashes(file) == content_hash(b"one")
         assert hashes.n_read == n_read
-        hashes.keep()
+        hashes.save()
     old_file(file, b"two")  # of the same size, and with the same time
     hashes = FileHashes(tmp_path)
-    assert hashes(file) == content_of(b"two")
-    untrusting = FileHashes(tmp_path, trust=False)
-    assert untrusting(file) == content_of(b"two")
+    assert hashes(file) == content_hash(b"two")
+    untrusting = FileHashes(tmp_path, use_cache=False)
+    assert untrusting(file) == content_hash(b"two")
     assert untrusting.n_read == 1
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_changed_just_now_is_not_trusted_to_stay(tmp_path: Path) -> 
         hashes = FileHashes(tmp_path)
         hashes(tmp_path / "a.png")
         assert hashes.n_read == 1
-        hashes.keep()
+        hashes.save()
 
 
 @pytest.mark.usefixtures("patient")
@@ -72,7 +72,7 @@ def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
     file = old_file(tmp_path / "a.png", b"one")
     (tmp_path / FILES).write_bytes(damage)
     hashes = FileHashes(tmp_path)
-    assert hashes(file) == content_of(b"one")
+    assert hashes(file) == content_hash(b"one")
     assert hashes.n_read == 1
 
 
@@ -82,8 +82,8 @@ def test_files_and_memory_move_together(tmp_path: Path) -> None:
     old_file(tmp_path / "here" / "a.png", b"one")
     hashes = FileHashes(tmp_path / "here" / "shop")
     hashes(tmp_path / "here" / "a.png")
-    hashes.keep()
+    hashes.save()
     (tmp_path / "here").rename(tmp_path / "there")
     moved = FileHashes(tmp_path / "there" / "shop")
-    assert moved(tmp_path / "there" / "a.png") == content_of(b"one")
+    assert moved(tmp_path / "there" / "a.png") == content_hash(b"one")
     assert moved.n_read == 0

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import InputError
-from dlfh.collection import contact_sheet
+from dlfh.collection.pictures import contact_sheet
 
 
 def test_pictures_stand_in_rows_in_their_order() -> None:
@@ -50,7 +50,7 @@ def test_no_pictures_give_an_empty_sheet() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"captions": ["a"]}, "there are 2 images but 1 captions"),
+        ({"captions": ["a"]}, "captions has 1 entries but images has 2"),
         ({"columns": 0}, "columns"),
         ({"size": 1}, "size"),
     ],

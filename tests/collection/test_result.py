@@ -1,31 +1,69 @@
-"""What a search finds prints, is taken apart, and becomes JSON."""
+"""Search results print, can be sliced, and convert to JSON and HTML."""
 
 from __future__ import annotations
 
 import json
+from html.parser import HTMLParser
 
-from dlfh.collection import ResultItem, SearchResult
+from hypothesis import given
+from hypothesis import strategies as st
 
-
-def test_what_is_found_prints_and_comes_apart() -> None:
-    items = [ResultItem(rank, f"{rank}.png", 3 * rank, 0.5 * rank, rank > 2, {"text": "x"}) for rank in range(1, 5)]
-    found = SearchResult(items)
-    assert found[0].rank == 1
-    assert found[:2].ids == found.ids[:2]
-    assert [item.id for item in found] == found.ids
-    assert str(found).splitlines()[2] == "3. 3.png (9 bits apart, learned)"
-    assert repr(found) == "SearchResult(4 items: '1.png', '2.png', '3.png', ...)"
-    assert (str(found[:0]), repr(found[:0])) == ("nothing found", "SearchResult(0 items)")
-    assert json.loads(json.dumps(found.to_dicts()))[3]["id"] == found[3].id
-    assert found == SearchResult(items)
-    assert found != found[:2]
-    assert found != items
+from dlfh.collection import SearchResult
+from dlfh.collection.result import ResultItem, html_table
 
 
-def test_what_is_found_shows_itself_in_notebooks() -> None:
-    metadata = {"text": "a & b", "labels": ["x", "y"], "columns": {"price": 3}}
-    found = SearchResult([ResultItem(1, "<b>", 3, 1.25, False, metadata, 0.875, 12)])
-    assert str(found) == "1. <b> (88% probable, 3 bits apart, hashed, one of 12 equals)"
-    for cell in ("&lt;b&gt;", "88%", "12", "3", "hashed", "a &amp; b | x, y"):
-        assert f"<td>{cell}</td>" in found._repr_html_()
-    assert "nothing found" in found[:0]._repr_html_()
+def test_a_result_prints_and_can_be_sliced() -> None:
+    items = [ResultItem(rank, f"{rank}.png", {"text": "x"}, learned=rank > 2) for rank in range(1, 5)]
+    result = SearchResult(items, "00ff", modalities=("image",), warning="careful")
+    assert result[0].rank == 1
+    assert result[:2].ids == result.ids[:2]
+    assert (result[:2].code, result[:2].modalities, result[:2].warning) == ("00ff", ("image",), "careful")
+    assert [item.id for item in result] == result.ids
+    assert str(result).splitlines()[2] == "3. 3.png: x"
+    assert repr(result) == "SearchResult(4 items: 1.png, 2.png, 3.png, ...)"
+    assert (str(result[:0]), repr(result[:0])) == ("nothing found", "SearchResult(0 items)")
+    assert json.loads(json.dumps(result.to_dicts()))[3]["id"] == result[3].id
+    assert result == SearchResult(items)
+    assert result != result[:2]
+    assert result != items
+
+
+def test_people_see_names_probabilities_labels_and_texts_and_details_on_request() -> None:
+    metadata = {"text": "a & b", "image": "x.png", "labels": ["x", "y"], "columns": {"price": 3}}
+    result = SearchResult([ResultItem(1, "<b>", metadata, 0.875, 12, 3, 1.25, False)])
+    assert str(result) == "1. <b> (88%, x, y): a & b | x.png"
+    assert result.table(hidden=["image"]) == (
+        ["", "id", "probability", "labels", "text"],
+        [[1, "<b>", "88%", "x, y", "a & b"]],
+    )
+    assert result.table(details=True)[1][0][-3:] == [12, 3, "hashed"]
+    assert "<td>&lt;b&gt;</td><td>88%</td><td>x, y</td><td>a &amp; b | x.png</td>" in result._repr_html_()
+    assert "hashed" not in result._repr_html_()
+    assert "<td>hashed</td>" in result.to_html(details=True)
+    assert "nothing found" in result[:0]._repr_html_()
+
+
+def test_columns_without_values_are_omitted() -> None:
+    assert SearchResult([ResultItem(1, "a", {})]).table() == (["", "id"], [[1, "a"]])
+
+
+class Cells(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.words = ""
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        self.tags.append(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
+def test_words_are_words_whatever_they_are(words: str) -> None:
+    cells = Cells()
+    cells.feed(html_table(["id"], [[words]]))
+    cells.close()
+    assert cells.tags == ["table", "thead", "tr", "th", "tbody", "tr", "td"]
+    assert cells.words == "id" + words

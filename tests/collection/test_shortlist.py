@@ -85,8 +85,8 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
     engine: str, folder: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
-    monkeypatch.setattr(module, "_LEAST", 4)
-    monkeypatch.setattr(module, "_TIMES", 1)
+    monkeypatch.setattr(module, "_MIN_LENGTH", 4)
+    monkeypatch.setattr(module, "_FACTOR", 1)
     monkeypatch.setattr("dlfh.index.index._FILTER_BATCH", 10)
     scopes: list[dict[str, Any]] = [
         {"where": {"price": 49}},
@@ -110,10 +110,8 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
     built = Collection.build(tmp_path / "shop", items(), encoder, hold_out=40, address=address)
     built.collection.close()
     with Collection.open(folder) as local:
-        assert (
-            built.evaluation.quality
-            == Collection.build(tmp_path / "local", items(), encoder, hold_out=40).evaluation.quality
-        )
+        local_quality = Collection.build(tmp_path / "local", items(), encoder, hold_out=40).evaluation.quality
+        assert built.evaluation.quality == local_quality
         new = Items.of(
             {"text": ["red wheel", "green leaf"], "title": ["fast", "tall"]}, [["car"], ["tree"]], ["n1", "n2"]
         )
@@ -132,16 +130,16 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
 
 def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = place_of("duckdb", tmp_path, "")
-    monkeypatch.setattr("dlfh.collection.copying._BATCH", 100)
+    monkeypatch.setattr("dlfh.collection.adding._BATCH", 100)
     calls = []
 
     def fail(some: Any, *more: Any) -> Any:
         calls.append(len(some))
         if len(calls) == 2:
             raise StorageError("the power is gone")
-        return module.arguments_of(some, *more)
+        return module.columnar(some, *more)
 
-    monkeypatch.setattr("dlfh.collection.copying.arguments_of", fail)
+    monkeypatch.setattr("dlfh.collection.adding.columnar", fail)
     with Collection.open(folder) as source:
         with pytest.raises(StorageError, match="the power is gone"):
             source.copy(tmp_path / "copy", address=address)
@@ -155,8 +153,8 @@ def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monk
 
 
 def test_a_shortlist_finds_most_of_what_is_there(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_LEAST", 40)
-    monkeypatch.setattr(module, "_TIMES", 4)
+    monkeypatch.setattr(module, "_MIN_LENGTH", 40)
+    monkeypatch.setattr(module, "_FACTOR", 4)
     with Collection.open(folder) as local, copied(folder, "duckdb", tmp_path, "") as there:
         texts = [f"{word} word{row}" for row, word in enumerate(" ".join(WORDS.values()).split())]
         pairs = [(own.search("text", texts, 10)) for own in (local, there)]
@@ -178,12 +176,12 @@ def test_commands_take_a_folder_whose_items_are_elsewhere(
     capsys.readouterr()
     answers = []
     for place in (folder, there, back):
-        assert main(["search", str(place), "--text", "red engine", "--where", "price<10", "--json"]) == 0
+        assert main(["search", str(place), "red", "engine", "--where", "price<10", "--json"]) == 0
         answers.append(json.loads(capsys.readouterr().out))
     assert answers[0] == answers[1] == answers[2]
     written = [file.read_bytes() for file in there.rglob("*") if file.is_file()]
     assert secret.encode() not in b"".join(written)
     assert secret not in told.out + told.err
     (there / "items.json").write_text("{}", encoding="utf-8")
-    assert main(["search", str(there), "--text", "red"]) != 0
-    assert "does not say where its items are" in capsys.readouterr().err
+    assert main(["search", str(there), "red"]) != 0
+    assert "items.json cannot be read" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection import SyncResult
+from dlfh.collection.syncing import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Thumbnail, Vectors
@@ -135,7 +135,7 @@ def test_what_is_gone_may_stay(place: Path) -> None:
 def test_the_wrong_folder_does_not_empty_a_collection(place: Path) -> None:
     shutil.rmtree(place / "photos" / "level")
     (place / "photos" / "upright" / "0.png").unlink()
-    with pytest.raises(InputError, match="11 of the 20 items of the collection are not among the 9"):
+    with pytest.raises(InputError, match="11 of the 20 items of the collection are missing from the 9"):
         sync(place)
     with Collection.open(place / "shop") as collection:
         assert len(collection) == 20
@@ -151,7 +151,7 @@ def test_what_can_no_longer_be_read_goes_and_is_said(place: Path) -> None:
         pictures[0].write_bytes(b"no picture")
         synced = collection.sync(items)
         assert synced.removed == [pictures[0].name]
-        assert [problem.reason for problem in synced.problems][-1] == "nothing of it can be read"
+        assert [problem.reason for problem in synced.problems][-1] == "nothing in it can be read"
         assert not collection.sync(items).changed
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.words import WORDS_FILE, Words
+from dlfh.collection.words import WORDS_FILE, WordIndex
 from dlfh.datasets import Items
 from dlfh.errors import StorageError
 from dlfh.features import BagOfWords
@@ -54,14 +54,14 @@ def test_coverage_is_bm25_over_what_the_words_are_worth(texts: list[list[str]], 
             if counts[word]
         ]
         expected.append(sum(scores) / sum(telling.values()))
-    words = Words.of([[" ".join(text)] for text in texts])
+    words = WordIndex.build([[" ".join(text)] for text in texts])
     assert words.coverage(" ".join(question)) == pytest.approx(expected)
 
 
 def test_words_are_found_by_stem_case_accent_and_column() -> None:
     english = ["Café shoes", "green", "ω", None, *"xxxxxxxxx"]
     german = ["Schuhe", "shoe", None, "日本 text", *"yyyyyyyyy"]
-    words = Words.of(zip(english, german, strict=True), 2)
+    words = WordIndex.build(zip(english, german, strict=True), 2)
     assert words.coverage("SHOE").nonzero()[0].tolist() == [0, 1]
     assert words.coverage("shoe", [0]).nonzero()[0].tolist() == [0]
     assert words.coverage("cafe").nonzero()[0].tolist() == [0]
@@ -70,7 +70,7 @@ def test_words_are_found_by_stem_case_accent_and_column() -> None:
 
 @given(st.text())
 def test_any_text_may_ask(text: str) -> None:
-    words = Words.of([[text], ["shoe"], ["hat"]])
+    words = WordIndex.build([[text], ["shoe"], ["hat"]])
     found = words.coverage(text + ' AND "NEAR( * ^')
     assert np.isfinite(found).all()
     assert found[0] > 0 or not re.search(r"[a-zA-Z0-9]", text)
@@ -100,13 +100,13 @@ def test_the_file_is_read_when_it_is_of_the_index_and_else_not(tmp_path: Path, m
     shop = build(tmp_path / "shop")
     old = (shop / WORDS_FILE).read_bytes()
     made: list[int] = []
-    real = Words.of
+    real = WordIndex.build
 
-    def of(*given: Any) -> Words:
+    def of(*given: Any) -> WordIndex:
         made.append(1)
         return real(*given)
 
-    monkeypatch.setattr(Words, "of", of)
+    monkeypatch.setattr(WordIndex, "build", of)
 
     def n_found() -> int:
         with Collection.open(shop) as collection:
@@ -141,7 +141,7 @@ def test_every_flipped_byte_of_the_file_is_found_and_harmless(tmp_path: Path) ->
         (shop / WORDS_FILE).write_bytes(damaged)
         with Collection.open(shop) as collection:
             assert collection.search("english", "nike", match="words").ids == ["4", "13"]
-            with pytest.raises(StorageError, match="is damaged: it is not as it was written"):
+            with pytest.raises(StorageError, match="is damaged: its checksum does not match"):
                 collection.verify()
     (shop / WORDS_FILE).write_bytes(whole)
     with Collection.open(shop) as collection:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dlfh.collection import SearchOptions
+from dlfh.collection.query import Query
 from dlfh.errors import InputError
-from dlfh.service.answering import Asked, Question, Wanted, answer_together
+from dlfh.service.answering import SearchRequest, answer_together
 from dlfh.service.states import State, States
 
 
@@ -17,8 +19,8 @@ def state(stripes_folder: Path) -> State:
     return States(stripes_folder).current
 
 
-def asked(text: str, **wanted: object) -> Asked:
-    return Asked((Question("text", text),), Wanted(**wanted))  # type: ignore[arg-type]
+def asked(text: str, **options: object) -> SearchRequest:
+    return SearchRequest([Query("text", text)], SearchOptions(**options))  # type: ignore[arg-type]
 
 
 def test_a_radius_finds_all_or_says_that_it_is_too_large(state: State) -> None:
@@ -26,7 +28,7 @@ def test_a_radius_finds_all_or_says_that_it_is_too_large(state: State) -> None:
     assert isinstance(whole, bytes)
     assert len(json.loads(whole)["results"][0]["answers"]) == 38
     assert isinstance(refused, InputError)
-    assert "38 items are found, and 37 are the most" in str(refused)
+    assert "38 items are within the radius, more than the limit of 37" in str(refused)
 
 
 def test_questions_that_are_answered_together_get_what_each_gets_alone(state: State) -> None:

@@ -117,7 +117,7 @@ def _check_no_training(training: TrainingOptions) -> None:
 
 def _example_query(encoder: Encoder) -> str:
     texts = [name for name, featurizer in encoder.featurizers_.items() if featurizer.takes == "texts"]
-    return '--text "..."' if "text" in texts else f'--ask "{texts[0]}=..."' if texts else "--id ..."
+    return "red shoes" if texts else "--similar ID"
 
 
 def make_encoder(training: TrainingOptions, items: ItemOptions, options: OutputOptions) -> tuple[Encoder, Items]:

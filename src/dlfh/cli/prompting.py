@@ -1,4 +1,4 @@
-"""The prompt of `dlfh search`: a collection that stays open, and takes a question a line."""
+"""The prompt of `dlfh search`: a collection stays open and answers one query per line."""
 
 from __future__ import annotations
 
@@ -7,63 +7,63 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from dlfh._terminal import plain
+from dlfh.cli.searching import named_query
 
 if TYPE_CHECKING:
-    from dlfh.cli.searching import Asking
-    from dlfh.collection import Collection
+    from dlfh.cli.searching import SearchSession
+    from dlfh.collection.query import Query
 
-__all__ = ["stay_open"]
+__all__ = ["run_prompt"]
 
 _HELP = """\
-A line is a text to ask with. What begins with a colon is something else:
-  :image FILE        ask with an image
-  :id ID             ask for items like one of the collection
-  :ask NAME=VALUE    ask in a modality of another name
-  :modalities NAME   search this modality, or all; :modalities alone, what measured best
-  :match NAME        match codes, words or both; :match alone, what measured best
-  :k N               find so many items
-  :ranking NAME      compare codes by asymmetric, specific or hamming
-  :quit              leave, as Ctrl-D does"""
-
-#: Commands that set how the next questions are asked.
-_SETTINGS = {":modalities": "modalities", ":match": "match", ":ranking": "ranking"}
-
-#: Commands that ask, by their modality: an item has none, and :ask names its own.
-_QUESTIONS = {":image": "image", ":id": None, ":ask": None}
+Type a text to search for it, or a command:
+  :image FILE         search by an image
+  :similar ID         find items similar to one of the collection
+  :query NAME=VALUE   search by a value of the modality NAME
+  :k N                number of items to return
+  :modalities NAME    modality to search, or all; alone, the default
+  :match NAME         codes, words or both; alone, the default
+  :ranking NAME       asymmetric, specific or hamming; alone, the default
+  :details            show or hide Hamming distances, kinds of codes and ties
+  :quit               exit, as Ctrl-D does"""
 
 
-def stay_open(collection: Collection, asking: Asking) -> None:
-    """Answer a question a line until there are no more: at a prompt if there is a terminal, or from a pipe.
+def run_prompt(session: SearchSession) -> None:
+    """Answer one query per line, from a prompt in a terminal or from a pipe, until the input ends.
 
-    What is wrong with one question is said, and the next is taken. If questions come from a pipe and one was wrong, the
-    exit code says so in the end. With ``--json`` each line has one answer: a list of items, or an object with an error.
+    An error is reported and the next line is read; after a pipe with errors, the exit code is 2. With ``--json`` each
+    line gets one line of output: a list of items, or an object with an error.
     """
-    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not asking.as_json
+    terminal = sys.stdin.isatty() and sys.stdout.isatty() and not session.as_json
     if terminal:
-        typer.echo(plain(f"{collection.path}: {len(collection):,} items. A line asks; :help, or Ctrl-D to leave."))
-    n_wrong = 0
+        collection = session.collection
+        typer.echo(
+            plain(f"{collection.path}: {len(collection):,} items. Type a text to search for; :help, or Ctrl-D to exit.")
+        )
+    n_errors = 0
     for line in _lines(terminal):
         if line == ":quit":
             break
-        n_wrong += not _take(collection, asking, line, terminal)
-    if n_wrong and not terminal:
+        n_errors += not _run(session, line, terminal)
+    if n_errors and not terminal:
         raise typer.Exit(2)
 
 
 def _lines(terminal: bool) -> Iterator[str]:
-    """Yield the lines that are no blanks, as a reader of terminals or pipes gets them."""
+    """Yield the lines of a terminal or a pipe that are not blank."""
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="replace")
     if not terminal:
         yield from filter(None, map(str.strip, sys.stdin))
         return
-    with suppress(ImportError):  # lets input edit its line, and go back to former ones; it is not everywhere
+    with suppress(ImportError):  # adds line editing and history to input, where it is available
         import readline  # noqa: F401
     while True:
         try:
@@ -75,66 +75,61 @@ def _lines(terminal: bool) -> Iterator[str]:
             yield line
 
 
-def _take(collection: Collection, asking: Asking, line: str, terminal: bool) -> bool:
-    """Answer a line, or do what it says; return whether nothing was wrong with it."""
+def _run(session: SearchSession, line: str, terminal: bool) -> bool:
+    """Answer a query or run a command; return whether it succeeded."""
     from dlfh.errors import DLFHError
 
     try:
-        question = _question(collection, asking, line)
-        if question is None:
+        query = _parse(session, line)
+        if query is None:
             return True
         began = time.perf_counter()
-        if asking.as_json:
-            _print_line(asking.ask(collection, *question).to_dicts())
+        if session.as_json:
+            _print_line(session.search(query).to_dicts())
         else:
-            asking.answer(collection, *question)
+            session.answer(query)
         if terminal:
             typer.echo(f"{1000 * (time.perf_counter() - began):.0f} ms")
     except BrokenPipeError:
-        raise  # nobody reads the answers any more
+        raise
     except (DLFHError, OSError) as error:
-        if asking.as_json:
+        if session.as_json:
             _print_line({"error": " ".join(str(error).split())})
         else:
             print(plain(f"dlfh: {' '.join(str(error).split())}"), file=sys.stderr)
         return False
     finally:
-        sys.stdout.flush()  # who pipes questions waits for their answers
+        sys.stdout.flush()  # a program may wait for this result before it sends the next query
     return True
 
 
-def _question(collection: Collection, asking: Asking, line: str) -> tuple[str | None, Any] | None:
-    """Return the modality and the value that a line asks with, or None for a setting; an item's id has no modality."""
-    from dlfh._validation import check_integer
-    from dlfh.cli.options import parse_pairs
+def _parse(session: SearchSession, line: str) -> Query | None:
+    """Return the query in a line; None if the line is a command, which is run."""
+    from dlfh.collection.query import Query
     from dlfh.errors import InputError
 
     if not line.startswith(":"):
-        return _text_modality(collection), line
-    command, _, rest = line.partition(" ")
-    rest = rest.strip()
+        return Query("text", line)
+    command, _, value = line.partition(" ")
+    value = value.strip()
+    if command == ":image" and value:
+        return Query("image", value)
+    if command == ":similar" and value:
+        return Query("id", value)
+    if command == ":query" and value:
+        return named_query(session.collection, value, ":query")
     if command == ":help":
         typer.echo(_HELP)
-    elif command in _SETTINGS:
-        asking.how[_SETTINGS[command]] = rest or None
+    elif command == ":details":
+        session.details = not session.details
     elif command == ":k":
-        asking.k = check_integer(int(rest) if rest.isdecimal() and len(rest) < 10 else rest, "k", 1)
-    elif command in _QUESTIONS and rest:
-        return next(iter(parse_pairs([rest], ":ask").items())) if command == ":ask" else (_QUESTIONS[command], rest)
+        number: Any = int(value) if value.isdecimal() and len(value) < 10 else value
+        session.options = replace(session.options, k=number)
+    elif command in (":modalities", ":match", ":ranking"):
+        session.options = replace(session.options, **{command[1:]: value or None})  # type: ignore[arg-type]
     else:
-        raise InputError(f"{line!r} is no question and no command: :help lists them")
+        raise InputError(f"unknown command {line!r}: :help lists all commands")
     return None
-
-
-def _text_modality(collection: Collection) -> str:
-    """Return the modality that a line of words asks in."""
-    from dlfh.errors import InputError
-
-    featurizers = collection.encoder.featurizers_
-    for name, featurizer in featurizers.items():
-        if featurizer.takes == "texts":
-            return name
-    raise InputError(f"this collection takes no texts: ask with :id ID, or :ask NAME=VALUE ({', '.join(featurizers)})")
 
 
 def _print_line(value: Any) -> None:

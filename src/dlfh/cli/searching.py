@@ -1,10 +1,10 @@
-"""`dlfh search`: ask a collection with a text, an image, a vector, or an item of its own, once or at a prompt."""
+"""`dlfh search`: search a collection by a text, an image, a vector or an item, once or at a prompt."""
 
 from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,235 +16,246 @@ from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
 from dlfh.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from dlfh.collection import Collection, SearchResult
+    from dlfh.collection import Collection, SearchOptions, SearchResult
+    from dlfh.collection.query import Query
 
-__all__ = ["Asking", "search"]
+__all__ = ["SearchSession", "named_query", "search"]
 
-#: How much of a text or of other metadata a table shows.
+#: Characters of a text in a table.
 _WIDTH = 60
 
 
 @dataclass
-class Asking:
-    """How questions are asked, and what becomes of their answers.
+class SearchSession:
+    """How queries are answered, and how their results are shown.
 
     Attributes
     ----------
-    k : int
-    how : dict
-        Further options of `Collection.search`; an item of the collection takes those of `Collection.similar`.
-    picture : path or None
-        Where answers are drawn.
+    collection : Collection
+    options : SearchOptions
+    output : path or None
+        The picture to draw the images found into.
     overwrite : bool
-        Whether a picture that is there is replaced; one that is drawn here is, by that of the next answer.
-    as_json : bool
+        Whether to replace an existing picture. Each result replaces the picture of the last one.
+    as_json, details : bool
     """
 
-    k: int
-    how: dict[str, Any] = field(default_factory=dict)
-    picture: Path | None = None
+    collection: Collection
+    options: SearchOptions
+    output: Path | None = None
     overwrite: bool = False
     as_json: bool = False
+    details: bool = False
 
-    def ask(self, collection: Collection, modality: str | None, value: Any) -> SearchResult:
-        """Ask with a value of a modality, or, without one, with an item by its id."""
-        if modality is not None:
-            return collection.search(modality, _value(collection, modality, value), self.k, **self.how)
-        from dlfh.errors import InputError
+    def search(self, query: Query) -> SearchResult:
+        """Return the result of a query."""
+        from dlfh.collection.result import issue_warnings
 
-        for name, allowed in (("ranking", "hamming"), ("match", "codes"), ("min_probability", None)):
-            asked = self.how.get(name)
-            if asked not in (None, allowed):
-                raise InputError(f"an item of the collection cannot ask by {name} {asked!r}: only its codes are kept")
-        own = ("modalities", "hashed_only", "radius", "ids", "where")
-        return collection.similar(value, self.k, **{name: self.how[name] for name in own if name in self.how})
+        results = self.collection.searcher.search([query], self.options)
+        issue_warnings(results)
+        return results[0]
 
-    def answer(self, collection: Collection, modality: str | None, value: Any) -> None:
-        """Ask, and show what is found."""
-        found = self.ask(collection, modality, value)
-        missing = 0
-        if self.picture is not None:
-            missing = _draw(collection, found, modality, value, self.picture, self.overwrite)
+    def answer(self, query: Query) -> None:
+        """Search, and print and draw the result."""
+        result = self.search(query)
+        n_missing = 0
+        if self.output is not None:
+            n_missing = self._draw(query, result, self.output)
             self.overwrite = True
         if self.as_json:
-            print_json(found.to_dicts())
+            print_json(result.to_dicts())
             return
-        _print_found(collection, found)
-        if self.picture is not None:
-            _say_where(self.picture, missing)
+        self._print(result)
+        if self.output is not None:
+            _report_output(self.output, n_missing)
+
+    def _print(self, result: SearchResult) -> None:
+        if not result:
+            typer.echo("nothing found")
+            return
+        names, rows = result.table(details=self.details, hidden=self.collection.encoder.image_modalities())
+        shown = [
+            [_shortened(cell) if name == "text" else cell for name, cell in zip(names, row, strict=True)]
+            for row in rows
+        ]
+        print_table("", names, shown, whole=("id",))
+
+    def _draw(self, query: Query, result: SearchResult, output: Path) -> int:
+        """Draw the images of the query and of the items found; return the number of missing ones."""
+        from dlfh.collection.answers import write_answers
+
+        image, title = None, f"{query.kind}: {query.value}"
+        if query.kind == "id":
+            image = self.collection.image_path(self.collection.get(query.value).metadata or {})
+            title = f"similar to {query.value}"
+        elif query.kind == "image":
+            image = Path(query.value)
+        return write_answers(self.collection, result, title, output, image=image, overwrite=self.overwrite)
 
 
 def search(
     collection: Annotated[Path, typer.Argument(help="Folder of a collection.", show_default=False)],
-    text: Annotated[str | None, typer.Option(help="Ask with a text.", show_default=False)] = None,
-    image: Annotated[Path | None, typer.Option(help="Ask with an image file.", show_default=False)] = None,
-    id: Annotated[
-        str | None, typer.Option(help="Ask for items like one of the collection.", show_default=False)
+    words: Annotated[
+        list[str] | None, typer.Argument(help="Text to search for; without a query, a prompt.", show_default=False)
     ] = None,
-    ask: Annotated[
+    image: Annotated[Path | None, typer.Option(help="Search by an image file.", show_default=False)] = None,
+    similar: Annotated[
+        str | None, typer.Option(metavar="ID", help="Find items similar to one of the collection.", show_default=False)
+    ] = None,
+    query: Annotated[
         str | None,
         typer.Option(
-            help="Ask in a modality of another name: NAME=VALUE; or with a vector: NAME=FILE or NAME=FILE:VARIABLE.",
+            metavar="NAME=VALUE",
+            help="Search by a value of the modality NAME: a text, an image file, or a vector as FILE or FILE:VARIABLE.",
             show_default=False,
         ),
     ] = None,
+    k: Annotated[int, typer.Option("-k", help="Number of items to return.")] = 10,
     modalities: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            "--modalities", help="Modality to search, or all. Default: what measured best.", show_default=False
+            help="Modality to search, or all; repeat for several. Default: the best on held-out items.",
+            show_default=False,
         ),
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option(help="codes, words, or both. Default: what measured best.", show_default=False),
-    ] = None,
-    k: Annotated[int, typer.Option("-k", help="How many items to find.")] = 10,
-    radius: Annotated[
-        int | None, typer.Option(help="Find all items within so many bits instead.", show_default=False)
+        typer.Option(help="codes, words or both. Default: the best on held-out items.", show_default=False),
     ] = None,
     ranking: Annotated[
         str | None,
-        typer.Option(help="asymmetric (default), specific, or hamming.", show_default=False),
+        typer.Option(help="asymmetric (default), specific or hamming.", show_default=False),
     ] = None,
     hashed_only: Annotated[
-        bool, typer.Option("--hashed-only", help="Find every item by its hashed code, labelled or not.")
+        bool, typer.Option("--hashed-only", help="Compare hashed codes only: labelled items do not come first.")
     ] = False,
     min_probability: Annotated[
-        float | None, typer.Option(help="Find items at least so probable to be right.", show_default=False)
+        float | None, typer.Option(help="Return only items that are at least this probable.", show_default=False)
+    ] = None,
+    radius: Annotated[
+        int | None, typer.Option(help="Return all items within this Hamming distance, not -k.", show_default=False)
     ] = None,
     ids: Annotated[
         list[str] | None,
-        typer.Option(help="Restrict the search to items with these ids; repeat for several.", show_default=False),
+        typer.Option(help="Search only the item with this id; repeat for several.", show_default=False),
     ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Find items with these labels and columns: NAME=VALUE, 'price<20', or a filter as JSON; repeated.",
+            help="Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.",
             show_default=False,
         ),
     ] = None,
-    picture: Annotated[
+    output: Annotated[
         Path | None,
         typer.Option(
-            help="Draw the images found into this file (.png, .jpg), and a page beside it (.html).", show_default=False
+            "--output",
+            "-o",
+            help="Draw the images found into this file (.png, .jpg), with a page (.html) beside it.",
+            show_default=False,
         ),
     ] = None,
     overwrite: Overwrite = False,
+    details: Annotated[
+        bool, typer.Option("--details", help="Show Hamming distances, kinds of codes and ties.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Find items by a text, an image, a vector, or an item of the collection.
+    """Search a collection by a text, an image, a vector, or one of its items.
 
-    Without a question the collection stays open and takes one a line: at a prompt, or from what is piped in.
+    Without a query the collection stays open and answers one query per line, from a prompt or a pipe.
 
     [b]Examples[/b]
 
-    $ dlfh search shop/ --text "red running shoes"
+    $ dlfh search shop/ red running shoes
 
     $ dlfh search shop/ --image photo.jpg --modalities text -k 5 --json
 
-    $ dlfh search shop/ --text shoes --ranking specific
+    $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
 
-    $ dlfh search shop/ --text shoes --where brand=Acme --where 'price<20'
+    $ dlfh search shop/ --similar sku-17 -o similar.png
 
-    $ dlfh search shop/ --id sku-17 --picture similar.png
-
-    $ dlfh search shop/     [dim](asks for questions until Ctrl-D)[/dim]
+    $ dlfh search shop/     [dim](a prompt; Ctrl-D exits)[/dim]
     """
     if "numpy" not in sys.modules:
-        # One question gives BLAS threads nothing to do but to start and to wait.
+        # One query is too small for several BLAS threads, which take time to start.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         postpone_numpy_submodules()
     from dlfh._persistence.outputs import check_not_read, check_outputs
     from dlfh.cli.models import open_collection
+    from dlfh.collection import SearchOptions
+    from dlfh.collection.query import Query
     from dlfh.errors import InputError
 
-    asked = parse_pairs([ask] if ask else None, "--ask")
-    given: list[tuple[str | None, Any]] = [("text", text), ("image", image), (None, id), *asked.items()]
-    questions = [(modality, value) for modality, value in given if value is not None]
-    if len(questions) > 1:
-        raise InputError(f"ask one question, with --text, --image, --id or --ask; got {len(questions)}")
-    outputs = _outputs(picture)
+    text = " ".join(words) if words else None
+    n_queries = sum(value is not None for value in (text, image, similar, query))
+    if n_queries > 1:
+        raise InputError(f"expected one query, a text, --image, --similar or --query, got {n_queries}")
+    outputs = _outputs(output)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
-    how: dict[str, Any] = {"modalities": modalities, "match": match, "ranking": ranking, "hashed_only": hashed_only}
-    how |= {"min_probability": min_probability, "radius": radius, "ids": ids, "where": parse_filters(where)}
-    asking = Asking(k, how, picture, overwrite, as_json)
+    options = SearchOptions(
+        k=k,
+        modalities=modalities,
+        match=match,
+        ranking=ranking,
+        hashed_only=hashed_only,
+        min_probability=min_probability,
+        radius=radius,
+        ids=ids,
+        where=parse_filters(where),
+    )
     with open_collection(collection) as opened:
+        for path in outputs:
+            if path.exists():
+                check_not_read(path, _image_files(opened))
+        session = SearchSession(opened, options, output, overwrite, as_json, details)
         if text is not None:
-            questions = [(_text_modality(opened), text)]
-        for output in outputs:
-            if output.exists():
-                check_not_read(output, _image_files(opened))
-        if questions:
-            asking.answer(opened, *questions[0])
+            session.answer(Query("text", text))
+        elif image is not None:
+            session.answer(Query("image", image))
+        elif similar is not None:
+            session.answer(Query("id", similar))
+        elif query is not None:
+            session.answer(named_query(opened, query, "--query"))
         else:
-            from dlfh.cli.prompting import stay_open
+            from dlfh.cli.prompting import run_prompt
 
-            stay_open(opened, asking)
-
-
-def _text_modality(collection: Collection) -> str:
-    """Return the modality that a text asks in: that of this name, or the first that takes texts."""
-    featurizers = collection.encoder.featurizers_
-    texts = [name for name, featurizer in featurizers.items() if featurizer.takes == "texts"]
-    return texts[0] if texts and "text" not in featurizers else "text"
+            run_prompt(session)
 
 
-def _outputs(picture: Path | None) -> list[Path]:
-    if picture is None:
-        return []
-    from dlfh.collection.answers import page_beside
+def named_query(collection: Collection, pair: str, option: str) -> Query:
+    """Return the query of NAME=VALUE: a text, the path of an image, or the vector in a file."""
+    from dlfh.collection.query import Query
 
-    return [picture, page_beside(picture)]
+    ((modality, value),) = parse_pairs([pair], option).items()
+    kind: Any = collection.encoder.featurizer(modality).takes.removesuffix("s")
+    return Query(kind, _read_vector(value) if kind == "vector" else value, modality)
 
 
-def _value(collection: Collection, modality: str, value: Any) -> Any:
-    """Return what asks: a text or the path of an image as it was written, or the vector that a file holds."""
-    if collection.encoder.featurizer(modality).takes != "vectors":
-        return value
+def _read_vector(value: str) -> Any:
     from dlfh.datasets.reading import find_array
     from dlfh.errors import InputError
 
-    vectors = find_array({}, str(value))
+    vectors = find_array({}, value)
     if vectors.ndim == 2 and vectors.shape[0] == 1:
         return vectors[0] if not hasattr(vectors, "toarray") else vectors.toarray()[0]
     if vectors.ndim != 1:
-        raise InputError(f"{value} holds an array of shape {vectors.shape}, and one vector asks: one row")
+        raise InputError(f"{value} has an array of shape {vectors.shape}, expected one vector")
     return vectors
 
 
-def _print_found(collection: Collection, found: SearchResult) -> None:
-    if not found:
-        typer.echo("nothing found")
-        return
-    images = collection.encoder.image_modalities()
-    texts = [name for name in collection.encoder.modalities_ if name not in images]
-    print_table(
-        "",
-        ("", "id", "probable", "equals", "bits apart", "code", "what it is"),
-        [
-            (
-                item.rank,
-                item.id,
-                item.chance,
-                item.n_equal,
-                item.hamming_distance,
-                "learned" if item.learned else "hashed",
-                _item_line(item.metadata, texts),
-            )
-            for item in found
-        ],
-        whole=("id",),
-    )
+def _shortened(text: str) -> str:
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
-def _item_line(metadata: dict[str, Any], modalities: Sequence[str]) -> str:
-    """Return what is known of an item in a line: its texts first, then its labels."""
-    texts = [str(metadata[name]) for name in modalities if name in metadata]
-    labels = metadata.get("labels")
-    line = " | ".join([*texts, *([", ".join(map(str, labels))] if isinstance(labels, list) else [])])
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+def _outputs(output: Path | None) -> list[Path]:
+    if output is None:
+        return []
+    from dlfh.collection.answers import page_path
+
+    return [output, page_path(output)]
 
 
 def _image_files(collection: Collection) -> Iterator[Path]:
@@ -253,27 +264,11 @@ def _image_files(collection: Collection) -> Iterator[Path]:
         yield from collection.image_paths(item.metadata or {})
 
 
-def _draw(
-    collection: Collection, found: SearchResult, modality: str | None, value: Any, picture: Path, overwrite: bool
-) -> int:
-    """Draw what was asked with and the items found; return how many images are missing."""
-    from dlfh.collection.answers import Question, write_answers
+def _report_output(output: Path, n_missing: int) -> None:
+    from dlfh.collection.answers import page_path
 
-    image = None
-    if modality is None:
-        image = collection.image_path(collection.get(value).metadata or {})
-    elif modality in collection.encoder.image_modalities():
-        image = Path(value)
-    question = Question(f"{modality or 'like'}: {value}", image)
-    return write_answers(collection, found, question, picture, overwrite=overwrite)
-
-
-def _say_where(picture: Path, missing: int) -> None:
-    from dlfh.collection.answers import page_beside
-
-    typer.echo(plain(f"{picture} and {page_beside(picture)}: the images found"), nl=not missing)
-    if missing:
+    typer.echo(plain(f"images written to {output} and {page_path(output)}"))
+    if n_missing:
         typer.echo(
-            f", {missing} of them missing: images are found by their paths from the collection, where it is now or "
-            "where it was made, so move them along with it"
+            f"{n_missing} images are missing: their paths are relative to the collection, so move them together with it"
         )

@@ -20,7 +20,7 @@ from dlfh._terminal import plain
 from dlfh.cli.options import CollectionFolder, ItemOptions, OutputOptions, with_options
 
 if TYPE_CHECKING:
-    from dlfh.collection import SyncResult
+    from dlfh.collection.syncing import SyncResult
     from dlfh.datasets import Items
 
 __all__ = ["Watch", "sync"]

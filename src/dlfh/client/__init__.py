@@ -1,4 +1,4 @@
-"""A collection that a service has: the same calls, over HTTP (needs ``dlfh[client]``)."""
+"""A client for a served collection (needs ``dlfh[client]``)."""
 
 from __future__ import annotations
 

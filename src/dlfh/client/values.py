@@ -1,4 +1,4 @@
-"""What goes over the wire: values and items as a service takes them, and what it answers as a collection gives it."""
+"""Encode values and items for requests, and read items and results from responses."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh.client.transport import dump
-from dlfh.collection import ResultItem, SearchResult
+from dlfh.collection import SearchResult
+from dlfh.collection.result import ResultItem
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
-__all__ = ["as_found", "as_image", "as_item", "as_vectors", "item_rows", "parts"]
+__all__ = ["encode_image", "encode_items", "encode_vectors", "read_item", "read_result", "split"]
 
 
-def as_image(value: Any) -> bytes:
-    """Return an image as the bytes of a file: as it is, or as PNG if it is in memory."""
+def encode_image(value: Any) -> bytes:
+    """Return the content of an image file, or an image in memory as PNG."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
     if isinstance(value, (str, os.PathLike)):
         try:
             return Path(value).read_bytes()
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or error
-            raise InputError(f"{str(value)!r} cannot be read: {why}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise InputError(f"{str(value)!r} cannot be read: {reason}") from None
     from PIL import Image
 
     content = BytesIO()
@@ -39,80 +40,73 @@ def as_image(value: Any) -> bytes:
     return content.getvalue()
 
 
-def as_vectors(values: Any) -> list[list[float]]:
+def encode_vectors(values: Any) -> list[list[float]]:
     """Return vectors as lists of numbers."""
     try:
         array = np.asarray(values.toarray() if sp.issparse(values) else values, np.float64)
     except (TypeError, ValueError):
-        raise InputError("vectors must be an array of numbers, or a list of lists of the same length") from None
+        raise InputError("vectors must be an array of numbers, or lists of the same length") from None
     return [row.tolist() for row in np.atleast_2d(array)]
 
 
-def item_rows(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield items as a service takes them."""
+def encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Yield items as JSON values; ``takes`` has the kind of values of each modality."""
     unknown = next((name for name in items.modalities if name not in takes), None)
     if unknown is not None:
         raise InputError(f"unknown modality {unknown!r}: the collection has {', '.join(map(repr, takes))}")
     if not items.named:
-        raise InputError("items need ids of their own: the rows of others have the same numbers")
+        raise InputError("the items have no ids: row numbers would clash with those of other items")
     for row, identifier in enumerate(items.ids):
-        new: dict[str, Any] = {"id": identifier}
+        encoded: dict[str, Any] = {"id": identifier}
         for name, values in items.modalities.items():
             value = values[[row]] if sp.issparse(values) else values[row]
             if takes[name] == "vectors":
-                new.setdefault("vectors", {})[name] = as_vectors(value)[0]
+                encoded.setdefault("vectors", {})[name] = encode_vectors(value)[0]
             elif value is not None and takes[name] == "texts":
-                new.setdefault("texts", {})[name] = value
+                encoded.setdefault("texts", {})[name] = value
             elif value is not None:
-                new["image"] = base64.b64encode(as_image(value)).decode()
+                encoded["image"] = base64.b64encode(encode_image(value)).decode()
         if items.labels is not None and items.labels[row]:
-            new["labels"] = items.labels[row]
+            encoded["labels"] = items.labels[row]
         if items.metadata[row].get("columns"):
-            new["columns"] = items.metadata[row]["columns"]
-        yield new
+            encoded["columns"] = items.metadata[row]["columns"]
+        yield encoded
 
 
-def parts(values: Any, most: int, most_bytes: int) -> Iterator[list[Any]]:
-    """Yield values in lists of so many, and of so many bytes as JSON; each has one value at least.
+def split(values: Any, max_values: int, max_bytes: int) -> Iterator[list[Any]]:
+    """Split values into lists of limited length and size in JSON; each list has at least one value.
 
     Examples
     --------
-    >>> list(parts(["a", "b", "cdefgh", "i"], 2, 10))
+    >>> list(split(["a", "b", "cdefgh", "i"], 2, 10))
     [['a', 'b'], ['cdefgh'], ['i']]
     """
-    together: list[Any] = []
+    part: list[Any] = []
     n_bytes = 0
     for value in values:
         size = len(dump(value)) + 2
-        if together and (len(together) >= most or n_bytes + size > most_bytes):
-            yield together
-            together, n_bytes = [], 0
-        together.append(value)
+        if part and (len(part) >= max_values or n_bytes + size > max_bytes):
+            yield part
+            part, n_bytes = [], 0
+        part.append(value)
         n_bytes += size
-    if together:
-        yield together
+    if part:
+        yield part
 
 
-def as_found(result: Mapping[str, Any]) -> SearchResult:
-    """Return what a query found."""
-    answers = [
-        ResultItem(
-            answer["rank"],
-            answer["id"],
-            answer["hamming_distance"],
-            answer["distance"],
-            answer["learned"],
-            _metadata(answer),
-            answer["probability"],
-            answer["n_equal"] or 0,
-            answer["code"],
-        )
-        for answer in result["answers"]
+def read_result(response: Mapping[str, Any]) -> SearchResult:
+    """Return the result of a query."""
+    names = ("rank", "id", "probability", "n_equal", "hamming_distance", "distance", "learned", "code")
+    items = [
+        ResultItem(metadata=_metadata(answer), **{name: answer[name] for name in names})
+        for answer in response["answers"]
     ]
-    return SearchResult(answers, result["query"]["code"])
+    query = response["query"]
+    about = {name: query[name] for name in ("code", "modality", "modalities", "match")}
+    return SearchResult(items, warning=response["warning"], **about)
 
 
-def as_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
+def read_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
     """Return an item with its codes."""
     codes, states = {}, dict.fromkeys(modalities, "absent")
     for name, code in item["codes"].items():
@@ -121,6 +115,6 @@ def as_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:
     return Item(item["id"], _metadata(item), codes, states)
 
 
-def _metadata(shown: Mapping[str, Any]) -> dict[str, Any]:
-    labels = {"labels": shown["labels"]} if shown["labels"] else {}
-    return shown["metadata"] | labels
+def _metadata(item: Mapping[str, Any]) -> dict[str, Any]:
+    labels = {"labels": item["labels"]} if item["labels"] else {}
+    return item["metadata"] | labels

@@ -1,4 +1,4 @@
-"""Raw data to answers: texts and images are described, encoded, kept, searched and measured."""
+"""Collections: encode raw items, store their codes, search and evaluate them."""
 
 from __future__ import annotations
 
@@ -9,27 +9,17 @@ from dlfh._lazy import import_on_demand
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
     from dlfh.collection.encoder import Encoder, load
-    from dlfh.collection.pictures import contact_sheet
-    from dlfh.collection.result import ResultItem, SearchResult
-    from dlfh.collection.syncing import SyncResult
+    from dlfh.collection.query import SearchOptions
+    from dlfh.collection.result import SearchResult
 
-__all__ = [
-    "Collection",
-    "Encoder",
-    "ResultItem",
-    "SearchResult",
-    "SyncResult",
-    "contact_sheet",
-    "load",
-]
+__all__ = ["Collection", "Encoder", "SearchOptions", "SearchResult", "load"]
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
     {
         "collection": "Collection",
         "encoder": "Encoder load",
-        "result": "ResultItem SearchResult",
-        "pictures": "contact_sheet",
-        "syncing": "SyncResult",
+        "query": "SearchOptions",
+        "result": "SearchResult",
     },
 )

@@ -1,19 +1,19 @@
-"""How items get into a collection: their codes, learned ones by their labels, and what of them stays in an update."""
+"""Add items to a collection, and copy the items of one collection to another."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dlfh.codes import n_bytes
-from dlfh.collection.columns import hashed_codes, index_codes
-from dlfh.collection.contents import CONTENTS
+from dlfh.collection.columns import CONTENTS, hashed_codes, index_codes
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Training
+from dlfh.collection.shortlist import columnar
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError
@@ -23,9 +23,10 @@ from dlfh.index.items import Item
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["fill_in_codes", "metadata_of", "put_items"]
+__all__ = ["copy_items", "fill_in_codes", "metadata_of", "put_items"]
 
-Rows = npt.NDArray[np.int64]
+#: Number of items that are copied in one step.
+_BATCH = 5_000
 
 
 def put_items(
@@ -36,28 +37,27 @@ def put_items(
     training: Training | None = None,
     update: bool = False,
 ) -> list[Problem]:
-    """Add items to a collection, in one step; return what was left out, and why."""
+    """Add items to a collection in one step; return the problems of those that are left out."""
     index = collection.index
     problems = list(vectors.problems)
     if not vectors.matrices:
         raise InputError("the items have none of the modalities of this collection")
-    # Labels alone describe no item: they are there to ask with.
+    # Words of labels serve queries only; they are not enough to encode an item.
     described = [vectors.present(name) for name in vectors.matrices if name != LABEL_WORDS]
     has_code = np.logical_or.reduce([np.zeros(len(items), bool), *described])
     clash = not items.named and index.contains(items.ids).any()
-    ids = _free_numbers(index, len(items)) if clash else items.ids
-    known = index.contains(ids)
-    keep = has_code if update else has_code & ~known
-    for row in np.flatnonzero(~keep):
-        reason = "nothing of it can be read" if not has_code[row] else f"{ids[row]!r} is in the collection already"
+    ids = _unused_numbers(index, len(items)) if clash else items.ids
+    exists = index.contains(ids)
+    accepted = has_code if update else has_code & ~exists
+    for row in np.flatnonzero(~accepted):
+        reason = "nothing in it can be read" if not has_code[row] else f"id {ids[row]!r} is already in the collection"
         problems.append(Problem(items.places[row], "item", reason))
-    rows = np.flatnonzero(keep)
+    rows = np.flatnonzero(accepted)
     if not len(rows):
         return problems
-    labels = [list(own) for own in items.labels] if items.labels is not None else [[] for _ in ids]
+    labels = [list(given) for given in items.labels] if items.labels is not None else [[] for _ in ids]
     metadata = [metadata_of(collection, items, int(row), vectors.contents[row]) for row in rows]
-    replaced = [row for row, was_there in zip(rows, known[rows], strict=True) if was_there]
-    old = {int(row): index.get(ids[row]) for row in replaced}
+    old = {int(row): index.get(ids[row]) for row in rows[exists[rows]]}
     for place, row in enumerate(rows):
         if int(row) in old:
             before = old[int(row)].metadata or {}
@@ -73,7 +73,7 @@ def put_items(
     return problems
 
 
-def _free_numbers(index: Index, n: int) -> list[str]:
+def _unused_numbers(index: Index, n: int) -> list[str]:
     start = len(index)
     while True:
         numbers = [str(number) for number in range(start, start + n)]
@@ -86,9 +86,9 @@ def _free_numbers(index: Index, n: int) -> list[str]:
 def fill_in_codes(
     collection: Collection, coded: ItemCodes, labels: list[list[str]], known: Mapping[tuple[int, str], Item]
 ) -> None:
-    """Fill in codes, by row and modality, that items of the collection have already.
+    """Take codes that are missing, by row and modality, from items of the collection.
 
-    What was described anew stays. A learned code goes with labels: those of the row, or the same as that item's.
+    A learned code is taken if the row's labels have one, or if they equal that item's labels.
     """
     modalities = collection.encoder.modalities_
     shape = len(labels), n_bytes(collection.encoder.n_bits)
@@ -109,9 +109,26 @@ def fill_in_codes(
 
 
 def metadata_of(collection: Collection, items: Items, row: int, contents: dict[str, str]) -> dict[str, Any]:
-    """Return what the index keeps of an item: paths of images are from the collection, so that both can be moved."""
+    """Return the metadata that the index stores; image paths are relative to the collection, so that both can move."""
     metadata = dict(items.metadata[row])
     for name, values in items.modalities.items():
         if isinstance(values, list) and isinstance(values[row], Path):
             metadata[name] = os.path.relpath(values[row], collection.path.resolve())
     return metadata | ({CONTENTS: contents} if contents else {})
+
+
+def copy_items(source: Collection, target: Collection) -> None:
+    """Copy all items of a collection to another with the same model, in insertion order."""
+    items = (item._replace(metadata=_moved(item, source, target)) for item in source.index.items())
+    while batch := list(itertools.islice(items, _BATCH)):
+        target.index.put(**columnar(batch, target.index.n_bits, target.index.modalities))
+
+
+def _moved(item: Item, source: Collection, target: Collection) -> dict[str, Any] | None:
+    """Return an item's metadata with image paths relative to the target."""
+    metadata = item.metadata
+    images = [name for name in source.encoder.image_modalities() if isinstance((metadata or {}).get(name), str)]
+    if metadata is None or not images:
+        return metadata
+    here, there = source.path.resolve(), target.path.resolve()
+    return metadata | {name: os.path.relpath(here / metadata[name], there) for name in images}

@@ -1,4 +1,4 @@
-"""Answers to look at: a picture of the items found, and a page beside it with their names in full."""
+"""Write a search result as a contact sheet, with an HTML page beside it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dlfh._persistence.outputs import write_output
-from dlfh.collection.html import html_page
 from dlfh.collection.pictures import contact_sheet, write_picture
 from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.errors import InputError
@@ -20,89 +19,98 @@ from dlfh.features.images import read_image
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["Question", "page_beside", "write_answers"]
+__all__ = ["html_page", "page_path", "write_answers"]
 
-#: The sides of a picture on the sheet, and of one on the page, in pixels; and how many stand side by side.
+#: Side of an image on the sheet and on the page, in pixels; and images per row of the sheet.
 _SHEET_SIZE, _PAGE_SIZE, _COLUMNS = 192, 320, 5
 
+#: The page loads nothing from other hosts, runs no scripts, and sends nothing.
+_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; form-action 'none'; base-uri 'none'"
 
-@dataclass(frozen=True)
-class Question:
-    """What was asked, to be shown above its answers.
-
-    Attributes
-    ----------
-    words : str
-        The question in words, such as ``text: red shoes``.
-    image : path or None
-        The picture that asked, if one did.
-    """
-
-    words: str
-    image: Path | None = None
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1d2126; --soft: #5b6470; --line: #d9dde2; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7eb; --soft: #9aa4b0; --line: #363d46; --paper: #14171a; } }
+body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 80rem; color: var(--ink); background: var(--paper);
+  font: 16px/1.5 system-ui, -apple-system, "Segoe UI", "Noto Sans", "DejaVu Sans", sans-serif; }
+h1 { font-size: 1.4rem; margin: 0 0 1.2rem; overflow-wrap: anywhere; }
+main { display: grid; gap: 1.2rem; grid-template-columns: repeat(auto-fill, minmax(15rem, 1fr)); }
+figure { margin: 0; padding: .7rem; border: 1px solid var(--line); border-radius: .5rem; }
+figure.query { border: 2px solid var(--ink); }
+figure .frame { height: 15rem; display: grid; place-items: center; color: var(--soft); background: #fff; }
+figure img { max-width: 100%; max-height: 15rem; }
+figcaption p { margin: .25rem 0; overflow-wrap: anywhere; }
+code { user-select: all; overflow-wrap: anywhere; }
+.soft { color: var(--soft); font-size: .875rem; }
+"""
 
 
 @dataclass(frozen=True)
 class _Tile:
-    """A picture, and what stands under it."""
+    """An image and its caption."""
 
     heading: str
     name: str
-    about: str
+    text: str
     facts: str
-    image: Any  # a PIL image, or None if there is none that can be read
+    image: Any  # a PIL image, or None if it is missing
     is_query: bool = False
 
 
-def page_beside(picture: Path) -> Path:
-    """Return where the page of a picture goes: ``found.html`` beside ``found.png``.
+def page_path(picture: Path) -> Path:
+    """Return the path of the page beside a picture.
 
     Examples
     --------
-    >>> page_beside(Path("out", "found.png")).as_posix()
+    >>> page_path(Path("out", "found.png")).as_posix()
     'out/found.html'
     """
     return picture.with_suffix(".html")
 
 
 def write_answers(
-    collection: Collection, found: SearchResult, question: Question, picture: Path, *, overwrite: bool = True
+    collection: Collection,
+    result: SearchResult,
+    title: str,
+    picture: Path,
+    *,
+    image: Path | None = None,
+    overwrite: bool = True,
 ) -> int:
-    """Draw the items found under their question, and write a page beside the picture; return how many lack theirs.
+    """Draw the items of a result, and write a page beside the picture; return the number of missing images.
 
-    The page holds its pictures itself, small ones, and asks no other host for anything.
+    The page contains its images and loads nothing from other hosts.
 
     Parameters
     ----------
     collection : Collection
-    found : SearchResult
-    question : Question
+    result : SearchResult
+    title : str
+        The query, such as ``text: red shoes``.
     picture : path
         Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    image : path, optional
+        The image of the query.
     overwrite : bool
-        Whether files that are there are replaced; if not, they are a reason to raise InputError.
+        Whether to replace existing files; otherwise they raise InputError.
     """
-    paths = [collection.image_path(item.metadata) for item in found]
+    paths = [collection.image_path(item.metadata) for item in result]
     if not any(paths):
-        raise InputError("there is no picture to draw: none of the items found has an image")
-    texts = [name for name in collection.encoder.modalities_ if name not in collection.encoder.image_modalities()]
-    tiles = [_tile(item, path, texts) for item, path in zip(found, paths, strict=True)]
-    asked = [] if question.image is None else [_Tile("asked with", "", "", "", _small(question.image), is_query=True)]
-    write_picture(_sheet([*asked, *tiles], question.words), picture, overwrite=overwrite)
-    write_output(page_beside(picture), [_page([*asked, *tiles], question.words).encode()], overwrite=overwrite)
+        raise InputError("there is nothing to draw: none of the items found has an image")
+    images = collection.encoder.image_modalities()
+    tiles = [_tile(item, path, images) for item, path in zip(result, paths, strict=True)]
+    query = [] if image is None else [_Tile("query", "", "", "", _thumbnail(image), is_query=True)]
+    write_picture(_sheet([*query, *tiles], title), picture, overwrite=overwrite)
+    write_output(page_path(picture), [_page([*query, *tiles], title).encode()], overwrite=overwrite)
     return sum(tile.image is None for tile in tiles)
 
 
-def _tile(item: ResultItem, path: Path | None, texts: Sequence[str]) -> _Tile:
-    labels = item.metadata.get("labels")
-    facts = [", ".join(map(str, labels))] if isinstance(labels, list) else []
-    facts.append(f"{item.hamming_distance} bits apart")
-    about = " | ".join(str(item.metadata[name]) for name in texts if name in item.metadata)
-    return _Tile(str(item.rank), item.id, about, " · ".join(facts), None if path is None else _small(path))
+def _tile(item: ResultItem, path: Path | None, images: Sequence[str]) -> _Tile:
+    facts = " · ".join(filter(None, [item.percentage, ", ".join(item.labels)]))
+    return _Tile(str(item.rank), item.id, item.text(images), facts, None if path is None else _thumbnail(path))
 
 
-def _small(source: Path) -> Any:
-    """Return a picture no larger than the page shows it; None if it cannot be read."""
+def _thumbnail(source: Path) -> Any:
+    """Return an image reduced to its size on the page; None if it cannot be read."""
     from PIL import Image
 
     try:
@@ -115,14 +123,14 @@ def _small(source: Path) -> Any:
 
 def _sheet(tiles: Sequence[_Tile], title: str) -> Any:
     captions = [
-        tile.heading if tile.is_query else f"{tile.heading}. {_end_of(tile.name)}\n{tile.about}" for tile in tiles
+        tile.heading if tile.is_query else f"{tile.heading}. {_file_name(tile.name)}\n{tile.text}" for tile in tiles
     ]
-    images = [b"" if tile.image is None else tile.image for tile in tiles]  # no bytes are no image: a crossed box
+    images = [b"" if tile.image is None else tile.image for tile in tiles]  # empty bytes are drawn as a crossed box
     return contact_sheet(images, captions, columns=_COLUMNS, size=_SHEET_SIZE, title=title)
 
 
-def _end_of(name: str) -> str:
-    """Return the end of a name that is a path: folders stand on the page."""
+def _file_name(name: str) -> str:
+    """Return the last part of an id that is a path; the page shows all of it."""
     return name.replace("\\", "/").rstrip("/").rpartition("/")[2] or name
 
 
@@ -131,19 +139,30 @@ def _page(tiles: Sequence[_Tile], title: str) -> str:
 
 
 def _figure(tile: _Tile) -> str:
-    shown = tile.name or tile.heading
-    frame = "no picture" if tile.image is None else f'<img alt="{escape(shown)}" src="{_as_address(tile.image)}">'
+    alt = tile.name or tile.heading
+    frame = "no image" if tile.image is None else f'<img alt="{escape(alt)}" src="{_data_url(tile.image)}">'
     name = f" <code>{escape(tile.name)}</code>" if tile.name else ""
-    about = f"<p>{escape(tile.about)}</p>" if tile.about else ""
+    text = f"<p>{escape(tile.text)}</p>" if tile.text else ""
     facts = f'<p class="soft">{escape(tile.facts)}</p>' if tile.facts else ""
     kind = ' class="query"' if tile.is_query else ""
     return (
         f'<figure{kind}><div class="frame">{frame}</div>'
-        f"<figcaption><p><strong>{escape(tile.heading)}</strong>{name}</p>{about}{facts}</figcaption></figure>"
+        f"<figcaption><p><strong>{escape(tile.heading)}</strong>{name}</p>{text}{facts}</figcaption></figure>"
     )
 
 
-def _as_address(image: Any) -> str:
+def _data_url(image: Any) -> str:
     content = BytesIO()
     image.convert("RGB").save(content, "JPEG", quality=85)
     return "data:image/jpeg;base64," + base64.b64encode(content.getvalue()).decode()
+
+
+def html_page(title: str, body: str) -> str:
+    """Return a complete page around HTML that is already escaped."""
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</body>\n</html>\n"
+    )

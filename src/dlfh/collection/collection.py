@@ -1,9 +1,9 @@
-"""A searchable collection on disk: a model and an index of items, side by side in one folder."""
+"""A collection: a model and an index of items in one folder."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,24 +11,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+import scipy.sparse as sp
+
 from dlfh._persistence.model_folder import config_checksum, read_model
 from dlfh.collection.calibration.model import Calibration
-from dlfh.collection.columns import column_names, hashed_column, without_columns
+from dlfh.collection.columns import column_names, hashed_column, public_item
 from dlfh.collection.encoder import Encoder, from_parts
 from dlfh.collection.folder import (
     check_free,
     new_folder,
-    note_place,
     open_items,
     read_card,
-    read_places,
+    read_locations,
+    record_location,
     write_address,
     write_card,
 )
-from dlfh.collection.result import SearchResult
-from dlfh.collection.searcher import How
-from dlfh.collection.shortlist import searcher_of
-from dlfh.collection.words import WordsOfItems
+from dlfh.collection.query import Query, SearchOptions, is_single
+from dlfh.collection.result import SearchResult, html_table, issue_warnings
+from dlfh.collection.searcher import Searcher
+from dlfh.collection.words import WordIndexFile
 from dlfh.datasets.problem import RESERVED_NAMES, Problem
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
@@ -45,18 +47,18 @@ __all__ = ["BuildResult", "Collection"]
 
 @dataclass(frozen=True)
 class BuildResult:
-    """Result of `Collection.build`.
+    """The collection that `Collection.build` created, with measurements.
 
     Attributes
     ----------
     collection : Collection
         Open for reading.
     n_trained : int
-        Items that the encoder learned from.
+        Number of items that the encoder was trained on.
     n_incomplete : int
-        How many of these lack a modality or labels.
+        Number of those that lack a modality or labels.
     problems : list of Problem
-        What of the items is left out, and why.
+        Items and values that were left out.
     evaluation : EvaluationReport
         Retrieval quality and calibration, measured with held-out items; empty if none were held out.
     """
@@ -69,9 +71,9 @@ class BuildResult:
 
 
 class Collection:
-    """A model, and an index of the items that it encoded, in a folder.
+    """A searchable collection of items: a model, and an index of the items that it encoded, in one folder.
 
-    Made by `Collection.build`, or empty by `Collection.create`; opened by `Collection.open`.
+    `Collection.build` creates one from items, `Collection.create` an empty one; `Collection.open` opens it.
 
     Attributes
     ----------
@@ -92,7 +94,7 @@ class Collection:
     >>> collection = Collection.build(tempfile.mkdtemp(), items, encoder).collection
     >>> collection.search("english", "car", k=2).ids
     ['0', '1']
-    >>> [found.ids for found in collection.search("german", ["Auto", "Hund"], k=2)]
+    >>> [result.ids for result in collection.search("german", ["Auto", "Hund"], k=2)]
     [['0', '1'], ['2', '3']]
     >>> collection.similar("2", k=1).ids
     ['3']
@@ -102,22 +104,23 @@ class Collection:
         self.encoder = encoder
         self.index = index
         self.path = path
-        self._words = WordsOfItems(index, encoder.text_modalities(), path)
-        self._searcher = searcher_of(encoder, index, self._words)
+        self._words = WordIndexFile(index, encoder.text_modalities(), path)
+        self.searcher = Searcher(encoder, index, self._words)
 
-    # Making and opening
+    # Creating and opening
 
     @classmethod
     def create(cls, folder: str | os.PathLike[str], encoder: Encoder, *, address: str | None = None) -> Collection:
-        """Make an empty collection for a fitted encoder, open for writing.
+        """Create an empty collection for a fitted encoder, open for writing.
 
         Parameters
         ----------
         folder : path
-            Where nothing is yet.
+            A new or empty folder.
         encoder : Encoder
         address : str, optional
-            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
+            Address of the database to store the items in, as `Index.create` takes it. By default they are
+            stored in the folder.
         """
         path = Path(folder)
         with new_folder(path) as building:
@@ -125,11 +128,11 @@ class Collection:
         return cls(encoder, open_items(path, writable=True), path)
 
     @classmethod
-    def _create(cls, folder: Path, encoder: Encoder, place: Path, address: str | None = None) -> Collection:
-        """Make an empty collection in a folder that will be at ``place``: paths of images are relative to that."""
+    def _create(cls, folder: Path, encoder: Encoder, location: Path, address: str | None = None) -> Collection:
+        """Create an empty collection in a folder that will be moved to ``location``."""
         reserved = sorted((RESERVED_NAMES | {*map(hashed_column, encoder.modalities_)}) & {*encoder.modalities_})
         if reserved:
-            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: something else is")
+            raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: the name is reserved")
         encoder.save(folder / "model")
         at = folder / "index" if address is None else address
         index = Index.create(at, encoder.n_bits, column_names(encoder.modalities_))
@@ -139,11 +142,11 @@ class Collection:
                 write_address(folder, index.address)
             write_card(folder, config_checksum(read_model(folder / "model")[0]), index.identity)
             if encoder.image_modalities():
-                note_place(folder, place)
+                record_location(folder, location)
         except BaseException:
-            _undo(index)
+            _discard(index)
             raise
-        return cls(encoder, index, place)
+        return cls(encoder, index, location)
 
     @classmethod
     def build(
@@ -157,31 +160,32 @@ class Collection:
         random_state: int = 0,
         address: str | None = None,
     ) -> BuildResult:
-        """Fit an encoder to items, and make a collection of them; the folder appears when it is complete.
+        """Fit an encoder to items and create a collection of them. The folder appears when it is complete.
 
         Parameters
         ----------
         folder : path
-            Where nothing is yet.
+            A new or empty folder.
         items : Items
         encoder : Encoder
-            It is fitted here.
+            It is fitted in place.
         fit : bool
-            Whether to fit the encoder; if not, it was fitted before, to other items.
+            Whether to fit the encoder; False if it is fitted already.
         hold_out : int, optional
-            How many complete, labelled items, drawn at random, are kept out of training to measure with, and to
-            calibrate probabilities by; by default a tenth of them, at most 300, if there are 200 or more. They are in
-            the collection in the end, like all others.
+            Number of complete, labelled items to exclude from training, drawn at random, for measuring retrieval
+            quality and calibrating probabilities. The default is a tenth of them, at most 300, if there are 200 or
+            more. They are added to the collection in the end.
         random_state : int
-            The seed of the draw.
+            Random seed of the draw.
         address : str, optional
-            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
+            Address of the database to store the items in, as `Index.create` takes it. By default they are
+            stored in the folder.
 
         Returns
         -------
         BuildResult
         """
-        from dlfh.collection.adding import put_items  # searching adds nothing, and measures nothing
+        from dlfh.collection.adding import put_items  # not needed to search
         from dlfh.collection.evaluation import fit_and_evaluate
 
         check_free(folder)
@@ -190,7 +194,7 @@ class Collection:
         with (
             new_folder(folder) as building,
             cls._create(building, encoder, Path(folder), address) as collection,
-            _undone_if_it_fails(collection.index),
+            _discarded_on_error(collection.index),
         ):
             problems = put_items(collection, parts.database, parts.database_vectors, training=training)
             if len(parts.queries):
@@ -206,34 +210,34 @@ class Collection:
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str], *, writable: bool = False) -> Collection:
-        """Open a collection, for reading or, one process at a time, for changing it."""
+        """Open a collection for reading or, one process at a time, for writing."""
         path = Path(folder)
         card = read_card(path)
         config, arrays = read_model(path / "model")
         if card.get("model") != config_checksum(config):
-            raise ModelError(f"collection {path} has another model than the one its items were encoded with")
+            raise ModelError(f"collection {path} has a different model from the one that encoded its items")
         encoder = from_parts(path / "model", config, arrays)
         if not isinstance(encoder, Encoder):
-            raise ModelError(f"the model of collection {path} takes vectors only, and a collection needs its features")
+            raise ModelError(f"the model of collection {path} has no featurisers: a collection needs a saved Encoder")
         index = open_items(path, writable=writable)
         if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
             index.close()
-            raise ModelError(f"collection {path} is damaged: its model and its index do not belong together")
+            raise ModelError(f"collection {path} is damaged: its model and its index do not match")
         if index.identity != card.get("index"):
             index.close()
-            raise ModelError(f"collection {path} has another index than the one that was made with it")
+            raise ModelError(f"collection {path} has a different index from the one that it was created with")
         if writable and encoder.image_modalities():
-            with suppress(OSError):  # pictures are not worth an error
-                note_place(path, path)
+            with suppress(OSError):  # a collection works without its images
+                record_location(path, path)
         return cls(encoder, index, path)
 
     def close(self) -> None:
-        """Let go of the files, and of the writer's lock."""
-        self._words.keep()
+        """Close the files and release the writer's lock."""
+        self._words.save()
         self.index.close()
 
     def verify(self) -> None:
-        """Check every byte that the collection holds; raise `StorageError` if something is damaged."""
+        """Check every byte of the collection; raise `StorageError` if any is damaged."""
         self.index.verify()
         self._words.verify()
 
@@ -246,22 +250,23 @@ class Collection:
         self.close()
 
     def copy(self, folder: str | os.PathLike[str], *, address: str | None = None) -> Collection:
-        """Copy the collection to a new folder, its items to an engine if one is named; return the copy.
+        """Copy the collection to a new folder and, if an address is given, its items to a database; return the copy.
 
         Parameters
         ----------
         folder : path
-            Where nothing is yet.
+            A new or empty folder.
         address : str, optional
-            The engine that the items are to be in, as `Index.create` takes it; by default the folder.
+            Address of the database to store the items in, as `Index.create` takes it. By default they are
+            stored in the folder.
         """
-        from dlfh.collection.copying import copy_items
+        from dlfh.collection.adding import copy_items
 
         path = Path(folder)
         with (
             new_folder(path) as building,
             type(self)._create(building, self.encoder, path, address) as copy,
-            _undone_if_it_fails(copy.index),
+            _discarded_on_error(copy.index),
         ):
             copy_items(self, copy)
         return type(self).open(path)
@@ -273,16 +278,14 @@ class Collection:
         return identifier in self.index
 
     def __iter__(self) -> Iterator[Item]:
-        """Yield the items, in the order in which they were added."""
-        return (without_columns(item, self.encoder.modalities_) for item in self.index.items())
+        """Yield the items in insertion order."""
+        return (public_item(item, self.encoder.modalities_) for item in self.index.items())
 
     def __repr__(self) -> str:
         return f"Collection({self.path}, {self.index!r})"
 
     def _repr_html_(self) -> str:
-        """Return a table, as notebooks show it."""
-        from dlfh.collection.html import html_table  # searching shows no HTML
-
+        """Return the table that notebooks show."""
         if self.index.closed:
             return html_table((), (), repr(self))
         rows = [
@@ -293,34 +296,34 @@ class Collection:
         return html_table(("modality", "learned codes", "hashed codes", "features"), rows, caption)
 
     def get(self, identifier: str) -> Item:
-        """Return an item by its id: its metadata, its codes, and whether these are learned or hashed."""
-        return without_columns(self.index.get(identifier), self.encoder.modalities_)
+        """Return an item by its id: its metadata, its codes, and whether each is learned or hashed."""
+        return public_item(self.index.get(identifier), self.encoder.modalities_)
 
     # Changing
 
     def add(self, items: Items, *, update: bool = False, vectors: ItemVectors | None = None) -> list[Problem]:
         """Add items, all of them or, on an error, none.
 
-        Items with labels have the learned code of their label set, as if they had been trained with; one is learned for
-        a label set that is new, without training anything again. Items without labels, or with labels that training
-        never saw, are hashed.
+        Labelled items get the learned code of their label set, as if they had been in the training set; the code of a
+        new label set is learned without retraining. Items without labels, or with labels that do not occur in the
+        training set, get hashed codes.
 
-        Items without ids of their own (`Items.named`) keep their row numbers if none of these is taken, and get other
-        numbers if one is.
+        Items without explicit ids (`Items.named`) are numbered by row, or by unused numbers if one of these is taken.
 
         Parameters
         ----------
         items : Items
         update : bool
-            Whether items whose id is there already replace the old ones; if not, they are left out. What an item had
-            and the new one does not bring (a modality, labels) stays.
+            Whether items with an existing id replace the old ones; otherwise they are left out. Modalities and labels
+            that a new item lacks are kept from the old one.
         vectors : ItemVectors, optional
-            What ``encoder.describe(items)`` gives, if it is known. Describing images takes long and needs no writer.
+            The result of ``encoder.describe(items)``, if it is known: computing the features of images takes long and
+            does not need write access.
 
         Returns
         -------
         list of Problem
-            What was left out, and why.
+            Items and values that were left out.
         """
         from dlfh.collection.adding import put_items
 
@@ -335,25 +338,25 @@ class Collection:
         dry_run: bool = False,
         rehash: bool = False,
     ) -> SyncResult:
-        """Make the collection equal to items: add what is new, replace what changed, remove what is gone.
+        """Make the collection equal to items: add new ones, replace changed ones, remove missing ones.
 
-        An item is the same if its texts, labels, columns and paths are, and the contents of its images, by their
-        hashes. Texts and images that the collection has a code of are not described again, also in another item.
-        Stopped at any moment, it goes on from there the next time.
+        An item is unchanged if its texts, labels, columns, paths and image contents are; contents are compared by
+        hashes. Features are only computed for texts and images that no item of the collection has. After an
+        interruption, the next call continues where this one stopped.
 
         Parameters
         ----------
         items : Items
-            All that is to be in the collection, such as `dlfh.datasets.read_items` reads it.
+            All items that the collection shall contain, for example from `dlfh.datasets.read_items`.
         remove : bool
-            Whether items that are gone are removed; if not, they stay.
+            Whether to remove items that are missing.
         max_removed : float
-            The largest share of the collection's items that may be removed; if more are gone, the source may be the
-            wrong one, and InputError is raised before anything is done.
+            Largest share of the collection's items that may be removed. If more are missing, InputError is raised
+            before anything changes, because the source may be wrong.
         dry_run : bool
-            Say what would be done, and do nothing.
+            Report the changes without making them.
         rehash : bool
-            Read every file again; if not, one with the same size and times as before is taken to be the same.
+            Read every file; otherwise a file whose size and times have not changed counts as unchanged.
 
         Returns
         -------
@@ -373,149 +376,103 @@ class Collection:
         >>> items.modalities["german"][1] = items.metadata[1]["german"] = "der Hund"
         >>> with Collection.open(folder, writable=True) as collection:
         ...     print(collection.sync(items.take([0, 1])))
-        0 added, 1 updated, 1 removed, 1 unchanged; described 1 german
+        0 added, 1 updated, 1 removed, 1 unchanged; features computed: 1 german
         """
-        from dlfh.collection.syncing import sync_items  # searching changes nothing
+        from dlfh.collection.syncing import sync_items  # not needed to search
 
         return sync_items(self, items, remove=remove, max_removed=max_removed, dry_run=dry_run, rehash=rehash)
 
     def remove(self, ids: Sequence[str]) -> None:
-        """Remove items: all, or none if one is not there."""
+        """Remove items, all of them or, if an id is unknown, none."""
         self.index.remove(ids)
 
     def image_path(self, metadata: dict[str, Any]) -> Path | None:
-        """Return where an item's image is, the first if it has several, or None if it has none.
+        """Return the path of an item's image, the first of several; None if it has none.
 
-        Images are found by their paths from the collection: from where it is, if they moved with it, or from where it
-        was when they came, if it moved alone.
+        Paths are relative to the collection: to its current location if the images moved with it, or to a location
+        where it was before.
         """
         return next(self.image_paths(metadata), None)
 
     def image_paths(self, metadata: dict[str, Any]) -> Iterator[Path]:
-        """Yield where an item's images are."""
+        """Yield the paths of an item's images."""
         for name in self.encoder.image_modalities():
             if isinstance(metadata.get(name), str):
                 here = self.path.resolve() / str(metadata[name])
-                # (By words alone: what was at such a place may be gone, and with it the way up from there.)
-                elsewhere = (Path(os.path.normpath(place / str(metadata[name]))) for place in self._places)
+                # normpath, because resolve needs the former location to exist.
+                elsewhere = (Path(os.path.normpath(location / str(metadata[name]))) for location in self._locations)
                 yield here if _is_file(here) else next(filter(_is_file, elsewhere), here)
 
     @cached_property
-    def _places(self) -> list[Path]:
-        return read_places(self.path)
+    def _locations(self) -> list[Path]:
+        return read_locations(self.path)
 
-    # Asking
+    # Searching
 
-    def search(
-        self,
-        modality: str,
-        values: Any,
-        k: int = 10,
-        *,
-        modalities: str | Sequence[str] | None = None,
-        match: str | None = None,
-        ranking: str | None = None,
-        hashed_only: bool = False,
-        min_probability: float | None = None,
-        radius: int | None = None,
-        ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Find the items that a text, an image or a vector asks for, the most probable first.
+    def search(self, modality: str, values: Any, k: int = 10, **options: Any) -> Any:
+        """Find the items that match a text, an image or a vector, the most probable first.
 
-        An item is right if it shares a label with what asks. How probable that is, held-out items told when the
-        collection was built: by the similarity of codes, of each kind in each modality, and by the words of its texts.
-        Equally probable items are told apart by their hashed codes, then by those in other modalities.
+        An item is relevant if it shares a label with the query. Its probability is calibrated with items that were held
+        out when the collection was built. Equally probable items are ordered by their hashed codes.
 
         Parameters
         ----------
         modality : str
-            What the query is in.
+            Modality of the query.
         values : str, image, vector, or several of these
-            A text is a string; an image is a path, bytes, a PIL image or an array; a vector
-            has one axis. A list of these, or an array with one axis more, is a batch.
+            A text is a string; an image is a path, bytes, a PIL image or an array; a vector has one axis. A list of
+            these, or an array with one more axis, is a batch.
         k : int
-            How many items to find.
-        modalities : str or sequence of str, optional
-            The modalities to search, "all" for every one. By default what answered held-out items best; without these,
-            another than the query's.
-        match : {"codes", "words", "both"}, optional
-            What a text is compared with: the codes of items, the words of their texts, or both. By default what
-            answered held-out items best; without these, codes. An image or a vector is compared with codes.
-        ranking : {"asymmetric", "specific", "hamming"}, optional
-            How codes are compared: by the bits apart, weighted by how sure the query is of each (the default); by what
-            sets the query apart from the average one; or by the number of bits apart. Items with many labels are near
-            to most queries: "specific" puts those first that are near to this one, which suits short texts.
-        hashed_only : bool
-            Find every item by its hashed code, so that those with labels are not before those without.
-        min_probability : float, optional
-            Find items that are at least so probable to be right.
-        radius : int, optional
-            Find all items within so many bits in the modality that is searched (the first, of several), not ``k``.
-        ids : sequence of str, optional
-            Restrict the search to items with these ids.
-        where : dict, optional
-            Find items of which this filter holds: of their labels, and of the columns of their table, such as
-            ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
+            Number of items to return.
+        **options
+            Further fields of `SearchOptions`.
 
         Returns
         -------
         SearchResult, or list of SearchResult
-            For one query, the items that it finds; for a batch, a list of what each finds.
+            One result for a single query, a list for a batch.
         """
-        how = How(modalities, match, ranking, hashed_only, min_probability, radius, ids, where)
-        return self._searcher.search(modality, values, k, how)
+        takes = self.encoder.featurizer(modality).takes
+        kind: Any = takes.removesuffix("s")
+        single = is_single(values, takes)
+        rows = [values[[row]] for row in range(values.shape[0])] if sp.issparse(values) and not single else values
+        queries = [Query(kind, value, modality) for value in ([values] if single else rows)]
+        results = self.searcher.search(queries, SearchOptions(k=k, **options))
+        issue_warnings(results)
+        return results[0] if single else results
 
-    def similar(
-        self,
-        identifier: str,
-        k: int = 10,
-        *,
-        modalities: str | None = None,
-        hashed_only: bool = False,
-        radius: int | None = None,
-        ids: Sequence[str] | None = None,
-        where: Mapping[str, Any] | None = None,
-    ) -> SearchResult:
-        """Find items like one of the collection, itself excluded, by the Hamming distance of their codes.
+    def similar(self, identifier: str, k: int = 10, **options: Any) -> SearchResult:
+        """Find the items most similar to an item of the collection, by the Hamming distance of their codes.
 
-        Equally near items are told apart by their hashed codes, and by those in other modalities.
+        Equally near items are ordered by their hashed codes.
 
         Parameters
         ----------
         identifier : str
-            The id of the item. Its code in the modality that is searched asks, or its first if it has none there.
+            Id of the item, which is not part of the result.
         k : int
-            How many items to find.
-        modalities : str, optional
-            The modality to search; by default the first that the item has.
-        hashed_only : bool
-            Compare hashed codes, also of items that have learned ones.
-        radius : int, optional
-            Find all items within so many bits, not ``k``.
-        ids : sequence of str, optional
-            Restrict the search to items with these ids.
-        where : dict, optional
-            Find items of which this filter holds: of their labels, and of the columns of their table, such as
-            ``{"labels": "sale", "price": {"<": 20}}``. `Index.matches` says what there is.
+            Number of items to return.
+        **options
+            Further fields of `SearchOptions`, except ``match``, ``ranking`` and ``min_probability``. ``modalities`` is
+            one modality, by default the first that the item has.
 
         Returns
         -------
         SearchResult
         """
-        return self._searcher.similar(
-            identifier, k, How(modalities, hashed_only=hashed_only, radius=radius, ids=ids, where=where)
-        )
+        (result,) = self.searcher.search([Query("id", identifier)], SearchOptions(k=k, **options))
+        issue_warnings([result])
+        return result
 
     @property
     def calibration(self) -> Calibration:
-        """What distances and words say of the probability that an item is right; empty if no held-out items told."""
-        return self._searcher.calibration
+        """The calibration that turns similarities into probabilities; empty if no items were held out."""
+        return self.searcher.calibration
 
-    # Measuring
+    # Evaluating
 
     def evaluate(self, queries: Items) -> EvaluationReport:
-        """Ask with labelled items for those of the collection, and measure the answers.
+        """Measure how well labelled items find those of the collection.
 
         Parameters
         ----------
@@ -530,24 +487,24 @@ class Collection:
         return evaluate_collection(self, queries)
 
 
-def _undo(index: Index) -> None:
-    """Let go of an index that is in the way of nobody: an engine's tables are deleted, a folder is by who made it."""
+def _discard(index: Index) -> None:
+    """Close the index of a collection that could not be created; tables in a database are dropped."""
     with suppress(StorageError):
         index.drop()
     index.close()
 
 
 @contextmanager
-def _undone_if_it_fails(index: Index) -> Iterator[None]:
+def _discarded_on_error(index: Index) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _undo(index)
+        _discard(index)
         raise
 
 
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a name that no file can have
+    except (OSError, ValueError):  # not a valid file name
         return False

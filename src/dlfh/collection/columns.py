@@ -1,29 +1,40 @@
-"""Where the index of a collection keeps the codes of items.
+"""The columns that a collection's index stores codes in.
 
-A modality's own column has an item's learned code, if its labels or training gave it one, and else its hashed code.
-Items with a learned code keep their hashed one as well, in a second column: a learned code says nothing but the labels,
-and the hashed one tells items of the same labels apart.
+A modality's column has an item's learned code, if its labels or training provide one, and otherwise its hashed code.
+Items with a learned code have their hashed code in a second column: a learned code only represents the labels, and the
+hashed code distinguishes items with the same labels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.collection.contents import without_contents
 from dlfh.collection.item_vectors import ItemCodes
 from dlfh.index import Index
 from dlfh.index.items import Item
 
-__all__ = ["column_names", "hashed_codes", "hashed_column", "hashed_distances", "index_codes", "without_columns"]
+__all__ = [
+    "CONTENTS",
+    "column_names",
+    "hashed_codes",
+    "hashed_column",
+    "hashed_distances",
+    "index_codes",
+    "public_item",
+    "without_contents",
+]
 
 _SUFFIX = ":hashed"
+#: The key of the metadata that holds content hashes (`dlfh.collection.contents`).
+CONTENTS = "contents"
 
 
 def hashed_column(modality: str) -> str:
-    """Return the column of hashed codes of items that have learned ones.
+    """Return the column of the hashed codes of items that have learned ones.
 
     Examples
     --------
@@ -34,21 +45,22 @@ def hashed_column(modality: str) -> str:
 
 
 def column_names(modalities: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of an index: the modalities, and a second one of each."""
+    """Return the columns of an index: one per modality, followed by the second ones."""
     names = tuple(modalities)
     return (*names, *map(hashed_column, names))
 
 
 def index_codes(codes: ItemCodes, rows: npt.NDArray[np.int64]) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
-    """Return the codes of some items as `Index.put` takes them: codes, and which are learned and present."""
+    """Return the codes of some items as arguments of `Index.put`."""
     columns: dict[str, npt.NDArray[np.generic]] = {}
     learned: dict[str, npt.NDArray[np.generic]] = {}
     present: dict[str, npt.NDArray[np.generic]] = {}
     for name, hashed in codes.hashed.items():
-        own, is_learned = hashed[rows], codes.is_learned[name][rows]
-        columns[name] = np.where(is_learned[:, None], codes.learned[name][rows], own)
+        is_learned = codes.is_learned[name][rows]
+        columns[name] = np.where(is_learned[:, None], codes.learned[name][rows], hashed[rows])
         learned[name], present[name] = is_learned, codes.present[name][rows]
-        columns[hashed_column(name)], present[hashed_column(name)] = own, is_learned & codes.present[name][rows]
+        second = hashed_column(name)
+        columns[second], present[second] = hashed[rows], is_learned & codes.present[name][rows]
     return {"codes": columns, "learned": learned, "present": present}
 
 
@@ -60,7 +72,7 @@ def hashed_codes(item: Item, modalities: Sequence[str]) -> dict[str, npt.NDArray
 def hashed_distances(
     index: Index, query: npt.NDArray[np.generic], modality: str, positions: npt.NDArray[np.int64] | None = None
 ) -> npt.NDArray[np.float64]:
-    """Return how far the hashed codes of items are from a query; infinity for items without the modality."""
+    """Return the distances of the items' hashed codes from a query; infinity for items without the modality."""
     (second,) = index.distances(hashed_column(modality), query[None], positions)
     if np.isfinite(second).all():
         return second
@@ -68,11 +80,24 @@ def hashed_distances(
     return np.where(np.isfinite(second), second, first)
 
 
-def without_columns(item: Item, modalities: Sequence[str]) -> Item:
-    """Return an item as users see it: one code for each modality."""
+def public_item(item: Item, modalities: Sequence[str]) -> Item:
+    """Return an item as users see it: one code per modality, and metadata without content hashes."""
     return Item(
         item.id,
         without_contents(item.metadata),
         {name: item.codes[name] for name in modalities if name in item.codes},
         {name: item.states[name] for name in modalities},
     )
+
+
+def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Return metadata without content hashes.
+
+    Examples
+    --------
+    >>> without_contents({"image": "cat.png", "contents": {"image": "3f2a"}})
+    {'image': 'cat.png'}
+    """
+    if metadata is None or CONTENTS not in metadata:
+        return metadata
+    return {name: value for name, value in metadata.items() if name != CONTENTS}

@@ -1,11 +1,10 @@
-"""What items are made of, by hashes: how `Collection.sync` knows what changed without describing it again.
+"""Content hashes: how `Collection.sync` detects changes without computing features again.
 
-Of an item's images and vectors the index keeps a hash, in its metadata, where users do not see it: it is written with
-the item's codes, in one step, so that no kill can part them. (Texts, labels and paths need none: they are metadata.)
+The hashes of an item's images and vectors are stored in its metadata, hidden from users, and written together with its
+codes, so that a crash cannot separate them. Texts, labels and paths are part of the metadata and need no hash.
 
-Hashes of files are kept a second time, with what the file system says of each, in ``files.dlfh``: a file of the same
-size, times and number as before is not read again. Nothing depends on it: what is not there, or is damaged, is hashed
-anew.
+The hashes of files are also cached in ``files.dlfh`` with each file's size, times and inode number: a file whose
+attributes have not changed is not read again. The cache is optional: missing or damaged entries are computed again.
 """
 
 from __future__ import annotations
@@ -30,21 +29,19 @@ from dlfh.features.base import Featurizer
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items
 
-__all__ = ["CONTENTS", "FILES", "FileHashes", "content_of", "contents_of", "hash_file", "without_contents"]
+__all__ = ["FILES", "FileHashes", "content_hash", "content_hashes", "hash_file"]
 
-#: Where metadata keep the hashes.
-CONTENTS = "contents"
-#: The file of hashes of files, and what its first line says.
+#: The cache of file hashes, and its format.
 FILES, _FORMAT = "files.dlfh", "dlfh-files 1"
 
-#: A file that changed so shortly before it was hashed may change again without its times showing it.
+#: A file that changed this recently may change again without a change of its times.
 _RACY_SECONDS = 2.0
 _BLOCK = 1 << 20
 _DIGEST = 16
 
 
-def contents_of(
-    featurizers: Mapping[str, Featurizer], items: Items, hash_of: Callable[[Any], str] | None = None
+def content_hashes(
+    featurizers: Mapping[str, Featurizer], items: Items, hash_path: Callable[[Any], str] | None = None
 ) -> list[dict[str, str]]:
     """Return the hashes of each item's images and vectors, by modality.
 
@@ -52,32 +49,32 @@ def contents_of(
     ----------
     featurizers : dict of str to Featurizer
     items : Items
-    hash_of : function, optional
-        What hashes a file; `hash_file` by default.
+    hash_path : function, optional
+        Hashes a file; `hash_file` by default.
     """
-    found: list[dict[str, str]] = [{} for _ in items.ids]
+    hashes: list[dict[str, str]] = [{} for _ in items.ids]
     for name, values in items.modalities.items():
         if featurizers[name].takes != "texts":
-            for row, own in enumerate(found):
-                if content := content_of(values[[row]] if sp.issparse(values) else values[row], hash_of):
-                    own[name] = content
-    return found
+            for row, by_modality in enumerate(hashes):
+                if content := content_hash(values[[row]] if sp.issparse(values) else values[row], hash_path):
+                    by_modality[name] = content
+    return hashes
 
 
-def content_of(value: Any, hash_of: Callable[[Any], str] | None = None) -> str:
-    """Return the hash of an image or a vector; nothing of what is not there.
+def content_hash(value: Any, hash_path: Callable[[Any], str] | None = None) -> str:
+    """Return the hash of an image or a vector; an empty string for None and for files that cannot be read.
 
     Examples
     --------
-    >>> content_of(b"hello") == content_of(b"hello") != content_of(b"world")
+    >>> content_hash(b"hello") == content_hash(b"hello") != content_hash(b"world")
     True
-    >>> content_of(np.zeros(3)) == content_of(np.zeros((3, 1)))
+    >>> content_hash(np.zeros(3)) == content_hash(np.zeros((3, 1)))
     False
     """
     if value is None:
         return ""
     if isinstance(value, (str, os.PathLike)):
-        return (hash_of or hash_file)(value)
+        return (hash_path or hash_file)(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return _hash(bytes(value))
     if sp.issparse(value):
@@ -92,7 +89,7 @@ def _hash(content: bytes) -> str:
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
-    """Return the hash of what a file holds; nothing if it cannot be read."""
+    """Return the hash of a file's content; an empty string if it cannot be read."""
     digest = hashlib.blake2b(digest_size=_DIGEST)
     try:
         check_regular_file(path)
@@ -104,77 +101,64 @@ def hash_file(path: str | os.PathLike[str]) -> str:
     return digest.hexdigest()
 
 
-def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return metadata as users see them.
-
-    Examples
-    --------
-    >>> without_contents({"image": "cat.png", "contents": {"image": "3f2a"}})
-    {'image': 'cat.png'}
-    """
-    if metadata is None or CONTENTS not in metadata:
-        return metadata
-    return {name: value for name, value in metadata.items() if name != CONTENTS}
-
-
 class FileHashes:
-    """Hashes of files, of which those that are the same as before are not read again.
+    """Hashes of files; files that have not changed since the last run are not read again.
 
     Parameters
     ----------
     folder : path
-        That of a collection; paths are kept from there, so that both can be moved.
-    trust : bool
-        Whether what is kept is used; if not, every file is read.
+        The folder of a collection. Paths are stored relative to it, so that both can be moved.
+    use_cache : bool
+        Whether to use the hashes of the last run; otherwise every file is read.
     """
 
-    def __init__(self, folder: Path, *, trust: bool = True) -> None:
-        self._place = folder / FILES
+    def __init__(self, folder: Path, *, use_cache: bool = True) -> None:
+        self._path = folder / FILES
         self._folder = folder.resolve()
-        self._known = _read(self._place) if trust else {}
-        self._now: dict[str, list[Any]] = {}
+        self._cached = _read(self._path) if use_cache else {}
+        self._current: dict[str, list[Any]] = {}
         self.n_read = 0
 
     def __call__(self, path: str | os.PathLike[str]) -> str:
         """Return the hash of a file."""
         name = os.path.relpath(path, self._folder)
         try:
-            signs = _signs(path)
+            attributes = _attributes(path)
         except (OSError, ValueError):
             return ""
-        known = self._known.get(name)
-        if known is not None and known[:-1] == signs:
-            self._now[name] = known
-            return str(known[-1])
+        cached = self._cached.get(name)
+        if cached is not None and cached[:-1] == attributes:
+            self._current[name] = cached
+            return str(cached[-1])
         self.n_read += 1
         began = time.time()
         content = hash_file(path)
-        quiet = max(signs[1], signs[2]) / 1e9 < began - _RACY_SECONDS
-        if content and quiet:
-            self._now[name] = [*signs, content]
+        is_settled = max(attributes[1], attributes[2]) / 1e9 < began - _RACY_SECONDS
+        if content and is_settled:
+            self._current[name] = [*attributes, content]
         return content
 
-    def keep(self) -> None:
-        """Write down the hashes of the files that were asked for, and forget others; whole, or not at all."""
-        if self._now == self._known:
+    def save(self) -> None:
+        """Write the hashes of the requested files atomically; all others are dropped."""
+        if self._current == self._cached:
             return
-        body = json.dumps(self._now, separators=(",", ":")).encode()
+        body = json.dumps(self._current, separators=(",", ":")).encode()
         header = json.dumps({"format": _FORMAT, "sha256": hashlib.sha256(body).hexdigest()}).encode()
-        with suppress(OSError):  # a disk that is full costs time alone: files are hashed again
-            replace_file(self._place, [header, b"\n", body])
+        with suppress(OSError):  # without the cache, files are hashed again
+            replace_file(self._path, [header, b"\n", body])
 
 
-def _signs(path: str | os.PathLike[str]) -> list[int]:
-    """Return what changes when a file does: its size, when it and what is known of it changed, and its number."""
-    about = os.stat(path)
-    return [about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino]
+def _attributes(path: str | os.PathLike[str]) -> list[int]:
+    """Return the attributes that change with a file's content: size, modification and change times, inode number."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _read(place: Path) -> dict[str, list[Any]]:
+def _read(path: Path) -> dict[str, list[Any]]:
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
-        header, _, body = read_regular(place).partition(b"\n")
+        header, _, body = read_regular(path).partition(b"\n")
         about = json.loads(header)
         if about["format"] == _FORMAT and about["sha256"] == hashlib.sha256(body).hexdigest():
             files = json.loads(body)
-            return {name: own for name, own in files.items() if isinstance(own, list) and len(own) == 5}
+            return {name: entry for name, entry in files.items() if isinstance(entry, list) and len(entry) == 5}
     return {}

@@ -15,7 +15,7 @@ from dlfh._persistence.model_folder import read_model, write_model
 from dlfh._validation import Features
 from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection.calibration.model import Calibration
-from dlfh.collection.contents import contents_of
+from dlfh.collection.contents import content_hashes
 from dlfh.collection.folder import is_collection
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets.problem import LABEL_WORDS, Problem
@@ -442,7 +442,7 @@ def _describe(featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool 
     """Return the vectors of what can be read of the items, from featurisers that are fitted to them or were before."""
     _check_modalities(featurizers, items, fit=fit)
     # Before anything is read: what changes in between has another hash the next time, and is described again.
-    contents = contents_of(featurizers, items)
+    contents = content_hashes(featurizers, items)
     matrices, positions, problems = {}, {}, []
     for name, values in items.modalities.items():
         rows = np.flatnonzero(items.present(name))

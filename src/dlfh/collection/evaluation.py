@@ -240,7 +240,7 @@ def evaluate_collection(collection: Collection, queries: Items) -> EvaluationRep
     unseen = queries.take(np.flatnonzero(~stored))
     vectors = collection.encoder.describe(unseen)
     quality = _evaluate_queries(collection.encoder, unseen, vectors, _stored_databases(collection))
-    calibration = report_calibration(collection._searcher.exact(), unseen, vectors)
+    calibration = report_calibration(collection.searcher.in_memory(), unseen, vectors)
     return EvaluationReport(quality, calibration, [*queries.problems, *problems, *vectors.problems])
 
 

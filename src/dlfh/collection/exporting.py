@@ -12,8 +12,7 @@ import numpy as np
 
 from dlfh._optional import require
 from dlfh._persistence.outputs import check_outputs, write_output
-from dlfh.collection.columns import hashed_codes
-from dlfh.collection.contents import without_contents
+from dlfh.collection.columns import hashed_codes, without_contents
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.index.nearest import import_faiss

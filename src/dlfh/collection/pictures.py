@@ -1,4 +1,4 @@
-"""Contact sheets: many pictures in one, with words under each."""
+"""Contact sheets: several images in one, with captions."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["contact_sheet", "write_picture"]
 _GAP = 8
 _LINE = 14
 
-#: The most lines under a picture.
-_MOST_LINES = 3
+#: Lines of a caption.
+_MAX_LINES = 3
 
 
 def contact_sheet(
@@ -30,25 +30,25 @@ def contact_sheet(
     size: int = 96,
     title: str | None = None,
 ) -> Any:
-    """Put pictures side by side in rows, in one picture.
+    """Arrange images in rows on one sheet.
 
     Parameters
     ----------
     images : sequence of paths, bytes, PIL images or arrays
-        Of any size and shape; each is made to fit its square. One that cannot be read is shown as a crossed box.
+        Of any size; each is scaled to fit a square. An image that cannot be read is drawn as a crossed box.
     captions : sequence of str, optional
-        What to write under each: a line, or up to three, each cut to its width. Characters that the font lacks are
-        written as "?".
+        Up to three lines per image, each cut to the width of the square. Characters that the font lacks are drawn as
+        "?".
     columns : int, default 8
     size : int, default 96
         Side of a square in pixels.
     title : str, optional
-        What to write above all.
+        A line above the images.
 
     Returns
     -------
     PIL.Image.Image
-        Save it by ``sheet.save("found.png")``.
+        Save it with ``sheet.save("found.png")``.
 
     Examples
     --------
@@ -61,8 +61,8 @@ def contact_sheet(
     check_integer(columns, "columns", 1)
     check_integer(size, "size", 8, 2048)
     if captions is not None and len(captions) != len(images):
-        raise InputError(f"there are {len(images)} images but {len(captions)} captions")
-    words = None if captions is None else [str(caption).split("\n")[:_MOST_LINES] for caption in captions]
+        raise InputError(f"captions has {len(captions)} entries but images has {len(images)}")
+    words = None if captions is None else [str(caption).split("\n")[:_MAX_LINES] for caption in captions]
     cell_height = size + _GAP + _LINE * max(map(len, words or []), default=0)
     top = _GAP + (_LINE if title else 0)
     n_rows = -(-len(images) // columns)
@@ -81,7 +81,7 @@ def contact_sheet(
 
 
 def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
-    """Write a picture to a file, whole or not at all.
+    """Write an image to a file atomically.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool
     path : path
         Its name ends in ``.png``, ``.jpg`` or ``.webp``.
     overwrite : bool
-        Whether a file that is there is replaced; if not, it is a reason to raise InputError.
+        Whether to replace an existing file; otherwise it raises InputError.
     """
     target = Path(path)
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if target.suffix.lower() not in formats:
-        raise InputError(f"cannot draw a picture to {target}: its name should end in .png, .jpg or .webp")
+        raise InputError(f"cannot write an image to {target}: its name must end in .png, .jpg or .webp")
     content = BytesIO()
     picture.save(content, formats[target.suffix.lower()])
     write_output(target, [content.getbuffer()], overwrite=overwrite)
@@ -117,7 +117,7 @@ def _place(sheet: Any, draw: Any, source: Any, corner: tuple[int, int], size: in
 
 
 def _write(draw: Any, corner: tuple[int, int], text: str, width: int) -> None:
-    """Write one line, as much of it as there is room for."""
+    """Draw one line of text, cut to a width."""
     line = _drawable(draw, " ".join(str(text).split()))
     if draw.textlength(line) > width:
         while line and draw.textlength(line + "...") > width:
@@ -127,10 +127,10 @@ def _write(draw: Any, corner: tuple[int, int], text: str, width: int) -> None:
 
 
 def _drawable(draw: Any, line: str) -> str:
-    """Return a line without characters that the font cannot draw.
+    """Replace characters that the font cannot draw.
 
-    Pillow's own outline font has Latin letters; a Pillow built without FreeType has a bitmap font of 256 characters,
-    which refuses all others.
+    Pillow's built-in outline font has Latin letters; without FreeType, Pillow has a bitmap font of 256 characters and
+    raises UnicodeEncodeError for all others.
     """
     shown = "".join(letter if letter.isprintable() and ord(letter) < 0x250 else "?" for letter in line)
     try:

@@ -1,240 +1,209 @@
-"""How answers are ranked: one path for all questions.
+"""Rank items by the probability that they are relevant.
 
-Every item has log-odds of being right, by the codes and words that it has (`Calibration`), and is ranked by them. Items
-with the same learned code and the same words are equal by that. They are told apart by their hashed codes, first in the
-modalities that are searched and then in the others, and at last by the order in which they were added.
+The evidence for an item is the similarity of its codes to the query and the share of the query's words in its texts.
+`Calibration` turns it into log-odds. Items with equal log-odds, such as those with the same learned code and no word of
+the query, are ordered by the distance of their hashed codes, first in the searched modalities and then in the others,
+and finally by insertion order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh.codes import Codes
-from dlfh.collection.calibration.model import Calibration, Pattern, probability, word_evidence
+from dlfh.collection.calibration.model import Calibration, Fit, Pattern, probability, word_evidence
 from dlfh.collection.columns import hashed_distances
-from dlfh.collection.words import Words
+from dlfh.collection.encoder import Encoder
+from dlfh.collection.query import SearchOptions
 from dlfh.errors import InputError
 from dlfh.index import Index
 
-__all__ = ["Options", "Query", "Ranked", "Ranker"]
+__all__ = ["EncodedQuery", "Ranked", "Ranker"]
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
+#: Return the share of a text's words that each item contains in the given text columns.
+Coverage = Callable[[str, Sequence[int]], Floats]
 
 
-@dataclass(frozen=True)
-class Query:
-    """What asks.
+class EncodedQuery(NamedTuple):
+    """A query in the form that codes and texts are compared with.
 
     Attributes
     ----------
     modality : str or None
-        What it is in; None for an item of the collection, whose answers have no calibrated probability.
-    code : ndarray of uint8 (bytes,)
-        Bits apart are counted from it.
-    asked : ndarray of float (n_bits,)
-        What codes are compared with.
-    hashed : dict of str to ndarray of float (n_bits,)
-        By modality, what hashed codes are compared with to tell equals apart.
+        Its modality; None for an item of the collection, for which no probabilities are calibrated.
+    code : ndarray of uint8 (ceil(n_bits / 8),)
+    values : ndarray of float (n_bits,)
+        Signs and weights of its bits.
+    tie_breakers : dict of str to ndarray of float (n_bits,)
+        By modality, the signs and weights that hashed codes are compared with to order equal items.
     text : str or None
-        What words are looked for, if it is a text.
+        The text whose words are searched.
     """
 
     modality: str | None
     code: Codes
-    asked: npt.NDArray[Any]
-    hashed: dict[str, npt.NDArray[Any]]
+    values: npt.NDArray[Any]
+    tie_breakers: Mapping[str, npt.NDArray[Any]]
     text: str | None = None
 
 
 @dataclass(frozen=True)
-class Options:
-    """How it is answered.
-
-    Attributes
-    ----------
-    k : int
-    modalities : tuple of str
-        The modalities to search.
-    match : {"codes", "words", "both"}
-    ranking : {"asymmetric", "specific", "hamming"}
-    hashed_only : bool
-        Whether every item is found by its hashed code.
-    radius : int or None
-        All items within so many bits, not ``k``.
-    candidates : ndarray of bool (items,) or None
-        The items to search among; all by default.
-    min_probability : float or None
-    limit : int or None
-        So many items are found within a radius, or it is an error.
-    ids, where, without
-        What ``candidates`` comes from, for an engine that looks itself: ids, a filter, and the id of an item left out.
-    """
-
-    k: int
-    modalities: tuple[str, ...]
-    match: str = "codes"
-    ranking: str = "asymmetric"
-    hashed_only: bool = False
-    radius: int | None = None
-    candidates: Mask | None = None
-    min_probability: float | None = None
-    limit: int | None = None
-    ids: Sequence[str] | None = None
-    where: Mapping[str, Any] | None = None
-    without: str | None = None
-
-
-@dataclass(frozen=True)
 class Ranked:
-    """Items in order, the best first.
+    """Items in order, the most probable first.
 
     Attributes
     ----------
     positions : ndarray of int64
-        Their places in the index.
+        Positions in the index.
     log_odds : ndarray of float64
     n_equal : ndarray of int64
-        How many items have the same log-odds, the item itself included.
-    n_alike : ndarray of int64
-        How many of these nothing tells apart: they are in the order in which they were added.
+        Number of items with the same log-odds, the item included.
+    n_tied : ndarray of int64
+        Number of those that hashed codes do not distinguish either: they are in insertion order.
     """
 
     positions: Positions
     log_odds: Floats
     n_equal: Positions
-    n_alike: Positions
+    n_tied: Positions
 
 
 class Ranker:
-    """Ranks the items of an index.
+    """Ranks the items of an index for queries of one modality.
 
     Parameters
     ----------
     index : Index
-        With the columns of a collection.
-    modalities, texts : tuple of str
-        All of them, and those whose values are texts.
-    calibration : Calibration
-    words : Words or None
-        The items' words, if words are searched.
+        With the columns of a collection, in memory or in a folder.
+    encoder : Encoder
+    modality : str or None
+        Modality of the queries.
+    options : SearchOptions
+        With modalities, match and ranking filled in.
+    coverage : function, optional
+        `WordIndex.coverage`, if words are searched.
     """
 
     def __init__(
         self,
         index: Index,
-        modalities: tuple[str, ...],
-        texts: tuple[str, ...],
-        calibration: Calibration,
-        words: Words | None,
+        encoder: Encoder,
+        modality: str | None,
+        options: SearchOptions,
+        coverage: Coverage | None = None,
     ) -> None:
         self._index = index
-        self._modalities = modalities
-        self._texts = texts
-        self._calibration = calibration
-        self._words = words
+        self._options = options
+        self._coverage = coverage
+        self._searched = tuple(options.modalities or ())
+        self._others = tuple(name for name in encoder.modalities_ if name not in self._searched)
+        self._texts = encoder.text_modalities()
+        calibration, ranking = encoder.calibration_ or Calibration(), options.ranking or ""
+        self._fit: Callable[[Pattern], Fit] = lambda pattern: calibration.fit_for(ranking, modality or "", pattern)
+        # The evidence that an item has, as a number: bit t for the t-th modality, and the last bit for a learned code.
+        present, learned = zip(*(index.states(name) for name in self._searched), strict=True)
+        has_code = sum((mask.astype(np.int64) << t for t, mask in enumerate(present)), np.zeros(len(index), np.int64))
+        is_learned = np.zeros(len(index), bool) if options.hashed_only else np.logical_or.reduce(learned)
+        self._present = present
+        self._has_code = has_code > 0
+        self._pattern = has_code + (is_learned.astype(np.int64) << len(self._searched))
 
-    def rank(self, query: Query, options: Options) -> Ranked:
-        """Return the best items for a query."""
-        log_odds = self.log_odds(query, options)
+    def rank(self, query: EncodedQuery, candidates: Mask | None = None) -> Ranked:
+        """Return the best items for a query, of the candidates if they are given."""
+        options = self._options
+        log_odds = self.log_odds(query)
         eligible = np.isfinite(log_odds)
-        if options.candidates is not None:
-            eligible &= options.candidates
+        if candidates is not None:
+            eligible &= candidates
         if options.radius is not None:
-            eligible &= self._distances(query.code, options.modalities[0], options.hashed_only) <= options.radius
+            eligible &= self._distances(query.code, self._searched[0]) <= options.radius
         if options.min_probability is not None:
             eligible &= probability(log_odds) >= options.min_probability
-        places = np.flatnonzero(eligible)
-        n = len(places) if options.radius is not None else min(options.k, len(places))
+        positions = np.flatnonzero(eligible)
+        n = len(positions) if options.radius is not None else min(options.k, len(positions))
         if options.limit is not None and n > options.limit:
-            raise InputError(f"{n:,} items are found, and {options.limit:,} are the most: ask for a smaller radius")
+            raise InputError(f"{n:,} items are within the radius, more than the limit of {options.limit:,}: reduce it")
         if not n:
             nothing = np.empty(0, np.int64)
             return Ranked(nothing, np.empty(0), nothing, nothing)
-        least = np.partition(log_odds[places], len(places) - n)[len(places) - n]
-        places = places[log_odds[places] >= least]  # all equals of the last one, to be told apart
-        return self._in_order(query, options, places, log_odds[places], n)
+        least = np.partition(log_odds[positions], len(positions) - n)[len(positions) - n]
+        positions = positions[log_odds[positions] >= least]  # includes all items that are equal to the last one
+        return self._in_order(query, positions, log_odds[positions], n)
 
-    def _in_order(self, query: Query, options: Options, places: Positions, log_odds: Floats, n: int) -> Ranked:
-        others = [name for name in self._modalities if name not in options.modalities]
+    def _in_order(self, query: EncodedQuery, positions: Positions, log_odds: Floats, n: int) -> Ranked:
         keys = [-log_odds]
         if (np.diff(np.sort(log_odds)) == 0).any():
             keys += [
-                hashed_distances(self._index, query.hashed[name], name, places)
-                for name in (*options.modalities, *others)
+                hashed_distances(self._index, query.tie_breakers[name], name, positions)
+                for name in (*self._searched, *self._others)
             ]
-        order = np.lexsort((places, *reversed(keys)))
-        in_order = np.stack([key[order] for key in keys])
-        alike = _run_lengths((in_order[:, 1:] == in_order[:, :-1]).all(axis=0))
-        equal = _run_lengths(in_order[0, 1:] == in_order[0, :-1])
-        return Ranked(places[order][:n], log_odds[order][:n], equal[:n], alike[:n])
+        order = np.lexsort((positions, *reversed(keys)))
+        ordered = np.stack([key[order] for key in keys])
+        n_tied = _run_lengths((ordered[:, 1:] == ordered[:, :-1]).all(axis=0))
+        n_equal = _run_lengths(ordered[0, 1:] == ordered[0, :-1])
+        return Ranked(positions[order][:n], log_odds[order][:n], n_equal[:n], n_tied[:n])
 
-    def log_odds(self, query: Query, options: Options) -> Floats:
-        """Return the log-odds of every item; minus infinity for those that cannot be found."""
-        present, learned = zip(*(self._index.states(name) for name in options.modalities), strict=True)
-        words = self._evidence(query, options)
-        if options.match == "words":
-            fit = self._fit(query, options, Pattern("hashed", (), True))
+    def log_odds(self, query: EncodedQuery) -> Floats:
+        """Return the log-odds of every item; minus infinity for items without evidence."""
+        words = self._word_evidence(query)
+        if self._options.match == "words":
+            fit = self._fit(Pattern("hashed", (), True))
             return np.where(words > 0, fit.weights[0] * words + fit.bias, -np.inf)
-        # What an item has, as a number: bit t for the t-th modality, and the last for a learned code.
-        n = len(options.modalities)
-        has = sum((mask.astype(np.int64) << t for t, mask in enumerate(present)), np.zeros(len(self._index), np.int64))
-        kind = np.zeros(len(self._index), bool) if options.hashed_only else np.logical_or.reduce(learned)
-        weights, biases = self._table(query, options)
-        pattern = has + (kind.astype(np.int64) << n)
-        log_odds = biases[pattern]
-        length = float(np.abs(query.asked.astype(np.float64)).sum())
-        for t, name in enumerate(options.modalities):
-            distances = self._distances(query.asked, name, options.hashed_only)
-            similarity = (length - 2 * np.where(present[t], distances, 0.0)) / len(query.asked)
-            log_odds = log_odds + weights[pattern, t] * similarity
-        return np.where(has > 0, log_odds + weights[pattern, n] * words, -np.inf)
+        weights, biases = self._table
+        log_odds = biases[self._pattern]
+        length = float(np.abs(query.values.astype(np.float64)).sum())
+        for t, name in enumerate(self._searched):
+            distances = self._distances(query.values, name)
+            similarity = (length - 2 * np.where(self._present[t], distances, 0.0)) / len(query.values)
+            log_odds = log_odds + weights[self._pattern, t] * similarity
+        return np.where(self._has_code, log_odds + weights[self._pattern, len(self._searched)] * words, -np.inf)
 
-    def _table(self, query: Query, options: Options) -> tuple[Floats, Floats]:
-        """Return what evidence is worth, by what an item has: weights of modalities and of words, and a bias."""
-        n = len(options.modalities)
+    @cached_property
+    def _table(self) -> tuple[Floats, Floats]:
+        """Return the weights of modalities and words, and the bias, of each pattern of evidence."""
+        n = len(self._searched)
         weights, biases = np.zeros((2 << n, n + 1)), np.zeros(2 << n)
-        for has in range(1, 1 << n):
-            own = [t for t in range(n) if has >> t & 1]
-            modalities = tuple(options.modalities[t] for t in own)
-            words = options.match == "both" and bool({*modalities} & {*self._texts})
+        for has_code in range(1, 1 << n):
+            columns = [t for t in range(n) if has_code >> t & 1]
+            modalities = tuple(self._searched[t] for t in columns)
+            words = self._options.match == "both" and bool({*modalities} & {*self._texts})
             for number, codes in enumerate(("hashed", "learned")):
-                fit = self._fit(query, options, Pattern(codes, modalities, words))
-                row = has + (number << n)
-                weights[row, [*own, *([n] if words else [])]] = fit.weights
+                fit = self._fit(Pattern(codes, modalities, words))
+                row = has_code + (number << n)
+                weights[row, [*columns, *([n] if words else [])]] = fit.weights
                 biases[row] = fit.bias
         return weights, biases
 
-    def _fit(self, query: Query, options: Options, pattern: Pattern) -> Any:
-        return self._calibration.fit_for(options.ranking, query.modality or "", pattern)
-
-    def _evidence(self, query: Query, options: Options) -> Floats:
-        """Return what each item's words say; 0 for all if words are not searched."""
-        if options.match == "codes" or self._words is None or query.text is None:
+    def _word_evidence(self, query: EncodedQuery) -> Floats:
+        """Return the evidence of each item's words; 0 for all items if words are not searched."""
+        if self._options.match == "codes" or self._coverage is None or query.text is None:
             return np.zeros(len(self._index))
-        columns = [place for place, name in enumerate(self._texts) if name in options.modalities]
-        return word_evidence(self._words.coverage(query.text, columns))
+        columns = [column for column, name in enumerate(self._texts) if name in self._searched]
+        return word_evidence(self._coverage(query.text, columns))
 
-    def _distances(self, query: npt.NDArray[Any], modality: str, hashed_only: bool) -> Floats:
-        if hashed_only:
-            return hashed_distances(self._index, query, modality)
-        return self._index.distances(modality, query[None])[0]
+    def _distances(self, values: npt.NDArray[Any], modality: str) -> Floats:
+        if self._options.hashed_only:
+            return hashed_distances(self._index, values, modality)
+        return self._index.distances(modality, values[None])[0]
 
 
-def _run_lengths(same_as_last: Mask) -> Positions:
-    """Return how long the run of equals is that each entry is in.
+def _run_lengths(equals_previous: Mask) -> Positions:
+    """Return the length of the run of equal entries that each entry belongs to.
 
     Examples
     --------
     >>> _run_lengths(np.array([True, False, False, True, True]))
     array([2, 2, 1, 3, 3, 3])
     """
-    starts = np.flatnonzero(np.concatenate([[True], ~same_as_last]))
-    lengths = np.diff(np.append(starts, len(same_as_last) + 1))
+    starts = np.flatnonzero(np.concatenate([[True], ~equals_previous]))
+    lengths = np.diff(np.append(starts, len(equals_previous) + 1))
     return np.repeat(lengths, lengths)

@@ -1,59 +1,82 @@
-"""What a search of a collection finds."""
+"""The result of a search."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, overload
 
-__all__ = ["ResultItem", "SearchResult"]
+from dlfh.errors import DataWarning
+
+__all__ = ["ResultItem", "SearchResult", "html_table", "issue_warnings", "labels_of"]
 
 
 @dataclass(frozen=True)
 class ResultItem:
-    """An item that a search found.
+    """An item in a search result.
 
     Attributes
     ----------
     rank : int
         From 1.
     id : str
-    hamming_distance : int
-        In how many bits the item's code differs from the query's.
-    distance : float
-        The bits apart, weighted by how sure the query is of each.
-    learned : bool
-        Whether the item's code was learned; if not, the hash function made it.
     metadata : dict
     probability : float or None
-        How probable it is that the item is right, which it is ranked by; None if no held-out items told.
-    n_equal : int
-        How many items are as probable as this one, itself included, before hashed codes and other modalities tell them
-        apart.
+        Probability that the item shares a label with the query; None if the collection is not calibrated.
+    n_equal : int or None
+        Number of items with the same probability, this one included; None if it is unknown. Equal items are ordered
+        by their hashed codes.
+    hamming_distance : int
+        Number of bits in which the item's code differs from the query's.
+    distance : float
+        The same, with each bit weighted by the confidence of the query in it.
+    learned : bool
+        Whether the item's code was learned from its labels; otherwise a hash function computed it.
     code : str
-        Its code in the modality that was searched, in hexadecimal.
+        The item's code in the searched modality, in hexadecimal.
     """
 
     rank: int
     id: str
-    hamming_distance: int
-    distance: float
-    learned: bool
     metadata: dict[str, Any]
     probability: float | None = None
-    n_equal: int = 1
+    n_equal: int | None = 1
+    hamming_distance: int = 0
+    distance: float = 0.0
+    learned: bool = False
     code: str = ""
 
     @property
-    def chance(self) -> str:
-        """The probability in words, empty if it is not known."""
+    def labels(self) -> list[str]:
+        """The item's labels."""
+        return labels_of(self.metadata)
+
+    @property
+    def percentage(self) -> str:
+        """The probability as a percentage; empty if it is unknown."""
         return "" if self.probability is None else f"{self.probability:.0%}"
 
+    def text(self, hidden: Sequence[str] = ()) -> str:
+        """Return the item's texts in one line, without those of the hidden modalities."""
+        texts = [value for name, value in self.metadata.items() if isinstance(value, str) and name not in hidden]
+        return " | ".join(texts)
+
+    @property
+    def heading(self) -> str:
+        """The item's id, probability and labels.
+
+        Examples
+        --------
+        >>> ResultItem(1, "cat.jpg", {"labels": ["animal"]}, 0.93).heading
+        'cat.jpg (93%, animal)'
+        """
+        about = ", ".join(filter(None, [self.percentage, *self.labels]))
+        return f"{self.id} ({about})" if about else self.id
+
     def __str__(self) -> str:
-        probability = f"{self.chance} probable, " if self.chance else ""
-        equal = f", one of {self.n_equal} equals" if self.n_equal > 1 else ""
-        kind = "learned" if self.learned else "hashed"
-        return f"{self.rank}. {self.id} ({probability}{self.hamming_distance} bits apart, {kind}{equal})"
+        text = self.text()
+        return f"{self.rank}. {self.heading}" + (f": {text}" if text else "")
 
 
 class SearchResult(Sequence[ResultItem]):
@@ -63,35 +86,93 @@ class SearchResult(Sequence[ResultItem]):
     ----------
     ids : list of str
     code : str
-        The code of the query, in hexadecimal.
+        The query's code, in hexadecimal.
+    modality : str or None
+        The query's modality; None for a code or an item of the collection.
+    modalities : tuple of str
+        The modalities that were searched.
+    match : {"codes", "words", "both"}
+        What the query was compared with.
+    warning : str or None
+        Why the result may be meaningless, for example because no word of the query is known.
 
     Examples
     --------
-    >>> found = SearchResult([ResultItem(1, "cat.jpg", 3, 1.25, False, {"labels": ["animal"]})])
-    >>> found.ids, found[0].metadata["labels"]
+    >>> result = SearchResult([ResultItem(1, "cat.jpg", {"text": "a small cat", "labels": ["animal"]}, 0.93)])
+    >>> result.ids, result[0].labels
     (['cat.jpg'], ['animal'])
-    >>> print(found)
-    1. cat.jpg (3 bits apart, hashed)
+    >>> print(result)
+    1. cat.jpg (93%, animal): a small cat
     """
 
-    def __init__(self, items: Iterable[ResultItem], code: str = "") -> None:
+    def __init__(
+        self,
+        items: Iterable[ResultItem],
+        code: str = "",
+        *,
+        modality: str | None = None,
+        modalities: Sequence[str] = (),
+        match: str = "codes",
+        warning: str | None = None,
+    ) -> None:
         self._items = tuple(items)
         self.code = code
+        self.modality = modality
+        self.modalities = tuple(modalities)
+        self.match = match
+        self.warning = warning
 
     @property
     def ids(self) -> list[str]:
         return [item.id for item in self._items]
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return the items as plain dicts, such as JSON can hold."""
+        """Return the items as dicts of plain values, ready for JSON."""
         return [asdict(item) for item in self._items]
+
+    def table(self, *, details: bool = False, hidden: Sequence[str] = ()) -> tuple[list[str], list[list[Any]]]:
+        """Return column names and rows: each item's id, probability, labels and texts.
+
+        Parameters
+        ----------
+        details : bool
+            Add the number of equally probable items, the Hamming distance, and whether the code is learned or hashed.
+        hidden : sequence of str
+            Modalities whose texts are omitted, such as paths of images.
+        """
+        columns: list[tuple[str, list[Any]]] = [("", [item.rank for item in self._items]), ("id", self.ids)]
+        about: list[tuple[str, list[Any]]] = [
+            ("probability", [item.percentage for item in self._items]),
+            ("labels", [", ".join(item.labels) for item in self._items]),
+            ("text", [item.text(hidden) for item in self._items]),
+        ]
+        columns += [column for column in about if any(column[1])]
+        if details:
+            columns += [
+                ("equal", [item.n_equal or "" for item in self._items]),
+                ("Hamming distance", [item.hamming_distance for item in self._items]),
+                ("code", ["learned" if item.learned else "hashed" for item in self._items]),
+            ]
+        names, values = zip(*columns, strict=True)
+        return [*names], [*map(list, zip(*values, strict=True))]
+
+    def to_html(self, *, details: bool = False) -> str:
+        """Return the table as HTML; parameters as for `table`."""
+        return html_table(*self.table(details=details), "" if self._items else str(self))
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show."""
+        return self.to_html()
 
     @overload
     def __getitem__(self, place: int) -> ResultItem: ...
     @overload
     def __getitem__(self, place: slice) -> SearchResult: ...
     def __getitem__(self, place: int | slice) -> ResultItem | SearchResult:
-        return SearchResult(self._items[place], self.code) if isinstance(place, slice) else self._items[place]
+        if not isinstance(place, slice):
+            return self._items[place]
+        about = {"modality": self.modality, "modalities": self.modalities, "match": self.match}
+        return SearchResult(self._items[place], self.code, warning=self.warning, **about)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self._items)
@@ -104,33 +185,42 @@ class SearchResult(Sequence[ResultItem]):
     def __str__(self) -> str:
         return "\n".join(map(str, self._items)) or "nothing found"
 
-    def _repr_html_(self) -> str:
-        """Return a table, as notebooks show it."""
-        from dlfh.collection.html import html_table  # searching shows no HTML
-
-        rows = [
-            (
-                item.rank,
-                item.id,
-                item.chance,
-                item.n_equal,
-                item.hamming_distance,
-                "learned" if item.learned else "hashed",
-                _about(item.metadata),
-            )
-            for item in self._items
-        ]
-        return html_table(
-            ("", "id", "probable", "equals", "bits apart", "code", "what it is"), rows, "" if rows else str(self)
-        )
-
     def __repr__(self) -> str:
-        shown = ", ".join(map(repr, self.ids[:3])) + (", ..." if len(self) > 3 else "")
-        return f"SearchResult({len(self)} items{': ' if self else ''}{shown})"
+        items = ", ".join(item.heading for item in self._items[:3]) + (", ..." if len(self) > 3 else "")
+        return f"SearchResult({len(self)} items{': ' if self else ''}{items})"
 
 
-def _about(metadata: dict[str, Any]) -> str:
-    """Return what is known of an item in a line: its texts and paths, then its labels."""
+def issue_warnings(results: Sequence[SearchResult]) -> None:
+    """Issue the first warning of several results, for the caller of the calling function."""
+    texts = [result.warning for result in results if result.warning]
+    if texts:
+        others = f" (and {len(texts) - 1} more queries)" if len(texts) > 1 else ""
+        warnings.warn(f"{texts[0]}{others}", DataWarning, stacklevel=3)
+
+
+def labels_of(metadata: Mapping[str, Any]) -> list[str]:
+    """Return the labels in an item's metadata.
+
+    Examples
+    --------
+    >>> labels_of({"labels": ["a", 3]}), labels_of({})
+    (['a', '3'], [])
+    """
     labels = metadata.get("labels")
-    words = [value for value in metadata.values() if isinstance(value, str)]
-    return " | ".join([*words, *([", ".join(map(str, labels))] if isinstance(labels, list) else [])])
+    return [str(label) for label in labels] if isinstance(labels, list) else []
+
+
+def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
+    """Return an HTML table with all text escaped.
+
+    Examples
+    --------
+    >>> html_table(["id"], [["<b>"]])
+    '<table><thead><tr><th>id</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
+    """
+    from html import escape  # not needed to search
+
+    head = "".join(f"<th>{escape(str(column))}</th>" for column in columns)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    title = f"<caption>{escape(caption)}</caption>" if caption else ""
+    return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

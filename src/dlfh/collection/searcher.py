@@ -1,250 +1,211 @@
-"""From a question to an answer: what asks is described, encoded and compared, and what is found gets its names."""
+"""Answer queries: encode them, rank the items of a collection, and return those that were found."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._validation import Features, check_choice, check_flag, check_integer
-from dlfh.codes import Codes, hamming_distances, pack, unpack
+from dlfh._validation import Features
+from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection.calibration.model import RANKINGS, Calibration, probability, query_values
-from dlfh.collection.columns import hashed_codes
-from dlfh.collection.contents import without_contents
+from dlfh.collection.columns import hashed_codes, without_contents
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.queries import is_single
-from dlfh.collection.ranking import Options, Query, Ranker
+from dlfh.collection.query import Query, SearchOptions
+from dlfh.collection.ranking import Coverage, EncodedQuery, Ranker
 from dlfh.collection.result import ResultItem, SearchResult
-from dlfh.collection.words import WordsOfItems
-from dlfh.errors import DataWarning, InputError
+from dlfh.collection.words import WordIndexFile
+from dlfh.errors import InputError
 from dlfh.index import Index
+from dlfh.index.items import Item
 from dlfh.index.where import names_of, parse_where
 
-__all__ = ["How", "Searcher"]
+__all__ = ["Searcher"]
+
+Mask = npt.NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
-class How:
-    """How a question is asked, as users say it; `Collection.search` says what each is.
+class _Space(NamedTuple):
+    """The items to rank, the coverage of a text by their words, and a mask of the items that may be returned."""
 
-    What is served over a network answers no more than ``limit`` items within a radius: where there are others, it says
-    so.
-    """
-
-    modalities: str | Sequence[str] | None = None
-    match: str | None = None
-    ranking: str | None = None
-    hashed_only: bool = False
-    min_probability: float | None = None
-    radius: int | None = None
-    ids: Sequence[str] | None = None
-    where: Mapping[str, Any] | None = None
-    limit: int | None = None
+    items: Index
+    coverage: Coverage
+    candidates: Mask | None
+    warnings: Sequence[str] = ()
 
 
 class Searcher:
-    """Asks the items of an index.
+    """Answers queries with the items of a collection.
 
     Parameters
     ----------
     encoder : Encoder
     index : Index
         With the columns of a collection.
-    words : WordsOfItems
+    words : WordIndexFile
     """
 
-    def __init__(self, encoder: Encoder, index: Index, words: WordsOfItems) -> None:
+    def __init__(self, encoder: Encoder, index: Index, words: WordIndexFile) -> None:
         self.encoder = encoder
         self.index = index
         self.words = words
+        self._in_database = index.address is not None
         self._mean_codes: dict[str, npt.NDArray[np.float32]] = {}
 
     @property
     def calibration(self) -> Calibration:
         return self.encoder.calibration_ or Calibration()
 
-    def search(self, modality: str, values: Any, k: int, how: How) -> Any:
-        """Return what a value finds, or a list of what each of several finds."""
-        featurizer = self.encoder.featurizer(modality)
-        ranking = how.ranking or RANKINGS[0]
-        options = self.options(k, how, *self.defaults(modality, how.modalities, how.match), ranking)
-        self.check_probable(how, modality)
-        single = is_single(values, featurizer.takes)
-        batch = [values] if single else values
-        if not sp.issparse(batch) and isinstance(batch, Sequence) and not len(batch):
-            return []
-        vectors = self.encoder.vectors(modality, batch)
-        ranker = self.ranker(options)
-        texts = batch if featurizer.takes == "texts" else None
-        found = [self.answer(ranker, query, options) for query in self.queries(modality, vectors, texts, ranking)]
-        self._warn_of_unknown_words(vectors, batch, options)
-        return found[0] if single else found
+    def search(self, queries: Sequence[Query], options: SearchOptions) -> list[SearchResult]:
+        """Return the result of each query."""
+        resolved = [self.resolve(query, options) for query in queries]
+        self.encode(queries)
+        space = None if self._in_database else self._local_space(options)
+        rankers: dict[str, Ranker] = {}  # the queries of one modality share one
+        results = []
+        for query, own in zip(queries, resolved, strict=True):
+            if query.kind == "code":
+                results.append(self._nearest(query, own))
+                continue
+            encoded = self._encoded(query, own)
+            here = space or self._shortlist(encoded, own)
+            ranker = rankers.get(encoded.modality or "")
+            if ranker is None:
+                ranker = Ranker(here.items, self.encoder, encoded.modality, own, here.coverage)
+            if space is not None and encoded.modality is not None:
+                rankers[encoded.modality] = ranker
+            results.append(self._answer(query, encoded, own, ranker, here))
+        return results
 
-    def log_odds_of_all(
-        self, modality: str, vectors: Features, texts: Sequence[str] | None
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]] | None:
-        """Return the log-odds of every item for some queries, asked as by default, and which items have learned codes.
+    # Options
 
-        None if nothing is calibrated.
-        """
-        if not self.calibration.is_fitted_for(RANKINGS[0], modality):
-            return None
-        options = self.options(1, How(), *self.defaults(modality, None, None), RANKINGS[0])
-        ranker = self.ranker(options)
-        log_odds = [ranker.log_odds(query, options) for query in self.queries(modality, vectors, texts, RANKINGS[0])]
-        learned = np.logical_or.reduce([self.index.states(name)[1] for name in options.modalities])
-        return np.stack(log_odds), learned
+    def resolve(self, query: Query, options: SearchOptions) -> SearchOptions:
+        """Return the options with modalities, match and ranking filled in; raise InputError if they do not apply."""
+        if not query.has_value:
+            return self._resolve_codes_only(query, options)
+        modality = self.modality_of(query)
+        ranking = options.ranking or RANKINGS[0]
+        modalities, match = self._defaults(modality, options)
+        if options.min_probability is not None and not self.calibration.is_fitted_for(ranking, modality):
+            raise InputError(
+                "min_probability needs probabilities, which this collection does not have: build it with held-out items"
+            )
+        return replace(options, modalities=modalities, match=match, ranking=ranking)
 
-    def queries(self, modality: str, vectors: Features, texts: Sequence[str] | None, ranking: str) -> Iterator[Query]:
-        """Yield what asks: the codes of vectors, what other codes are compared with, and texts as they are."""
-        projections = self.encoder.model_.project(modality, vectors)
-        codes, asked = pack(projections), query_values(projections, ranking, self._mean_code(modality, ranking))
-        for row, (code, own) in enumerate(zip(codes, asked, strict=True)):
-            hashed = dict.fromkeys(self.encoder.modalities_, own)
-            yield Query(modality, code, own, hashed, None if texts is None else texts[row])
-
-    def similar(self, identifier: str, k: int, how: How) -> SearchResult:
-        """Return the items that are like one of the collection, itself excluded."""
-        item = self.index.get(identifier)
-        hashed = hashed_codes(item, self.encoder.modalities_)
-        first = next(iter(hashed))
-        (name,) = self._named(how.modalities or first)
-        options = self.options(k, how, (name,), "codes", "hamming")
-        codes = hashed if how.hashed_only else item.codes
-        code = codes.get(name, codes[first])
-        own = {
-            other: _signs(hashed.get(other, hashed[first]), self.encoder.n_bits) for other in self.encoder.modalities_
-        }
-        query = Query(None, code, _signs(code, self.encoder.n_bits), own)
-        return self.answer(self.ranker(options), query, self._without(options, identifier))
-
-    def _without(self, options: Options, identifier: str) -> Options:
-        """Return the options with an item left out."""
-        candidates = np.ones(len(self.index), bool) if options.candidates is None else options.candidates.copy()
-        candidates[self.index.positions([identifier])] = False
-        return replace(options, candidates=candidates)
-
-    def exact(self) -> Searcher:
-        """Return what asks all items, which may be slower than this."""
-        return self
-
-    def _named(self, modalities: str | Sequence[str]) -> tuple[str, ...]:
-        """Return the modalities that are named, in their order; all for "all"."""
-        known = self.encoder.modalities_
-        everything = self.encoder.searchable()
-        names = (
-            everything
-            if modalities == "all" and "all" not in known
-            else (modalities,)
-            if isinstance(modalities, str)
-            else tuple(modalities)
-        )
-        unknown = [name for name in names if name not in known]
-        if unknown or not names:
-            missing = f"unknown modality {unknown[0]!r}" if unknown else "no modality to search is named"
-            raise InputError(f"{missing}: this collection has {', '.join(map(repr, known))}")
-        return tuple(dict.fromkeys(names))
-
-    def defaults(
-        self, modality: str, modalities: str | Sequence[str] | None, match: str | None
-    ) -> tuple[tuple[str, ...], str]:
-        """Return which modalities a query searches, and whether by codes or words."""
-        known, texts = self.encoder.searchable(), self.encoder.text_modalities()
-        if match is not None:
-            check_choice(match, "match", ("codes", "words", "both"))
-            if match != "codes" and modality not in texts:
-                raise InputError(f"words are looked for by texts, and {modality!r} is none: match must be 'codes'")
-        other = next((name for name in known if name != modality), modality if modality in known else known[0])
-        if modalities is not None:
-            names = self._named(modalities)
+    def _defaults(self, modality: str, options: SearchOptions) -> tuple[tuple[str, ...], str]:
+        """Return the modalities that a query searches, and whether it matches codes, words or both."""
+        known, texts, match = self.encoder.searchable(), self.encoder.text_modalities(), options.match
+        if match not in (None, "codes") and modality not in texts:
+            raise InputError(f"match={match!r} needs a text, and {modality!r} does not take texts: use match='codes'")
+        if options.modalities is not None:
+            names = self._named(options.modalities)
         elif match == "words":
             names = texts
         else:
+            other = next((name for name in known if name != modality), modality if modality in known else known[0])
             names = self.calibration.modalities.get(modality, (other,) if match != "both" else known)
-        heard = bool({*names} & {*texts})
-        if match not in (None, "codes") and not heard:
-            raise InputError(f"there are no words in {', '.join(map(repr, names))}: search a modality of texts")
-        default = "both" if heard and self.calibration.words.get(modality) else "codes"
+        has_texts = bool({*names} & {*texts})
+        if match not in (None, "codes") and not has_texts:
+            raise InputError(f"match={match!r} needs texts, and {', '.join(map(repr, names))} has none")
+        default = "both" if has_texts and self.calibration.words.get(modality) else "codes"
         return names, match or default
 
-    def options(self, k: int, how: How, modalities: tuple[str, ...], match: str, ranking: str) -> Options:
-        """Return how a question is answered, all of it checked."""
-        check_integer(k, "k", 1)
-        check_choice(ranking, "ranking", RANKINGS)
-        check_flag(how.hashed_only, "hashed_only")
-        if how.radius is not None:
-            check_integer(how.radius, "radius", 0)
-        least = how.min_probability
-        if least is not None and not (isinstance(least, (int, float)) and 0 < least < 1):
-            raise InputError(f"min_probability must be a number between 0 and 1, got {least!r}")
-        candidates = self._candidates(how)
-        limits = (candidates, least, how.limit, how.ids, how.where)
-        return Options(k, modalities, match, ranking, how.hashed_only, how.radius, *limits)
+    def _resolve_codes_only(self, query: Query, options: SearchOptions) -> SearchOptions:
+        """Fill in the options of a query by a code or an item, for which only codes are compared."""
+        what = "a code" if query.kind == "code" else "an item of the collection"
+        for name, value, allowed in (
+            ("ranking", options.ranking, "hamming"),
+            ("match", options.match, "codes"),
+            ("min_probability", options.min_probability, None),
+            ("hashed_only", options.hashed_only, options.hashed_only if query.kind == "id" else False),
+            ("radius", options.radius, options.radius if query.kind == "id" else None),
+        ):
+            if value not in (None, allowed):
+                raise InputError(f"a search by {what} does not support {name}={value!r}")
+        default = self.encoder.searchable()[0] if query.kind == "code" else next(iter(self._item(query).codes))
+        names = self._named(default if options.modalities is None else options.modalities)
+        if len(names) != 1:
+            raise InputError(f"a search by {what} compares codes of one modality: name one of {names}")
+        return replace(options, modalities=names, match="codes", ranking="hamming")
 
-    def _candidates(self, how: How) -> npt.NDArray[np.bool_] | None:
-        """Return which items may be found; None if all may."""
-        if how.ids is None and how.where is None:
-            return None
-        candidates = np.ones(len(self.index), bool)
-        if how.ids is not None:
-            candidates[:] = False
-            candidates[self.index.positions(how.ids)] = True
-        if how.where is not None:
-            candidates &= self.index.matches(how.where)
-            for name in names_of(parse_where(how.where)):
-                if not self.index.matches({name: {"!=": None}}).any():
-                    message = f"where names {name!r}, and no item of the collection has a value there"
-                    warnings.warn(message, DataWarning, stacklevel=5)
-        return candidates
+    def _named(self, modalities: str | Sequence[str]) -> tuple[str, ...]:
+        """Return the named modalities; all that can be searched for "all"."""
+        known = self.encoder.modalities_
+        names = (modalities,) if isinstance(modalities, str) else tuple(dict.fromkeys(modalities))
+        if names == ("all",) and "all" not in known:
+            return self.encoder.searchable()
+        for name in names:
+            if name not in known:
+                raise InputError(f"unknown modality {name!r}: this collection has {', '.join(map(repr, known))}")
+        return names
 
-    def check_probable(self, how: How, modality: str) -> None:
-        """Say so if answers are to be probable, and nobody knows how probable they are."""
-        if how.min_probability is not None and not self.calibration.is_fitted_for(how.ranking or RANKINGS[0], modality):
-            raise InputError("answers of this collection have no probabilities: no items were held out to tell them")
+    def default_modality(self, kind: str) -> str | None:
+        """Return the modality of texts ("text") or images ("image"): that of this name, or the first of the kind."""
+        names = [name for name, own in self.encoder.featurizers_.items() if own.takes == f"{kind}s"]
+        return kind if kind in names else next(iter(names), None)
 
-    def ranker(self, options: Options) -> Ranker:
-        """Return what ranks the items as they are now."""
-        words = None if options.match == "codes" else self.words.now()
-        texts = self.encoder.text_modalities()
-        return Ranker(self.index, self.encoder.modalities_, texts, self.calibration, words)
+    def modality_of(self, query: Query) -> str:
+        """Return the modality of a text, image or vector."""
+        name = query.modality or self.default_modality(query.kind)
+        known = ", ".join(map(repr, self.encoder.modalities_))
+        if name is None and query.kind == "vector":
+            raise InputError(f"the modality of the vector is missing: this collection has {known}")
+        if name is None:
+            raise InputError(f"this collection cannot be searched by {query.kind}: it has {known}")
+        takes = self.encoder.featurizer(name).takes
+        if query.kind != "vector" and takes != f"{query.kind}s":
+            raise InputError(f"modality {name!r} takes {takes}, got {'a text' if query.kind == 'text' else 'an image'}")
+        return name
 
-    def answer(self, ranker: Ranker, query: Query, options: Options) -> SearchResult:
-        """Return what a query finds."""
-        ranked = ranker.rank(query, options)
-        calibrated = query.modality is not None and self.calibration.is_fitted_for(options.ranking, query.modality)
-        chances = probability(ranked.log_odds).tolist() if calibrated else [None] * len(ranked.positions)
-        found = []
-        for rank, item in enumerate(self.index.items(ranked.positions.tolist())):
-            name = next((name for name in options.modalities if name in item.codes), next(iter(item.codes)))
-            code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
-            found.append(
-                ResultItem(
-                    rank + 1,
-                    item.id,
-                    int(hamming_distances(query.code[None], code[None])[0, 0]),
-                    _distance(query.asked, code),
-                    item.states[name] == "learned" and not options.hashed_only,
-                    without_contents(item.metadata) or {},
-                    chances[rank],
-                    int(ranked.n_equal[rank]),
-                    code.tobytes().hex(),
-                )
-            )
-        return SearchResult(found, query.code.tobytes().hex())
+    # Queries
 
-    def unknown(self, vectors: Features, queries: Any, options: Options) -> list[int]:
-        """Return the queries that say nothing: texts of words that neither the model nor any item knows."""
-        if not sp.issparse(vectors):
-            return []
-        empty = np.flatnonzero(np.diff(vectors.indptr) == 0).tolist()
-        if options.match == "codes":
-            return empty
-        return [row for row in empty if not self.words.now().coverage(queries[row]).any()]
+    def encode(self, queries: Sequence[Query]) -> None:
+        """Encode the texts, images and vectors that are not encoded yet, those of one modality together."""
+        groups: dict[tuple[str, str], list[Query]] = {}
+        for query in queries:
+            if query.has_value and query.projection is None:
+                groups.setdefault((self.modality_of(query), query.kind), []).append(query)
+        for (modality, kind), group in groups.items():
+            featurizer = self.encoder.featurizer(modality)
+            values: Any = [query.value for query in group]
+            if sp.issparse(values[0]):
+                values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")
+            # A vector of a modality that takes texts or images is what its featuriser would return.
+            vectors = values if kind == "vector" and featurizer.takes != "vectors" else featurizer.transform(values)
+            known = np.diff(vectors.indptr) > 0 if sp.issparse(vectors) else np.ones(len(group), bool)
+            projections = self.encoder.model_.project(modality, vectors)
+            for row, query in enumerate(group):
+                query.projection, query.is_known = projections[row], bool(known[row])
+
+    def _encoded(self, query: Query, options: SearchOptions) -> EncodedQuery:
+        if query.kind == "id":
+            return self._encoded_item(query, options)
+        modality, ranking = self.modality_of(query), options.ranking or RANKINGS[0]
+        assert query.projection is not None
+        values = query_values(query.projection[None], ranking, self._mean_code(modality, ranking))[0]
+        text = query.value if query.kind == "text" else None
+        return EncodedQuery(
+            modality, pack(query.projection[None])[0], values, dict.fromkeys(self.encoder.modalities_, values), text
+        )
+
+    def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
+        item, (searched,) = self._item(query), tuple(options.modalities or ())
+        hashed = hashed_codes(item, self.encoder.modalities_)
+        first = next(iter(hashed))
+        codes = hashed if options.hashed_only else item.codes
+        code = codes.get(searched, codes[first])
+        signs = {name: self._signs(hashed.get(name, hashed[first])) for name in self.encoder.modalities_}
+        return EncodedQuery(None, code, self._signs(code), signs)
+
+    def _item(self, query: Query) -> Item:
+        return self.index.get(query.value)
+
+    def _signs(self, code: Codes) -> npt.NDArray[np.float32]:
+        return unpack(code[None], self.encoder.n_bits)[0].astype(np.float32)
 
     def _mean_code(self, modality: str, ranking: str) -> npt.NDArray[np.float32]:
         if ranking != "specific":
@@ -253,24 +214,150 @@ class Searcher:
             self._mean_codes[modality] = self.encoder.mean_code(modality)
         return self._mean_codes[modality]
 
-    def _warn_of_unknown_words(self, vectors: Features, queries: Any, options: Options) -> None:
-        """Warn of queries that say nothing."""
-        empty = self.unknown(vectors, queries, options)
-        if len(empty) and isinstance(queries, Sequence):
-            others = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
-            warnings.warn(
-                "no word of the query is known to this model, so the answers say nothing of "
-                f"{queries[empty[0]]!r}{others}",
-                DataWarning,
-                stacklevel=3,
+    # Items
+
+    def _local_space(self, options: SearchOptions) -> _Space:
+        """Return all items, those that match the options as candidates."""
+        candidates = None
+        if options.ids is not None:
+            candidates = np.zeros(len(self.index), bool)
+            candidates[self.index.positions(options.ids)] = True
+        if options.where is not None:
+            matching = self.index.matches(options.where)
+            candidates = matching if candidates is None else candidates & matching
+        return _Space(self.index, self._coverage, candidates, self._filter_warnings(options))
+
+    def _filter_warnings(self, options: SearchOptions) -> list[str]:
+        names = () if options.where is None else sorted(names_of(parse_where(options.where)))
+        return [
+            f"the filter names {name!r}, but no item of the collection has a value for it"
+            for name in names
+            if not self.index.matches({name: {"!=": None}}).any()
+        ]
+
+    def _coverage(self, text: str, columns: Sequence[int]) -> npt.NDArray[np.float64]:
+        return self.words.current().coverage(text, columns)
+
+    def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> _Space:
+        from dlfh.collection.shortlist import Shortlist  # a local collection needs none
+
+        shortlist = Shortlist.fetch(self.index, self.words, query, options)
+        return _Space(shortlist.items, shortlist.coverage, shortlist.candidates(options))
+
+    def in_memory(self) -> Searcher:
+        """Return a searcher that ranks all items, for evaluation: a database's are copied into memory."""
+        if not self._in_database:
+            return self
+        from dlfh.collection.shortlist import in_memory
+
+        index = in_memory(self.index.items(), self.index.n_bits, self.index.modalities)
+        return Searcher(self.encoder, index, WordIndexFile(index, self.words.modalities, self.words.folder))
+
+    def log_odds(
+        self, modality: str, vectors: Features, texts: Sequence[str] | None
+    ) -> tuple[npt.NDArray[np.float64], Mask] | None:
+        """Return the log-odds of every item for queries with default options, and which items have learned codes.
+
+        None if the collection is not calibrated.
+        """
+        if not self.calibration.is_fitted_for(RANKINGS[0], modality):
+            return None
+        modalities, match = self._defaults(modality, SearchOptions())
+        options = SearchOptions(modalities=modalities, match=match, ranking=RANKINGS[0])
+        ranker = Ranker(self.index, self.encoder, modality, options, self._coverage)
+        projections = self.encoder.model_.project(modality, vectors)
+        queries = [
+            Query("vector" if texts is None else "text", None if texts is None else texts[row], modality, projection)
+            for row, projection in enumerate(projections)
+        ]
+        log_odds = [ranker.log_odds(self._encoded(query, options)) for query in queries]
+        learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
+        return np.stack(log_odds), learned
+
+    # Results
+
+    def _answer(
+        self, query: Query, encoded: EncodedQuery, options: SearchOptions, ranker: Ranker, space: _Space
+    ) -> SearchResult:
+        candidates = space.candidates
+        if query.kind == "id" and query.value in space.items:
+            candidates = np.ones(len(space.items), bool) if candidates is None else candidates.copy()
+            candidates[space.items.positions([query.value])] = False
+        ranked = ranker.rank(encoded, candidates)
+        searched = tuple(options.modalities or ())
+        is_calibrated = encoded.modality is not None and self.calibration.is_fitted_for(
+            options.ranking or "", encoded.modality
+        )
+        probabilities = probability(ranked.log_odds).tolist() if is_calibrated else [None] * len(ranked.positions)
+        found = []
+        for row, item in enumerate(space.items.items(ranked.positions.tolist())):
+            name = next((name for name in searched if name in item.codes), next(iter(item.codes)))
+            code = hashed_codes(item, [name])[name] if options.hashed_only else item.codes[name]
+            found.append(
+                ResultItem(
+                    row + 1,
+                    item.id,
+                    without_contents(item.metadata) or {},
+                    probabilities[row],
+                    int(ranked.n_equal[row]),
+                    int(np.bitwise_count(encoded.code ^ code).sum()),
+                    _weighted_distance(encoded.values, code),
+                    item.states[name] == "learned" and not options.hashed_only,
+                    code.tobytes().hex(),
+                )
             )
+        return SearchResult(
+            found,
+            encoded.code.tobytes().hex(),
+            modality=encoded.modality,
+            modalities=searched,
+            match=options.match or "codes",
+            warning="; ".join([*self._unknown_words(query, options), *space.warnings]) or None,
+        )
+
+    def _nearest(self, query: Query, options: SearchOptions) -> SearchResult:
+        """Return the items whose codes are nearest to a code; ties are in insertion order."""
+        n_bits, (modality,) = self.index.n_bits, tuple(options.modalities or ())
+        code = np.frombuffer(bytes.fromhex(query.value), np.uint8)
+        if len(code) != n_bytes(n_bits) or (n_bits % 8 and code[-1] & (0xFF >> n_bits % 8)):
+            raise InputError(
+                f"a code of {n_bits} bits has {2 * n_bytes(n_bits)} hexadecimal digits, and unused bits are 0"
+            )
+        hits = self.index.search(modality, code[None], options.k, ids=options.ids, where=options.where, n_jobs=1)
+        distances = hits.distances[0]
+        is_all = len(distances) < options.k  # otherwise further items may be as far as the last one
+        found = []
+        for row, item in enumerate(self.index.items(hits.positions[0].tolist())):
+            is_counted = is_all or distances[row] < distances[-1]
+            found.append(
+                ResultItem(
+                    row + 1,
+                    item.id,
+                    without_contents(item.metadata) or {},
+                    None,
+                    int(np.count_nonzero(distances == distances[row])) if is_counted else None,
+                    int(distances[row]),
+                    float(distances[row]),
+                    bool(hits.learned[0, row]),
+                    item.codes[modality].tobytes().hex(),
+                )
+            )
+        return SearchResult(found, query.value.lower(), modalities=(modality,))
+
+    def _unknown_words(self, query: Query, options: SearchOptions) -> list[str]:
+        """Return a warning if the model knows no word of a text and, if words are searched, no item contains one."""
+        if query.kind != "text" or query.is_known:
+            return []
+        # Codes alone do not need the word index, which takes long to build for a database.
+        if self.words.modalities and (options.match != "codes" or not self._in_database):
+            if not self.words.current().coverage(query.value).any():
+                return [f"None of these words occur in the collection: {query.value}"]
+            if options.match != "codes":
+                return []
+        return [f"None of these words occur in the texts that the model learned from: {query.value}"]
 
 
-def _signs(code: Codes, n_bits: int) -> npt.NDArray[np.float32]:
-    return unpack(code[None], n_bits)[0].astype(np.float32)
-
-
-def _distance(asked: npt.NDArray[Any], code: Codes) -> float:
-    """Return the bits in which a code is not the sign of what asks, weighted by how sure this is of each."""
-    differs = (asked > 0) != (unpack(code[None], len(asked))[0] > 0)
-    return float(np.abs(asked[differs].astype(np.float64)).sum())
+def _weighted_distance(values: npt.NDArray[Any], code: Codes) -> float:
+    """Return the sum of the absolute values whose signs differ from the code."""
+    differs = (values > 0) != (unpack(code[None], len(values))[0] > 0)
+    return float(np.abs(values[differs].astype(np.float64)).sum())

@@ -1,13 +1,13 @@
-"""Texts searched as words: BM25 by SQLite's FTS5, in memory, from a file that is derived from the index.
+"""Full-text search of the items' texts: BM25 by SQLite's FTS5, in memory, loaded from a file derived from the index.
 
-Codes know what labels taught them; a brand, a name or a rare word is none of that, and is found as a word or not at
-all. SQLite comes with Python, is kept by people who test it more than anybody tests anything, finds words in any script
-that puts spaces between them, without accents, and by their English stems. (bm25s scores as fast and is one more
-dependency; tantivy is faster for millions of texts, and a compiled one.)
+Codes represent what labels teach; a brand, a name or a rare word can only be found as a word. SQLite ships with Python
+and is tested more thoroughly than any alternative. Its tokeniser handles every script that separates words by spaces,
+removes accents and reduces English words to their stems. (bm25s is as fast but one more dependency; tantivy is faster
+for millions of texts, but a compiled one.)
 
-The file is not the truth, the index is. It holds the name of the state of the index that it was made of, a checksum,
-and the database as bytes; it is replaced whole, read into memory, and never changed in place. What is of another state,
-damaged, or not there is made anew, from the index, so that a kill at any moment costs time and nothing else.
+The index is the source of truth. The file holds the state of the index that it was derived from, a checksum, and the
+database as bytes. It is replaced atomically and never changed in place. A file that is missing, damaged or derived from
+another state is rebuilt from the index, so that a crash at any moment costs time only.
 """
 
 from __future__ import annotations
@@ -30,31 +30,30 @@ from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
 
-__all__ = ["WORDS_FILE", "Words", "WordsOfItems"]
+__all__ = ["WORDS_FILE", "WordIndex", "WordIndexFile"]
 
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 1"
-_MOST_HEADER_BYTES = 1 << 12
-#: No question has more words that count; the first so many do.
-_MOST_WORDS = 256
-#: So many words' importances are kept.
-_MOST_KEPT = 1 << 16
-#: What may be words, between spaces and marks of ASCII; FTS5 says what is a word in it, as it does for texts.
-_PIECE = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
+_MAX_HEADER_BYTES = 1 << 12
+#: Only this many words of a query count.
+_MAX_QUERY_WORDS = 256
+_MAX_CACHED_WEIGHTS = 1 << 16
+#: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
+_TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
 
-class Words:
-    """The words of some texts, to be searched.
+class WordIndex:
+    """A full-text index of texts.
 
     Parameters
     ----------
     database : sqlite3.Connection
-        As `Words.of` makes it.
+        As `WordIndex.build` creates it.
     n_columns : int
 
     Examples
     --------
-    >>> words = Words.of([["a red car"], ["two blue cars, parked"], ["a tree"], [None], ["a dog"]])
+    >>> words = WordIndex.build([["a red car"], ["two blue cars, parked"], ["a tree"], [None], ["a dog"]])
     >>> words.coverage("blue car").round(2)
     array([0.2 , 0.75, 0.  , 0.  , 0.  ])
     """
@@ -63,18 +62,18 @@ class Words:
         self._database = database
         self._n_columns = n_columns
         ((self._n_texts,),) = database.execute("SELECT count(*) FROM words_docsize")
-        self._importances: dict[tuple[str, tuple[int, ...]], float] = {}
+        self._weights: dict[tuple[str, tuple[int, ...]], float] = {}
 
     @classmethod
-    def of(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> Words:
-        """Make it of texts: of each item, one for each column, or None."""
+    def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
+        """Index texts: for each item a text, or None, per column."""
         database = sqlite3.connect(":memory:", check_same_thread=False)
         columns = ", ".join(f"c{number}" for number in range(n_columns))
         options = "content='', tokenize='porter unicode61 remove_diacritics 2'"
         database.execute(f"CREATE VIRTUAL TABLE words USING fts5({columns}, {options})")
         insert = f"INSERT INTO words (rowid, {columns}) VALUES (?{', ?' * n_columns})"
-        for position, own in enumerate(texts):
-            database.execute(insert, (position, *(_storable(text) for text in own)))
+        for position, row in enumerate(texts):
+            database.execute(insert, (position, *(_storable(text) for text in row)))
         database.execute("INSERT INTO words (words) VALUES ('optimize')")
         database.commit()
         return cls(database, n_columns)
@@ -83,48 +82,48 @@ class Words:
         return int(self._n_texts)
 
     def coverage(self, text: str, columns: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
-        """Return how much of a question the texts of each item answer: BM25, over what its words are worth together.
+        """Return how much of a query each item's texts cover: the BM25 score divided by the total weight of its words.
 
-        It is 0 where no word is shared, and about 1 where all are. Words that half of the texts have or more count for
-        nothing, unless there are no others.
+        It is 0 for an item without any word of the query, and about 1 for one with all of them. Words that occur in at
+        least half of the texts are ignored, unless the query has no others.
 
         Parameters
         ----------
         text : str
         columns : sequence of int, optional
-            Which texts of an item to look at; all by default.
+            The columns to search; all by default.
         """
-        wanted = tuple(range(self._n_columns)) if columns is None else tuple(columns)
-        found = np.zeros(len(self))
-        worth = {word: self._importance(word, wanted) for word in _words(text)[:_MOST_WORDS]}
-        telling = {word: value for word, value in worth.items() if value > 0} or dict.fromkeys(worth, 1e-6)
-        if not telling or not wanted:
-            return found
-        match = _filtered(" OR ".join(map(_quoted, telling)), wanted)
+        searched = tuple(range(self._n_columns)) if columns is None else tuple(columns)
+        coverage = np.zeros(len(self))
+        weights = {word: self._weight(word, searched) for word in _words(text)[:_MAX_QUERY_WORDS]}
+        informative = {word: weight for word, weight in weights.items() if weight > 0} or dict.fromkeys(weights, 1e-6)
+        if not informative or not searched:
+            return coverage
+        match = _match(" OR ".join(map(_quoted, informative)), searched)
         rows = self._database.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?", (match,)).fetchall()
         if rows:
             positions, scores = np.array(rows, np.float64).T
-            known = (positions >= 0) & (positions < len(found)) & np.isfinite(scores)  # what a file says is not trusted
-            found[positions[known].astype(np.int64)] = -scores[known] / math.fsum(telling.values())
-        return found
+            valid = (positions >= 0) & (positions < len(coverage)) & np.isfinite(scores)  # the file is not trusted
+            coverage[positions[valid].astype(np.int64)] = -scores[valid] / math.fsum(informative.values())
+        return coverage
 
-    def _importance(self, word: str, columns: tuple[int, ...]) -> float:
-        """Return what BM25 says that a word is worth, by how many texts have it."""
+    def _weight(self, word: str, columns: tuple[int, ...]) -> float:
+        """Return the inverse document frequency of a word, as BM25 defines it."""
         key = word, columns
-        known = self._importances.get(key)
-        if known is None:
-            match = _filtered(_quoted(word), columns)
+        weight = self._weights.get(key)
+        if weight is None:
+            match = _match(_quoted(word), columns)
             ((n,),) = self._database.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
-            known = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
-            if len(self._importances) >= _MOST_KEPT:  # who asks for ever new words must not fill the memory
-                self._importances.clear()
-            self._importances[key] = known
-        return known
+            weight = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
+            if len(self._weights) >= _MAX_CACHED_WEIGHTS:
+                self._weights.clear()
+            self._weights[key] = weight
+        return weight
 
     # Files
 
     def write(self, path: Path, state: str) -> None:
-        """Keep it in a file, as derived from a state of the index; whole, or not at all."""
+        """Write the file atomically, with the state of the index that it was derived from."""
         content = self._database.serialize()
         header = {
             "format": _FORMAT,
@@ -132,13 +131,13 @@ class Words:
             "columns": self._n_columns,
             "sha256": hashlib.sha256(content).hexdigest(),
         }
-        replace_file(path, [_header(header), b"\n", content])
+        replace_file(path, [_encode_header(header), b"\n", content])
 
     @classmethod
-    def read(cls, path: Path, state: str, n_columns: int) -> Words | None:
-        """Return what a file holds if it was derived from a state of the index, whole; None otherwise."""
+    def read(cls, path: Path, state: str, n_columns: int) -> WordIndex | None:
+        """Read a file; return None if it is missing, damaged or derived from another state of the index."""
         with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3.Error):
-            header, content = _parts(path)
+            header, content = _read_file(path)
             if header["state"] != state or header["columns"] != n_columns:
                 return None
             if header["sha256"] != hashlib.sha256(content).hexdigest():
@@ -151,104 +150,106 @@ class Words:
         return None
 
 
-class WordsOfItems:
-    """The words of the items of an index in a folder, as they are now.
+class WordIndexFile:
+    """The word index of a collection, kept equal to the collection's index.
 
     Parameters
     ----------
     index : Index
-    texts : tuple of str
-        The modalities whose values are texts; metadata have these.
+    modalities : tuple of str
+        The modalities that take texts; the metadata of items contain these.
     folder : path
-        Of the collection.
+        The folder of the collection.
     """
 
-    def __init__(self, index: Index, texts: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, index: Index, modalities: tuple[str, ...], folder: Path) -> None:
         self._index = index
-        self._texts = texts
+        self.modalities = modalities
         self.folder = folder if index.folder is None else index.folder.parent
-        self._made: tuple[str, Words] | None = None
-        self._numbers: tuple[str, npt.NDArray[np.int64]] | None = None
+        self._loaded: tuple[str, WordIndex] | None = None
+        self._positions: tuple[str, npt.NDArray[np.int64]] | None = None
 
     @property
     def _path(self) -> Path:
         return self.folder / WORDS_FILE
 
-    def numbers(self) -> npt.NDArray[np.int64]:
-        """Return the numbers that an engine knows the items by, in the order of the words."""
-        self.now()
-        assert self._made is not None
-        if self._numbers is None or self._numbers[0] != self._made[0]:
-            self._numbers = self._made[0], self._index.positions()
-        return self._numbers[1]
-
-    def now(self) -> Words:
-        """Return the words of all items: from the file if it is of this state of the index, or made anew."""
+    def current(self) -> WordIndex:
+        """Return the word index of all items, read from the file or rebuilt if the collection has changed."""
         state = self._index.state or ""
-        if self._made is None or self._made[0] != state:
-            self._made = state, Words.read(self._path, state, len(self._texts)) or self._make()
-        return self._made[1]
+        if self._loaded is None or self._loaded[0] != state:
+            self._loaded = state, WordIndex.read(self._path, state, len(self.modalities)) or self._build()
+        return self._loaded[1]
 
-    def _make(self) -> Words:
-        metadata = (item.metadata or {} for item in self._index.items())
-        texts = ([own[name] if isinstance(own.get(name), str) else None for name in self._texts] for own in metadata)
-        return Words.of(texts, len(self._texts))
+    def positions(self) -> npt.NDArray[np.int64]:
+        """Return the position in the collection's index of each row of the word index."""
+        self.current()
+        assert self._loaded is not None
+        if self._positions is None or self._positions[0] != self._loaded[0]:
+            self._positions = self._loaded[0], self._index.positions()
+        return self._positions[1]
 
-    def keep(self) -> None:
-        """Write the file, if this process changes the index and the file is not of its state.
+    def _build(self) -> WordIndex:
+        texts = (
+            [value if isinstance(value := (item.metadata or {}).get(name), str) else None for name in self.modalities]
+            for item in self._index.items()
+        )
+        return WordIndex.build(texts, len(self.modalities))
 
-        A disk that is full, or will not have it, costs time alone: the words are made anew when they are looked for.
+    def save(self) -> None:
+        """Write the file if this process may change the collection and the file is out of date.
+
+        Errors are ignored: without the file, the word index is rebuilt when it is needed.
         """
-        if self._index.folder is None and self._made is None:
-            return  # nobody looked for words, and reading all items of an engine takes its time
-        if self._texts and self._index.writable and self._state_of_file() != self._index.state:
+        if self._index.folder is None and self._loaded is None:
+            return  # reading all items of a database takes long, and no words were searched
+        if self.modalities and self._index.writable and self._state_of_file() != self._index.state:
             with suppress(OSError, StorageError):
-                self.now().write(self._path, self._index.state or "")
+                self.current().write(self._path, self._index.state or "")
 
     def _state_of_file(self) -> object:
         with suppress(OSError, ValueError, RecursionError), open_regular(self._path) as file:
-            return _about(file.readline(_MOST_HEADER_BYTES)).get("state")
+            return _decode_header(file.readline(_MAX_HEADER_BYTES)).get("state")
         return None
 
     def verify(self) -> None:
-        """Check every byte of the file, if there is one."""
+        """Check every byte of the file, if it exists."""
         try:
-            about, content = _parts(self._path)
-            if about["sha256"] == hashlib.sha256(content).hexdigest():
+            header, content = _read_file(self._path)
+            if header["sha256"] == hashlib.sha256(content).hexdigest():
                 return
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, RecursionError):
             pass
-        raise StorageError(f"{self._path} is damaged: it is not as it was written; delete it, and it is made anew")
+        raise StorageError(f"{self._path} is damaged: its checksum does not match; delete it, and it will be rebuilt")
 
 
-def _parts(path: Path) -> tuple[dict[str, Any], bytes]:
+def _read_file(path: Path) -> tuple[dict[str, Any], bytes]:
     header, _, content = read_regular(path).partition(b"\n")
-    return _about(header), content
+    return _decode_header(header), content
 
 
-def _about(line: bytes) -> dict[str, Any]:
-    """Return what the first line of a file says; there is one way only to write it."""
-    about = json.loads(line) if len(line) < _MOST_HEADER_BYTES else None
-    if not isinstance(about, dict) or about.get("format") != _FORMAT:
-        raise ValueError("not a file of words")
-    if _header({name: value for name, value in about.items() if name != "checksum"}) != line.rstrip(b"\n"):
-        raise ValueError("not as it was written")
-    return about
+def _decode_header(line: bytes) -> dict[str, Any]:
+    """Return the header in the first line of a file; only the canonical encoding is accepted."""
+    header = json.loads(line) if len(line) < _MAX_HEADER_BYTES else None
+    if not isinstance(header, dict) or header.get("format") != _FORMAT:
+        raise ValueError("not a word index file")
+    if _encode_header({name: value for name, value in header.items() if name != "checksum"}) != line.rstrip(b"\n"):
+        raise ValueError("header checksum does not match")
+    return header
 
 
-def _header(about: dict[str, Any]) -> bytes:
-    return json.dumps(about | {"checksum": zlib.crc32(json.dumps(about).encode())}).encode()
+def _encode_header(header: dict[str, Any]) -> bytes:
+    return json.dumps(header | {"checksum": zlib.crc32(json.dumps(header).encode())}).encode()
 
 
 def _words(text: str) -> list[str]:
-    """Return the different words of a text, small and capital letters alike."""
-    return [*{word.lower(): word for word in _PIECE.findall(text)}.values()]
+    """Return the distinct words of a text, ignoring case."""
+    return [*{word.lower(): word for word in _TOKEN.findall(text)}.values()]
 
 
 def _storable(text: str | None) -> str | None:
-    """Return a text as SQLite can hold it: without lone surrogates, which are no characters, and without its end."""
+    """Return a text that SQLite can store: without lone surrogates and NUL characters."""
     return None if text is None else text.encode("utf-8", "replace").decode().replace("\0", " ")
 
 
@@ -256,5 +257,5 @@ def _quoted(word: str) -> str:
     return '"' + (_storable(word) or "").replace('"', '""') + '"'
 
 
-def _filtered(match: str, columns: Sequence[int]) -> str:
-    return f"{{{' '.join(f'c{number}' for number in columns)}}} : ({match})"
+def _match(expression: str, columns: Sequence[int]) -> str:
+    return f"{{{' '.join(f'c{number}' for number in columns)}}} : ({expression})"

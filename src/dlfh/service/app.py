@@ -19,9 +19,10 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
 from dlfh._version import __version__
+from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DLFHError, InputError
 from dlfh.service.about import describe_collection
-from dlfh.service.answering import Asked, Question, answer_together, describe_item, dump, list_items
+from dlfh.service.answering import SearchRequest, answer_together, describe_item, dump, list_items
 from dlfh.service.batching import Batcher
 from dlfh.service.errors import Refusal
 from dlfh.service.guard import Guard
@@ -152,24 +153,21 @@ class Service:
 
     # What workers do
 
-    async def search(self, asked: Asked) -> Response:
-        """Answer a request's questions."""
-        limits = self.limits
-        if len(asked.questions) > limits.batch:
+    async def search(self, search: SearchRequest) -> Response:
+        """Answer the queries of a request."""
+        limits, (queries, options) = self.limits, search
+        if len(queries) > limits.batch:
             raise Refusal(422, f"a search has at most {limits.batch} queries")
-        if len(asked.questions) * asked.wanted.k > limits.answers:
-            raise Refusal(422, f"a search has at most {limits.answers:,} answers: fewer queries, or a smaller k")
-        if asked.wanted.radius is not None and len(asked.questions) > 1:
-            raise Refusal(422, "a radius is asked for one query at a time")
-        for question in asked.questions:
-            if question.kind == "text" and len(question.value) > limits.text:
-                raise Refusal(422, f"a text has at most {limits.text:,} characters")
-        kind = None
-        if len(asked.questions) == 1:
-            kind = "search", asked.questions[0].kind, asked.questions[0].modality
-        return Response(await self.batcher.ask(self._answer, asked, kind), media_type=_JSON)
+        if len(queries) * options.k > limits.answers:
+            raise Refusal(422, f"a search has at most {limits.answers:,} answers: send fewer queries, or reduce k")
+        if options.radius is not None and len(queries) > 1:
+            raise Refusal(422, "a radius is allowed for a single query only")
+        if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
+            raise Refusal(422, f"a text has at most {limits.text:,} characters")
+        group = ("search", queries[0].kind, queries[0].modality) if len(queries) == 1 else None
+        return Response(await self.batcher.ask(self._answer, search, group), media_type=_JSON)
 
-    def _answer(self, requests: Sequence[Asked]) -> Sequence[Any]:
+    def _answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
         return answer_together(self.states.current, requests)
 
     async def draw_map(self) -> bytes:
@@ -257,9 +255,9 @@ def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.post("/v1/search", response_model=Answers, responses=_responses(400, 404, 422), summary="Search")
-    async def search(asked: Annotated[Search, Body()]) -> Response:
+    async def search(search: Annotated[Search, Body()]) -> Response:
         """Find items by a text, an item, a vector or a code, or by several of these at once."""
-        return await service.search(Asked(asked.questions(), asked.wanted(service.limits)))
+        return await service.search(search.request(service.limits))
 
     @app.post(
         "/v1/search/image",
@@ -272,8 +270,8 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Find items by an image that is uploaded as a form (multipart/form-data)."""
         content, options = await _read_form(request)
         await service.run(lambda _: check_pixels(content, service.limits.pixels))
-        wanted = options.wanted(service.limits)
-        return await service.search(Asked((Question("image", content, options.modality),), wanted))
+        query = SearchQuery("image", content, options.modality)
+        return await service.search(SearchRequest([query], options.options(service.limits)))
 
     @app.get("/v1/items/{id:path}/thumbnail", responses=_THUMBNAIL | _responses(404), summary="An item's picture")
     async def thumbnail(id: str, request: Request) -> Response:

@@ -1,7 +1,7 @@
-"""Questions that arrive together are answered together, in threads, off the event loop, from a bounded queue.
+"""Answer requests that arrive together in batches, in worker threads, from a bounded queue.
 
-A worker that is free takes the oldest question at once, and with it all others of its kind that wait: an idle service
-adds no wait, and a busy one answers more at a time.
+An idle worker takes the oldest request immediately, together with all waiting requests of the same group. An idle
+service thus adds no delay, and a busy one answers larger batches.
 """
 
 from __future__ import annotations
@@ -17,41 +17,42 @@ from dlfh.service.errors import busy, too_slow
 
 __all__ = ["Batcher"]
 
-#: So many questions are answered together at most: what comes after them waits for all.
-_MOST_TOGETHER = 32
+#: Largest batch; a request waits for all others of its batch.
+_MAX_BATCH = 32
 
+#: Takes requests and returns their answers.
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 @dataclass(eq=False)
 class _Waiting:
-    """A question in the queue."""
+    """A request in the queue."""
 
-    kind: Hashable
-    question: Any
+    group: Hashable
+    request: Any
     answer: Answer
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
-    given_up: bool = False
+    cancelled: bool = False
 
 
 class Batcher:
-    """Threads that answer, and the queue before them.
+    """Worker threads and their queue.
 
     Parameters
     ----------
     workers : int
-        How many threads.
-    most_waiting : int
-        How many questions may be in the queue.
+        Number of threads.
+    max_waiting : int
+        Largest number of requests in the queue.
     seconds : float
-        How long a question waits for its answer.
+        Time limit of a request, waiting included.
     """
 
-    def __init__(self, workers: int, most_waiting: int, seconds: float) -> None:
+    def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
         self._queue: deque[_Waiting] = deque()
         self._filled = threading.Condition()
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._seconds = seconds
         self._closed = False
         self.on_batch: Callable[[int], None] = lambda size: None
@@ -62,19 +63,19 @@ class Batcher:
             thread.start()
 
     def __len__(self) -> int:
-        """Return how many questions are in the queue."""
+        """Return the number of requests in the queue."""
         return len(self._queue)
 
-    async def ask(self, answer: Answer, question: Any, kind: Hashable = None) -> Any:
-        """Return what ``answer`` gives for a question, together with others of its kind if it is not None.
+    async def ask(self, answer: Answer, request: Any, group: Hashable = None) -> Any:
+        """Return the answer to a request, computed together with others of its group unless that is None.
 
-        ``answer`` takes a list of questions and returns a list of their answers; an exception among these is raised
-        here, and one that it raises itself is every question's.
+        ``answer`` takes a list of requests and returns a list of answers. An exception in this list is raised for its
+        request; an exception that ``answer`` raises is raised for all.
         """
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(kind, question, answer, loop.create_future(), loop)
+        waiting = _Waiting(group, request, answer, loop.create_future(), loop)
         with self._filled:
-            if len(self._queue) >= self._most_waiting or self._closed:
+            if len(self._queue) >= self._max_waiting or self._closed:
                 raise busy()
             self._queue.append(waiting)
             self._filled.notify()
@@ -83,10 +84,10 @@ class Batcher:
         except TimeoutError:
             raise too_slow(self._seconds) from None
         finally:
-            waiting.given_up = True  # what still waits is not worth the work
+            waiting.cancelled = True  # a worker that has not started on it skips it
 
     def close(self) -> None:
-        """Let threads end when the queue is empty, and wait for them a little."""
+        """Let the threads finish the queue, and wait for them up to the time limit."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()
@@ -95,26 +96,26 @@ class Batcher:
 
     def _work(self) -> None:
         while True:
-            together = self._take()
-            if together is None:
+            batch = self._take()
+            if batch is None:
                 return
-            self.on_batch(len(together))
+            self.on_batch(len(batch))
             try:
-                answers = together[0].answer([waiting.question for waiting in together])
+                answers = batch[0].answer([waiting.request for waiting in batch])
             except BaseException as error:
-                answers = [error] * len(together)
+                answers = [error] * len(batch)
             by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
-            for waiting, answer in zip(together, answers, strict=True):
+            for waiting, answer in zip(batch, answers, strict=True):
                 by_loop.setdefault(waiting.loop, []).append((waiting.future, answer))
             for loop, pairs in by_loop.items():
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_deliver, pairs)
 
     def _take(self) -> list[_Waiting] | None:
-        """Return the oldest question and those that go with it; None when there will be no more."""
+        """Return the oldest request and the others of its batch; None when the queue is closed and empty."""
         with self._filled:
             while True:
-                while self._queue and self._queue[0].given_up:
+                while self._queue and self._queue[0].cancelled:
                     self._queue.popleft()
                 if self._queue:
                     break
@@ -122,20 +123,20 @@ class Batcher:
                     return None
                 self._filled.wait()
             first = self._queue.popleft()
-            if first.kind is None:
+            if first.group is None:
                 return [first]
-            together, others = [first], deque[_Waiting]()
-            while self._queue and len(together) < _MOST_TOGETHER:
+            batch, others = [first], deque[_Waiting]()
+            while self._queue and len(batch) < _MAX_BATCH:
                 waiting = self._queue.popleft()
-                if not waiting.given_up:
-                    (together if waiting.kind == first.kind else others).append(waiting)
+                if not waiting.cancelled:
+                    (batch if waiting.group == first.group else others).append(waiting)
             self._queue.extendleft(reversed(others))
-            return together
+            return batch
 
 
 def _deliver(pairs: Sequence[tuple[asyncio.Future[Any], Any]]) -> None:
     for future, answer in pairs:
-        if future.done():  # whoever asked has gone
+        if future.done():  # the client has disconnected
             continue
         if isinstance(answer, BaseException):
             future.set_exception(answer)

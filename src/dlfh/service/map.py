@@ -8,7 +8,7 @@ import numpy as np
 
 from dlfh.codes import unpack
 from dlfh.collection.columns import hashed_codes
-from dlfh.service.answering import about_item
+from dlfh.service.answering import item_fields
 from dlfh.service.layout import lay_out
 from dlfh.service.states import State
 
@@ -32,6 +32,6 @@ def draw_map(state: State, most: int) -> dict[str, Any]:
     places = lay_out(np.array(rows, np.float32).reshape(len(items), state.index.n_bits))
     points = []
     for item, (x, y) in zip(items, places.round(4).tolist(), strict=True):
-        about = about_item(state, item.id, item.metadata or {})
+        about = item_fields(state, item.id, item.metadata or {})
         points.append({"id": item.id, "x": x, "y": y, "labels": about["labels"], "thumbnail": about["thumbnail"]})
     return {"state": state.name, "items": n, "points": points}

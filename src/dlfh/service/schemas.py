@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from dlfh.collection import SearchOptions
+from dlfh.collection.query import Query
 from dlfh.index.where import MOST_CHARACTERS
-from dlfh.service.answering import Question, Wanted
+from dlfh.service.answering import SearchRequest
 from dlfh.service.errors import Refusal
 from dlfh.service.settings import Limits
 
@@ -47,84 +50,75 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Query(_Strict):
-    """What asks: exactly one of text, id, vector and code."""
+class SearchQuery(_Strict):
+    """A query: exactly one of text, id, vector and code."""
 
     text: Text | None = Field(None, description="A text.", examples=["weather forecast"])
-    id: Identifier | None = Field(None, description="An item of the collection, by its id.")
+    id: Identifier | None = Field(None, description="The id of an item of the collection, to find similar ones.")
     vector: Annotated[list[Number], Field(max_length=1 << 16)] | None = Field(
-        None, description="A vector, as long as those that the model was learned from; `modality` says of which kind."
+        None, description="A feature vector of the given `modality`, as long as those that the model was trained on."
     )
-    code: Hexadecimal | None = Field(None, description="A code in hexadecimal, as answers have it.")
+    code: Hexadecimal | None = Field(None, description="A code in hexadecimal, as in answers.")
     modality: Name | None = Field(
-        None, description="What a text or a vector is in; for texts, the first modality of texts by default."
+        None, description="The modality of a text or a vector; for texts, the first that takes texts by default."
     )
 
     @model_validator(mode="after")
-    def _one(self) -> Query:
+    def _one(self) -> SearchQuery:
         if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
             raise ValueError("a query has exactly one of text, id, vector and code")
         return self
 
-    def question(self) -> Question:
-        if self.text is not None:
-            return Question("text", self.text, self.modality)
+    def query(self) -> Query:
         if self.vector is not None:
-            return Question("vector", self.vector, self.modality)
-        if self.code is not None:
-            return Question("code", self.code)
-        return Question("id", self.id)
+            with np.errstate(over="ignore"):
+                return Query("vector", np.asarray(self.vector, np.float32), self.modality)
+        if self.text is not None:
+            return Query("text", self.text, self.modality)
+        return Query("id", self.id) if self.code is None else Query("code", self.code)
 
 
 class _Options(_Strict):
-    k: int = Field(10, ge=1, le=_LIMITS.k, description="How many items to find.")
+    """The fields of `dlfh.collection.SearchOptions`, within limits."""
+
+    k: int = Field(10, ge=1, le=_LIMITS.k, description="Number of items to return.")
     modalities: Name | Annotated[list[Name], Field(min_length=1, max_length=32)] | None = Field(
-        None, description="The modality to search, several, or `all`; by default what measured best."
+        None,
+        description="The modality to search, several, or `all`; by default the choice that ranked held-out items best.",
     )
     match: Literal["codes", "words", "both"] | None = Field(
-        None, description="What a text is compared with; by default what measured best."
+        None, description="What a text is compared with; by default the choice that ranked held-out items best."
     )
     ranking: Literal["asymmetric", "specific", "hamming"] | None = Field(
         None, description="How codes are compared; `asymmetric` by default."
     )
-    hashed_only: bool = Field(False, description="Find every item by its hashed code, labelled or not.")
+    hashed_only: bool = Field(False, description="Compare hashed codes only, so that labelled items do not come first.")
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        None, description="Find items that are at least so probable to be right: perhaps none."
+        None, description="Return only items whose probability is at least this."
     )
     where: Annotated[dict[Name, Condition], Field(max_length=32)] = Field(
         default_factory=dict,
-        description="Find items by their labels and columns, listed by `GET /v1/collection`: a value, one of several, "
-        'or an operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
+        description="Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
+        'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
     )
-
     radius: Annotated[int, Field(ge=0, le=1 << 16)] | None = Field(
-        None, description="Find all items within so many bits, and not `k`; an error if they are more than `k` may be."
+        None,
+        description="Return all items within this Hamming distance, instead of `k`; an error if they are more than "
+        "the largest `k`.",
     )
     ids: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
-        None, description="Search among the items with these ids."
+        None, description="Search only the items with these ids."
     )
 
-    def wanted(self, limits: Limits) -> Wanted:
-        """Return it within limits."""
+    def options(self, limits: Limits) -> SearchOptions:
+        """Return the options; raise `Refusal` if they exceed the limits of this service."""
         if self.k > limits.k:
             raise Refusal(422, f"k is at most {limits.k}")
-        modalities = tuple(self.modalities) if isinstance(self.modalities, list) else self.modalities
-        return Wanted(
-            self.k,
-            modalities,
-            self.match,
-            self.ranking,
-            self.hashed_only,
-            self.min_probability,
-            self.where,
-            self.radius,
-            self.ids,
-            limits.k,
-        )
+        return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)
 
 
-class Search(_Options, Query):
-    """A question, or a batch of them in `queries`, and what is asked for."""
+class Search(_Options, SearchQuery):
+    """A query, or a batch of them in `queries`, and its options."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -138,8 +132,8 @@ class Search(_Options, Query):
         },
     )
 
-    queries: Annotated[list[Query], Field(min_length=1, max_length=_LIMITS.batch)] | None = Field(
-        None, description="Several questions; the options beside them are those of all."
+    queries: Annotated[list[SearchQuery], Field(min_length=1, max_length=_LIMITS.batch)] | None = Field(
+        None, description="Several queries, which share the options."
     )
 
     @model_validator(mode="after")
@@ -148,15 +142,17 @@ class Search(_Options, Query):
         if given != 1:
             raise ValueError("a search has exactly one of text, id, vector, code and queries")
         if self.queries is not None and self.modality is not None:
-            raise ValueError("the modality of a query stands in it, not beside queries")
+            raise ValueError("modality belongs into each query, not beside queries")
         return self
 
-    def questions(self) -> tuple[Question, ...]:
-        return (self.question(),) if self.queries is None else tuple(query.question() for query in self.queries)
+    def request(self, limits: Limits) -> SearchRequest:
+        """Return the request; raise `Refusal` if it exceeds the limits of this service."""
+        queries = [self.query()] if self.queries is None else [query.query() for query in self.queries]
+        return SearchRequest(queries, self.options(limits))
 
 
 class ImageSearch(_Options):
-    """What is asked for with an image that is uploaded."""
+    """The options of a search by an uploaded image."""
 
     modality: Name | None = None
 

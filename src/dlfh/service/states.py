@@ -1,9 +1,8 @@
-"""The collection as it is now: one state at a time, whole, and the next one made ready beside it.
+"""The states of a served collection: each request is answered from one state, and the next is prepared beside it.
 
-A reader of an index may be moved to a newer state, and a search that is under way would see two. So every state has a
-reader of its own here. A request takes the current state once and is answered from it; when another process has
-changed the collection, the new state is opened and warmed up beside the old one, which goes on answering, and then
-takes its place. What nobody uses any more is let go of.
+Refreshing an open index could show two states to one search, so every state has its own reader. When another process
+changes the collection, the new state is opened and warmed up while the old one keeps answering, and then replaces it.
+States without requests are released.
 """
 
 from __future__ import annotations
@@ -20,22 +19,20 @@ import numpy as np
 from dlfh.codes import n_bytes
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items, read_card
-from dlfh.collection.shortlist import searcher_of
-from dlfh.collection.words import WordsOfItems
 from dlfh.service.facets import Facets
 
 __all__ = ["State", "States"]
 
 
 class State:
-    """One state of a collection, which nothing changes.
+    """An immutable state of a collection.
 
     Parameters
     ----------
     collection : Collection
-        Open for reading, and refreshed by nobody.
+        Open for reading, and never refreshed.
     card : dict
-        What its folder said of itself.
+        The card of its folder.
 
     Attributes
     ----------
@@ -43,7 +40,7 @@ class State:
     searcher : Searcher
     facets : Facets
     name : str
-        What tells it from all other states.
+        Identifies the state.
     """
 
     def __init__(self, collection: Collection, card: dict[str, Any]) -> None:
@@ -51,55 +48,42 @@ class State:
         self.card = card
         self.encoder = collection.encoder
         self.index = collection.index
+        self.searcher = collection.searcher
         self.name = collection.index.state or ""
-        self._words = WordsOfItems(self.index, self.encoder.text_modalities(), collection.path)
-        self.searcher = searcher_of(self.encoder, self.index, self._words)
         self._lock = threading.Lock()
-        self._making: dict[str, threading.Lock] = {}
-        self._made: dict[str, Any] = {}
+        self._computing: dict[str, threading.Lock] = {}
+        self._computed: dict[str, Any] = {}
 
     @cached_property
     def facets(self) -> Facets:
         return Facets(item.metadata for item in self.index.items())
 
-    @cached_property
-    def text_modality(self) -> str | None:
-        """The modality that a text asks in: the one called text, or the first that takes texts."""
-        texts = [name for name, own in self.encoder.featurizers_.items() if own.takes == "texts"]
-        return "text" if "text" in texts else next(iter(texts), None)
-
-    @cached_property
-    def image_modality(self) -> str | None:
-        """The modality that an image asks in."""
-        images = self.encoder.image_modalities()
-        return "image" if "image" in images else next(iter(images), None)
-
     def warm_up(self) -> None:
-        """Do once what the first questions would wait for."""
+        """Load everything that the first queries would wait for."""
         _ = self.facets
         if self.encoder.text_modalities():
-            self._words.now()
-        nothing = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)
+            self.searcher.words.current()
+        zeros = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)
         for name in self.encoder.searchable():
-            self.index.search(name, nothing, 1, n_jobs=1)
+            self.index.search(name, zeros, 1, n_jobs=1)
 
     def warm_up_changes(self) -> None:
-        """Do once what the first change would wait for: learning a code for labels that are new together compiles."""
+        """Compile what the first change would wait for: learning the code of a new label set."""
         labels = [str(value) for value, _ in self.facets.values().get("labels", ())]
         self.encoder.codes_of_labels([labels], 1)
 
-    def once(self, name: str, make: Callable[[], Any]) -> Any:
-        """Return what ``make`` gives, made once for this state; who asks for something else does not wait for it."""
+    def once(self, name: str, compute: Callable[[], Any]) -> Any:
+        """Return the result of ``compute``, called once per state. Other names do not wait for it."""
         with self._lock:
-            making = self._making.setdefault(name, threading.Lock())
-        with making:
-            if name not in self._made:
-                self._made[name] = make()
-            return self._made[name]
+            computing = self._computing.setdefault(name, threading.Lock())
+        with computing:
+            if name not in self._computed:
+                self._computed[name] = compute()
+            return self._computed[name]
 
 
 class States:
-    """The states of the collection in a folder, one after the other.
+    """The current state of the collection in a folder.
 
     Parameters
     ----------
@@ -110,43 +94,44 @@ class States:
         self.folder = folder
         self._refreshing = threading.Lock()
         self.current = _open(folder)
-        self._mark = self._look()
+        self._signature = self._read_signature()
         self.current.warm_up()
 
-    def _look(self) -> tuple[Any, ...]:
-        """Return what changes whenever another state is there: which files name it."""
-        marks = tuple(_mark_of(self.folder / name) for name in ("collection.json", "items.json", "index/manifest.json"))
+    def _read_signature(self) -> tuple[Any, ...]:
+        """Return a value that changes whenever the collection does: attributes of files, or a database's state."""
+        names = ("collection.json", "items.json", "index/manifest.json")
         index = self.current.index
-        return (*marks, None if index.address is None else index.state)
+        state = None if index.address is None else index.state
+        return (*(_file_signature(self.folder / name) for name in names), state)
 
     def refresh(self) -> bool:
-        """Take the newest state, if the folder has another; return whether it did.
+        """Load the newest state if the collection has changed; return whether it did.
 
-        A folder that is not whole, such as one that is being replaced, leaves the old state where it is, and raises.
+        An incomplete folder, for example one that is being replaced, raises an error and leaves the old state in place.
         """
         with self._refreshing:
-            mark = self._look()
-            if mark == self._mark:
+            signature = self._read_signature()
+            if signature == self._signature:
                 return False
             state = _open(self.folder, self.current)
             changed = state.name != self.current.name or state.card != self.current.card
             if changed:
                 state.warm_up()
                 self.current = state
-            self._mark = mark
+            self._signature = signature
             return changed
 
 
-def _mark_of(path: Path) -> tuple[int, ...] | None:
+def _file_signature(path: Path) -> tuple[int, ...] | None:
     try:
-        about = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return about.st_ino, about.st_mtime_ns, about.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _open(folder: Path, last: State | None = None) -> State:
-    """Open a collection, with the encoder of its last state if it is the same."""
+    """Open a collection; reuse the encoder of the last state if it is the same."""
     card = read_card(folder)
     if last is not None and last.card == card:
         index = open_items(folder)

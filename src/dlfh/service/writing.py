@@ -104,10 +104,10 @@ def _items(state: State, new: Sequence[NamedItem], limits: Limits) -> Items:
         for name, text in _texts(state, item).items():
             modalities.setdefault(name, [None] * len(new))[row] = text
         if item.image is not None:
-            if state.image_modality is None:
-                raise InputError("this collection has no modality of images")
-            picture = _picture(state, item.image, limits)
-            modalities.setdefault(state.image_modality, [None] * len(new))[row] = picture
+            name = state.searcher.default_modality("image") or ""
+            if not name:
+                raise InputError("this collection has no images")
+            modalities.setdefault(name, [None] * len(new))[row] = _picture(state, item.image, limits)
     for name in {name for item in new for name in item.vectors}:
         if encoder.featurizer(name).takes != "vectors":
             raise InputError(f"{name!r} takes {encoder.featurizer(name).takes}, not vectors")
@@ -130,9 +130,10 @@ def _texts(state: State, item: NamedItem) -> dict[str, str]:
     """Return an item's texts by modality."""
     texts = dict(item.texts)
     if item.text is not None:
-        if state.text_modality is None:
-            raise InputError("this collection has no modality of texts")
-        texts.setdefault(state.text_modality, item.text)
+        name = state.searcher.default_modality("text")
+        if name is None:
+            raise InputError("this collection has no texts")
+        texts.setdefault(name, item.text)
     known = state.encoder.text_modalities()
     unknown = next((name for name in texts if name not in known), None)
     if unknown is not None:

@@ -34,7 +34,7 @@ from dlfh.collection.calibration.pairs import (
 from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.words import Words
+from dlfh.collection.words import WordIndex
 from dlfh.datasets.items import Items
 
 __all__ = ["calibrate", "choose_defaults", "choose_word_weight"]
@@ -214,7 +214,7 @@ def _word_evidence(
     if not texts:
         return whole, [], half
     columns = ([text for sample in samples.values() for text in sample.texts[name]] for name in texts)
-    words = Words.of(zip(*columns, strict=True), len(texts))
+    words = WordIndex.build(zip(*columns, strict=True), len(texts))
     queries = samples["hashed"].texts[query]
     halves = [_half(text, rng) for text in queries]
     for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):

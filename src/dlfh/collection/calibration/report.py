@@ -108,7 +108,7 @@ def report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors)
         values = queries.modalities[name]
         is_text = name in searcher.encoder.text_modalities() and not isinstance(values, np.ndarray)
         texts = [values[row] for row in rows] if is_text else None
-        found = searcher.log_odds_of_all(name, vectors.take(name, rows), texts) if len(rows) else None
+        found = searcher.log_odds(name, vectors.take(name, rows), texts) if len(rows) else None
         if found is None:
             continue
         log_odds, learned = found

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from PIL import Image
 
-from dlfh.collection.queries import is_single
+from dlfh.collection.query import is_single
 
 ONE = [
     ("texts", "a red car"),
