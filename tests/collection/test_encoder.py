@@ -239,7 +239,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
     with pytest.raises(InputError, match="no item has the modality 'text'"):
         model.fit_items(items.take([5]))
     model.fit_items(items)
-    with pytest.raises(InputError, match="takes a list of items, got one str"):
+    with pytest.raises(InputError, match="takes a list of items, got a single str"):
         model.encode("text", "x")
     with pytest.raises(InputError, match="unknown modality 'sound'"):
         model.encode("sound", ["x"])

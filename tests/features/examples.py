@@ -1,4 +1,4 @@
-"""Texts and pictures to describe, and what is done to descriptions."""
+"""Example texts and images, and conversions of features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every featuriser keeps to: how it is saved, what it gives, what it refuses."""
+"""Laws of every featuriser: persistence, vectors, and errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
 from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
-from dlfh.features.base import featurizer_from_parts
 from tests.features.examples import PICTURES, TEXTS, dense, with_json
 
 EXAMPLES: list[tuple[Featurizer, Any]] = [
@@ -31,9 +30,9 @@ each = pytest.mark.parametrize(("featurizer", "items"), EXAMPLES, ids=lambda val
 
 
 @each
-def test_a_saved_featuriser_gives_bit_for_bit_the_same_vectors(featurizer: Featurizer, items: Any) -> None:
+def test_a_saved_featuriser_returns_identical_vectors(featurizer: Featurizer, items: Any) -> None:
     fitted = clone(featurizer).fit(items)
-    again = featurizer_from_parts(*with_json(fitted.to_parts()))
+    again = Featurizer.from_parts(*with_json(fitted.to_parts()))
     assert type(again) is type(fitted)
     assert repr(again.get_params()) == repr(fitted.get_params())
     first, second = fitted.transform(items), again.transform(items)
@@ -49,7 +48,7 @@ def test_vectors_are_single_precision_rows_of_one_width(featurizer: Featurizer, 
 
 
 @each
-def test_each_item_is_described_on_its_own(featurizer: Featurizer, items: Any) -> None:
+def test_vectors_do_not_depend_on_the_other_items(featurizer: Featurizer, items: Any) -> None:
     fitted = clone(featurizer).fit(items)
     together = dense(fitted.transform(items))
     for row in range(together.shape[0]):
@@ -58,13 +57,13 @@ def test_each_item_is_described_on_its_own(featurizer: Featurizer, items: Any) -
 
 
 @each
-def test_no_items_give_no_rows(featurizer: Featurizer, items: Any) -> None:
+def test_no_items_yield_no_rows(featurizer: Featurizer, items: Any) -> None:
     fitted = clone(featurizer).fit(items)
     assert fitted.transform(items[:0]).shape == (0, fitted.n_features_)
 
 
 @each
-def test_a_featuriser_that_is_not_fitted_says_so(featurizer: Featurizer, items: Any) -> None:
+def test_an_unfitted_featuriser_raises_not_fitted_error(featurizer: Featurizer, items: Any) -> None:
     for use in (featurizer.transform, featurizer.transform_readable, lambda _: featurizer.to_parts()):
         with pytest.raises(NotFittedError, match="is not fitted yet: call fit first"):
             use(items)
@@ -81,28 +80,23 @@ def test_damaged_parts_are_refused_in_one_sentence(featurizer: Featurizer, items
         {**config, "parameters": {"no_such": 1}},
         {**config, "parameters": {**config["parameters"], "verbose": "yes"}},
         {**config, "parameters": None},
-        *({name: value for name, value in config.items() if name != left_out} for left_out in config),
+        *({name: value for name, value in config.items() if name != missing} for missing in config),
     ]
     if not isinstance(featurizer, Vectors):
         damaged.append({**config, "n_features": config["n_features"] + 1})
     for bad in damaged:
         with pytest.raises(ModelError) as error:
-            featurizer_from_parts(bad, arrays)
+            Featurizer.from_parts(bad, arrays)
         assert "\n" not in str(error.value)
     for name, array in arrays.items():
         for wrong in ({}, {name: array[:-1]}, {name: array.astype(np.int16)}, {name: array * np.nan}):
             with pytest.raises(ModelError, match="damaged"):
-                featurizer_from_parts(config, wrong)
-
-
-def test_a_featuriser_is_not_made_from_the_parts_of_another_kind() -> None:
-    with pytest.raises(ModelError, match="not a Gist"):
-        Gist.from_parts(*Vectors().fit(np.eye(2)).to_parts())
+                Featurizer.from_parts(config, wrong)
 
 
 @pytest.mark.parametrize("one", ["text", b"bytes", 3])
-def test_one_item_that_is_not_in_a_list_is_refused(one: Any) -> None:
-    with pytest.raises(InputError, match=r"takes a list of items, got one \w+: wrap it"):
+def test_a_single_item_is_refused(one: Any) -> None:
+    with pytest.raises(InputError, match=r"takes a list of items, got a single \w+: pass \[item\]"):
         BagOfWords().fit(one)
 
 
@@ -135,13 +129,13 @@ def test_items_may_come_from_a_generator() -> None:
         (Clip, "batch_size", 0),
     ],
 )
-def test_a_wrong_parameter_is_named(kind: Any, parameter: str, value: Any) -> None:
+def test_an_invalid_parameter_is_named(kind: Any, parameter: str, value: Any) -> None:
     others = {"name_or_folder": "x"} if kind is Clip else {}
     with pytest.raises(InputError, match=parameter):
         kind(**others | {parameter: value}).fit(["a word"])
 
 
-def test_any_number_of_threads_gives_the_same_vectors() -> None:
+def test_vectors_do_not_depend_on_the_number_of_threads() -> None:
     for kind in (Gist, Hog, Thumbnail):
         one, four = (kind(n_jobs=n).fit([]).transform(PICTURES * 3) for n in (1, 4))
         np.testing.assert_array_equal(one, four)

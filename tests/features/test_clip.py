@@ -1,4 +1,4 @@
-"""CLIP features, on a tiny model that the test makes and saves itself."""
+"""CLIP embeddings, with a tiny model that the test creates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import pytest
 from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
-from dlfh.features import Clip
-from dlfh.features.base import featurizer_from_parts
+from dlfh.features import Clip, Featurizer
 
 try:
     import torch
@@ -31,19 +30,19 @@ WORDS = ["a cat", "a dog", "", "cat " * 100, "日本"]
 ITEMS: dict[str, list[Any]] = {"image": PICTURES, "text": WORDS}
 
 
-def test_asking_for_clip_without_its_packages_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     with pytest.raises(InputError, match=r'CLIP needs PyTorch, which is not installed: pip install "dlfh\[clip\]"'):
         Clip("some/model").fit([])
 
 
-def test_clip_that_is_not_fitted_says_so() -> None:
+def test_unfitted_clip_raises_not_fitted_error() -> None:
     with pytest.raises(NotFittedError, match="not fitted"):
         Clip("some/model").transform([])
 
 
 def make_model(folder: Path, seed: int) -> Path:
-    """Save a CLIP model with random weights, a few letters as tokens, and all files that a real one has."""
+    """Save a CLIP model with random weights, a few letters as tokens, and all files of a real one."""
     letters = [chr(code) for code in range(33, 127)]
     tokens = [*letters, *(f"{letter}</w>" for letter in letters), "<|startoftext|>", "<|endoftext|>"]
     folder.mkdir()
@@ -83,7 +82,7 @@ def test_vectors_have_length_one_and_do_not_depend_on_the_batch(folder: Path, to
 
 
 @needs_clip
-def test_vectors_are_those_of_the_model_itself(folder: Path) -> None:
+def test_vectors_equal_those_of_the_model(folder: Path) -> None:
     model = transformers.CLIPModel.from_pretrained(folder).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     with torch.inference_mode():
@@ -95,24 +94,24 @@ def test_vectors_are_those_of_the_model_itself(folder: Path) -> None:
 
 @needs_clip
 @pytest.mark.parametrize("tower", ["image", "text"])
-def test_a_saved_featuriser_finds_its_model_again(folder: Path, tower: Any) -> None:
+def test_a_saved_featuriser_loads_its_model(folder: Path, tower: Any) -> None:
     fitted = Clip(folder, tower).fit([])
     config, arrays = fitted.to_parts()
     assert not arrays
-    again = featurizer_from_parts(json.loads(json.dumps(config)), arrays)
+    again = Featurizer.from_parts(json.loads(json.dumps(config)), arrays)
     np.testing.assert_array_equal(again.transform(ITEMS[tower]), fitted.transform(ITEMS[tower]))
     assert clone(fitted).get_params() == fitted.get_params()
 
 
 @needs_clip
-def test_another_model_under_the_same_name_is_noticed(folder: Path, tmp_path: Path) -> None:
+def test_another_model_of_the_same_name_is_refused(folder: Path, tmp_path: Path) -> None:
     place = tmp_path / "model"
     shutil.copytree(folder, place)
     parts = Clip(place, "text").fit([]).to_parts()
     shutil.rmtree(place)
     make_model(place, seed=1)
-    with pytest.raises(ModelError, match="is not the one this featuriser was fitted with: its weights differ"):
-        featurizer_from_parts(*parts).transform(["a cat"])
+    with pytest.raises(ModelError, match="differs in its weights from the one used for training"):
+        Featurizer.from_parts(*parts).transform(["a cat"])
 
 
 @needs_clip
@@ -120,11 +119,11 @@ def test_a_damaged_fingerprint_is_refused(folder: Path) -> None:
     config, arrays = Clip(folder).fit([]).to_parts()
     for fingerprint in ("", None, "../x"):
         with pytest.raises(ModelError, match="damaged: its fingerprint is"):
-            featurizer_from_parts({**config, "fitted": {"fingerprint": fingerprint}}, arrays)
+            Featurizer.from_parts({**config, "fitted": {"fingerprint": fingerprint}}, arrays)
 
 
 @needs_clip
-def test_items_that_cannot_be_read_are_reported(folder: Path) -> None:
+def test_unreadable_items_are_reported(folder: Path) -> None:
     found = Clip(folder, batch_size=2).fit_transform_readable([b"", *PICTURES[:2], "no such.png"])
     assert found.rows.tolist() == [1, 2]
     assert found.problems == {0: "image 0 is empty", 3: "no such.png does not exist"}
@@ -134,7 +133,7 @@ def test_items_that_cannot_be_read_are_reported(folder: Path) -> None:
 
 
 @needs_clip
-def test_what_is_not_a_clip_model_is_refused_in_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_other_models_are_refused_in_one_sentence(folder: Path, tmp_path: Path) -> None:
     other, broken, incomplete = (tmp_path / name for name in ("other", "broken", "incomplete"))
     for place in (other, broken, incomplete):
         shutil.copytree(folder, place)
@@ -142,9 +141,9 @@ def test_what_is_not_a_clip_model_is_refused_in_one_sentence(folder: Path, tmp_p
     (broken / "model.safetensors").write_bytes(b"not weights")
     (incomplete / "config.json").unlink()
     for place, reason in (
-        (other, "holds a model of type 'bert', not CLIP"),
-        (broken, "cannot be loaded"),
-        (incomplete, "cannot be loaded"),
+        (other, "is a model of type 'bert', not CLIP"),
+        (broken, "cannot load the CLIP model"),
+        (incomplete, "cannot load the CLIP model"),
         (tmp_path / "missing", "no such folder"),
     ):
         with pytest.raises(InputError, match=reason) as error:

@@ -1,4 +1,4 @@
-"""Descriptions put side by side."""
+"""Combined image descriptors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlfh.features import CombinedImage, Hog, Thumbnail
 from tests.features.examples import PICTURES
 
 
-def test_parts_of_a_combination_vary_as_much_as_each_other_and_are_the_parts_themselves() -> None:
+def test_parts_are_the_single_descriptors_scaled_to_equal_variance() -> None:
     combined = CombinedImage(("hog", "thumbnail")).fit(PICTURES)
     blocks = np.split(combined.transform(PICTURES), [512], axis=1)
     for block, scale, part in zip(blocks, combined.scales_, (Hog(), Thumbnail()), strict=True):
@@ -17,5 +17,5 @@ def test_parts_of_a_combination_vary_as_much_as_each_other_and_are_the_parts_the
         np.testing.assert_allclose(block, scale * part.fit([]).transform(PICTURES), rtol=1e-6)
 
 
-def test_equal_images_do_not_break_a_combination() -> None:
+def test_equal_images_yield_finite_features() -> None:
     assert np.isfinite(CombinedImage().fit_transform([PICTURES[0]] * 3)).all()

@@ -1,4 +1,4 @@
-"""Histograms of gradients: what light and turning do to them."""
+"""HOG: effects of contrast and rotation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_hog_of_one_colour_is_zero_and_contrast_hardly_matters() -> None:
     assert full @ faint > 0.98 * np.linalg.norm(full) * np.linalg.norm(faint)
 
 
-def test_turning_a_picture_turns_its_hog() -> None:
+def test_rotating_an_image_rotates_its_hog() -> None:
     picture = np.random.default_rng(1).integers(0, 256, (64, 64), np.uint8)
     hog = Hog().fit([])
     straight, turned = hog.transform([picture, np.rot90(picture)]).reshape(2, 8, 8, 8)

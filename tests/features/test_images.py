@@ -1,4 +1,4 @@
-"""Images of every kind and degree of damage become pixels, or one sentence."""
+"""Images of every format are read as RGB; unreadable ones raise a one-sentence error."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_every_mode_becomes_rgb_of_about_the_same_brightness(mode: str) -> None:
     assert np.abs(brightness[0] - brightness[1]).max() < 15
 
 
-def test_what_is_transparent_becomes_white() -> None:
+def test_transparent_pixels_become_white() -> None:
     half = np.zeros((4, 4, 4), np.uint8)
     half[:2, :, 3] = 255
     for source in (half, half / 255, Image.fromarray(half), saved(Image.fromarray(half), "PNG")):
@@ -67,14 +67,14 @@ def test_what_is_transparent_becomes_white() -> None:
     np.testing.assert_array_equal(read_image(saved(palette, "PNG", transparency=0)), [[[255] * 3, [10, 20, 30]]])
 
 
-def test_a_photograph_is_turned_upright() -> None:
+def test_photographs_are_rotated_by_their_exif_orientation() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was held upright: turn by 90 degrees clockwise
     content = saved(RGB, "PNG", exif=exif)
     np.testing.assert_array_equal(read_image(content), np.rot90(PICTURES[0], -1))
 
 
-def test_of_an_animation_the_first_frame_is_taken() -> None:
+def test_the_first_frame_of_an_animation_is_read() -> None:
     frames = [Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
     pixels = read_image(saved(frames[0], "GIF", save_all=True, append_images=frames[1:]))
     np.testing.assert_array_equal(pixels[0, 0], [255, 0, 0])
@@ -94,7 +94,7 @@ def broken_files(folder: Path) -> dict[str, str]:
     return {
         "empty.png": "is empty",
         "short.jpg": "cannot be decoded: .*truncated",
-        "words.jpg": "is not an image of a known format",
+        "words.jpg": "is not an image in a known format",
         "half.png": "cannot be decoded",
         "folder.png": "is a folder",
         "missing.png": "does not exist",
@@ -102,7 +102,7 @@ def broken_files(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_broken_file_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_errors_name_the_file_and_the_reason(tmp_path: Path) -> None:
     for name, reason in broken_files(tmp_path).items():
         with pytest.raises(InputError, match=reason) as error:
             read_image(tmp_path / name)
@@ -110,7 +110,7 @@ def test_a_broken_file_is_named_with_the_reason(tmp_path: Path) -> None:
         assert "\n" not in str(error.value)
 
 
-def test_a_picture_with_too_many_pixels_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_above_the_pixel_limit_are_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     content = saved(Image.new("1", (400, 400)), "PNG")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100_000)
     assert read_image(content).shape == (400, 400, 3)  # Pillow would warn
@@ -124,8 +124,8 @@ def test_a_picture_with_too_many_pixels_is_not_decoded(monkeypatch: pytest.Monke
         read_image(content)
 
 
-def test_a_picture_of_deep_greys_takes_a_few_bytes_a_pixel() -> None:
-    """(In double precision at once, it took thirty: a file of 350 KB filled five gigabytes.)"""
+def test_16_bit_images_take_a_few_bytes_per_pixel() -> None:
+    """Converted to double precision as a whole, a file of 350 KB would fill five gigabytes."""
     content = saved(Image.fromarray(np.full((1500, 1500), 65535, np.uint16)), "PNG")
     tracemalloc.start()
     try:
@@ -135,14 +135,14 @@ def test_a_picture_of_deep_greys_takes_a_few_bytes_a_pixel() -> None:
         tracemalloc.stop()
 
 
-def test_formats_that_start_programs_are_not_tried() -> None:
+def test_formats_that_need_external_programs_are_refused() -> None:
     script = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n%%EOF\n"
-    with pytest.raises(InputError, match="the image is not an image of a known format"):
+    with pytest.raises(InputError, match="the image is not an image in a known format"):
         read_image(script)
 
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.sampled_from(["PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP"]))
-def test_damage_anywhere_gives_a_picture_or_one_sentence(noise: bytes, place: int, form: str) -> None:
+def test_damaged_files_yield_pixels_or_one_sentence(noise: bytes, place: int, form: str) -> None:
     content = bytearray(saved(RGB, form))
     content[place : place + len(noise)] = noise
     try:
@@ -166,20 +166,20 @@ def test_damage_anywhere_gives_a_picture_or_one_sentence(noise: bytes, place: in
         (None, "must be a path, bytes, a PIL image or an array, got NoneType"),
     ],
 )
-def test_what_is_no_picture_is_refused(array: Any, reason: str) -> None:
+def test_invalid_images_are_refused(array: Any, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         read_image(array)
     with pytest.raises(InputError, match=f"image 1 .*{reason}"):
         Thumbnail().fit([]).transform([PICTURES[0], array])
 
 
-def test_deep_arrays_are_scaled_to_eight_bits() -> None:
+def test_arrays_are_scaled_to_8_bits() -> None:
     for top, dtype in ((65535, np.uint16), (255, np.int64), (1, bool), (1, np.float32)):
         pixels = read_image(np.array([[0, top]], dtype))
         np.testing.assert_array_equal(pixels[0], [[0] * 3, [255] * 3])
 
 
-def test_images_that_cannot_be_read_are_skipped_and_reported(tmp_path: Path) -> None:
+def test_unreadable_images_are_skipped_and_reported(tmp_path: Path) -> None:
     reasons = broken_files(tmp_path)
     good = [tmp_path / f"good {number}.png" for number in range(12)]
     for number, file in enumerate(good):
@@ -196,13 +196,13 @@ def test_images_that_cannot_be_read_are_skipped_and_reported(tmp_path: Path) -> 
             clone(featurizer).fit(good).transform(items)
 
 
-def test_nothing_but_broken_images_is_no_training_data() -> None:
+def test_fitting_needs_a_readable_image() -> None:
     for items, reason in (([b""], "none of the 1 images can be read"), ([], "there are no images")):
         with pytest.raises(InputError, match=reason):
             CombinedImage().fit_transform_readable(items)
 
 
-def test_reading_in_several_threads_leaves_the_warning_filters_as_they_were() -> None:
+def test_reading_in_several_threads_restores_the_warning_filters() -> None:
     before = list(warnings.filters)
     content = saved(RGB, "PNG")
     threads = [threading.Thread(target=lambda: [read_image(content) for _ in range(50)]) for _ in range(4)]

@@ -1,4 +1,4 @@
-"""Vectors that are ready: not copied, and told apart where they have holes."""
+"""Precomputed vectors are not copied, and rows with NaN or infinity are reported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlfh.features import Vectors
 from tests.features.examples import dense
 
 
-def test_ready_vectors_are_not_copied() -> None:
+def test_vectors_are_not_copied() -> None:
     matrix = np.eye(3, dtype=np.float32)
     assert Vectors().fit_transform(matrix) is matrix
 
@@ -24,7 +24,7 @@ def test_vectors_of_another_length_are_refused() -> None:
 
 
 @pytest.mark.parametrize("as_given", [np.asarray, sp.csr_array])
-def test_vectors_with_holes_are_told_apart(as_given: Any) -> None:
+def test_rows_with_nan_or_infinity_are_reported(as_given: Any) -> None:
     matrix = as_given(np.array([[1.0, 2], [np.nan, 0], [3, 4], [0, np.inf]]))
     vectors = Vectors().fit(matrix)
     with pytest.raises(InputError, match="NaN or infinity in row 1"):
@@ -32,4 +32,4 @@ def test_vectors_with_holes_are_told_apart(as_given: Any) -> None:
     found = vectors.transform_readable(matrix)
     assert found.rows.tolist() == [0, 2]
     np.testing.assert_array_equal(dense(found.features), [[1, 2], [3, 4]])
-    assert found.problems == {1: "vector 1 has NaN or infinity", 3: "vector 3 has NaN or infinity"}
+    assert found.problems == {1: "vector 1 contains NaN or infinity", 3: "vector 3 contains NaN or infinity"}

@@ -20,7 +20,7 @@ from dlfh.collection.folder import is_collection
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Mask, Training
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
-from dlfh.features.base import Featurizer, featurizer_from_parts
+from dlfh.features.base import Featurizer
 from dlfh.methods import CrossModalHasher
 from dlfh.methods.base import hasher_from_parts
 
@@ -488,7 +488,7 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
         for name in model.modalities_:
             prefix = f"features/{name}/"
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            featurizers[name] = featurizer_from_parts(config["features"][name], own)
+            featurizers[name] = Featurizer.from_parts(config["features"][name], own)
             if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not fit its hash function")
         encoder = Encoder.of_fitted(featurizers, model)

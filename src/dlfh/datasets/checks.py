@@ -16,14 +16,7 @@ __all__ = ["check_parts", "departures", "read_labels", "unlabelled"]
 
 
 def check_parts(parts: dict[str, Part], description: Description | None = None) -> None:
-    """Raise InputError unless the parts form a data set: finite matrices with one row per point, in their places.
-
-    Parameters
-    ----------
-    parts : dict of str to Part
-    description : Description, optional
-        The data set that the file should contain.
-    """
+    """Raise InputError unless the parts consist of finite matrices with one row per point, in their places."""
     if parts.keys() != {"all"} and ("all" in parts or not {"train", "queries"} <= parts.keys()):
         raise InputError(
             "a split file must have the parts 'train' and 'queries' ('database' is optional), "

@@ -18,32 +18,19 @@ GENERATED = "generated:"
 class Description:
     """A data set as the literature uses it.
 
-    Attributes
-    ----------
-    key, title : str
-        Name in programs, and name in text.
-    n_points, n_queries : int
-    widths : mapping of str to int
-        Number of features of each modality.
-    n_labels, n_label_sets : int
-        Numbers of distinct labels and distinct label sets.
-        Label sets, labels per point and words per text are approximate for MIRFLICKR-25K and NUS-WIDE.
-    labels_per_point, words_per_text : float
-    modalities : mapping of str to str
-        The file's names of the modalities, where they differ.
-    notes : tuple of str
+    Label sets, labels per point and words per text are approximate for MIRFLICKR-25K and NUS-WIDE.
     """
 
-    key: str
-    title: str
+    key: str  # name in programs
+    title: str  # name in text
     n_points: int
     n_queries: int
-    widths: Mapping[str, int]
+    widths: Mapping[str, int]  # number of features of each modality
     n_labels: int
     n_label_sets: int
     labels_per_point: float
     words_per_text: float
-    modalities: Mapping[str, str] = field(default_factory=lambda: {"image": "image", "text": "text"})
+    modalities: Mapping[str, str] = field(default_factory=lambda: {"image": "image", "text": "text"})  # names in files
     notes: tuple[str, ...] = ()
 
 

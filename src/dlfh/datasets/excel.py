@@ -35,11 +35,6 @@ def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[int, list[Any]]]:
     """Yield the number, from 1, and the cells of each row that is not empty.
 
     Dates and times are strings in ISO format; empty cells and errors such as #N/A are None.
-
-    Raises
-    ------
-    InputError
-        If the file is not a workbook, is damaged, or exceeds the budget.
     """
     calamine = require("python_calamine", "reading Excel workbooks", "excel")
     try:
@@ -123,13 +118,7 @@ def _check_usage(parts: dict[str, bytes], budget: Budget) -> None:
 
 
 class _Usage:
-    """Memory that one part of a workbook would take: a grid with copies of shared texts, or the shared texts.
-
-    Parameters
-    ----------
-    lengths : list of int
-        Lengths of the shared texts, by number.
-    """
+    """Memory that one part of a workbook would take: a grid with copies of shared texts, or the shared texts."""
 
     def __init__(self, lengths: list[int]) -> None:
         self.lengths = lengths

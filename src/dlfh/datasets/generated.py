@@ -89,17 +89,9 @@ def make_paired(
 def make_like(name: str, n_points: int | None = None, *, random_state: int | None = 0) -> Split:
     """Generate data of the shape of a published data set, split like the original.
 
-    Numbers of points, features, labels and label sets, labels per point and sparsity follow the original; the content
-    does not. Labels occur together in scenes: each point belongs to a scene, which has a probability for each label.
-
-    Parameters
-    ----------
-    name : str
-        A key of `dlfh.datasets.descriptions.DATA_SETS`.
-    n_points : int, optional
-        Number of points, queries included; by default as many as in the original. Fewer points resemble a sample.
-    random_state : int, optional
-        Random seed for the points and the split.
+    Numbers of points (unless ``n_points`` is given), features, labels and label sets, labels per point and sparsity
+    follow the original; the content does not. Labels occur together in scenes: each point belongs to a scene with a
+    probability for each label.
 
     Examples
     --------

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,7 +20,7 @@ from dlfh._optional import require
 from dlfh.datasets.csr import csr_from_parts, join_csr_parts
 from dlfh.errors import InputError
 
-__all__ = ["read_hdf5"]
+__all__ = ["cell_array", "read_hdf5"]
 
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
@@ -165,15 +165,8 @@ class _Reader:
             raise InputError(f"cells are nested more than {MAX_DEPTH} levels deep")
         self.budget.take_objects(dataset.size)
         references = self._values(dataset).T
-        targets = [self.root[reference] for reference in references.ravel()]
-        shape = (references.size,) if 1 in references.shape else references.shape
-        cells = [self._cell(target, depth + 1) for target in targets]
-        if {_class_of(target) for target in targets} == {"char"} and all(cell.size <= 1 for cell in cells):
-            return self.budget.strings([cell.item() if cell.size else "" for cell in cells]).reshape(shape)
-        arrays = np.empty(len(cells), object)
-        for place, cell in enumerate(cells):
-            arrays[place] = cell.ravel() if 1 in cell.shape else cell
-        return arrays.reshape(shape)
+        cells = [self._cell(self.root[reference], depth + 1) for reference in references.ravel()]
+        return cell_array(cells, references.shape, self.budget)
 
     def _cell(self, target: Any, depth: int) -> Any:
         """Return the content of a cell, read once even if several cells refer to it."""
@@ -189,6 +182,17 @@ class _Reader:
         rows = self._values(self._item(group, "ir")).ravel() if "ir" in group else np.zeros(0, np.int64)
         values = _cast(values, _type_of(_class_of(group), values.dtype))
         return csr_from_parts(name, values, rows, starts, (n_rows, len(starts) - 1), "csc")
+
+
+def cell_array(cells: Sequence[Any], shape: tuple[int, ...], budget: Budget) -> Any:
+    """Return the contents of a MATLAB cell array: an array of strings if all are texts, or else an object array."""
+    shape = (len(cells),) if 1 in shape else shape
+    if all(isinstance(cell, np.ndarray) and cell.dtype.kind == "U" and cell.size <= 1 for cell in cells):
+        return budget.strings([str(cell.item()) if cell.size else "" for cell in cells]).reshape(shape)
+    arrays = np.empty(len(cells), object)
+    for place, cell in enumerate(cells):
+        arrays[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell
+    return arrays.reshape(shape)
 
 
 def _cast(values: Any, dtype: Any) -> Any:

@@ -24,16 +24,9 @@ _ELEMENT = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|([^,'
 
 
 def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) -> list[list[str]]:
-    """Return the labels in each cell, and warn if the column looks misread.
+    """Return the labels in each cell (a string, a list or None), and warn if the column looks misread.
 
-    Parameters
-    ----------
-    cells : sequence
-        Strings, lists of labels, or None.
-    separator : str, optional
-        Separator between labels in a string; by default the most frequent one.
-    path : Path
-        The table, for messages.
+    Without a separator, the most frequent one is used. ``path`` names the table in messages.
     """
     texts = [cell for cell in cells if isinstance(cell, str) and cell.strip()]
     if separator is None:

@@ -33,17 +33,10 @@ _PARTS = ("train", "queries", "database", "all")
 
 
 class Part(NamedTuple):
-    """Points of one part of a file.
-
-    Attributes
-    ----------
-    points : Paired
-    names : dict of str to str
-        The file's name for each modality and for "labels", for messages.
-    """
+    """Points of one part of a file."""
 
     points: Paired
-    names: dict[str, str]
+    names: dict[str, str]  # the file's name for each modality and for "labels", for messages
 
     def features(self) -> dict[str, Any]:
         """Return the feature matrices by the names that the file gives them."""
@@ -52,22 +45,12 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Contents:
-    """The data set in a file.
+    """The data set in a file."""
 
-    Attributes
-    ----------
-    parts : dict of str to Part
-        With the same modalities in each; only "all" if the file is not split.
-    name : str, optional
-    notes : tuple of str
-    ignored : tuple of str
-        Arrays that are not modalities because they are not matrices.
-    """
-
-    parts: dict[str, Part]
+    parts: dict[str, Part]  # with the same modalities in each; only "all" if the file is not split
     name: str | None = None
     notes: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()  # arrays that are not modalities because they are not matrices
 
 
 def read_contents(path: str | os.PathLike[str]) -> Contents:
@@ -80,13 +63,7 @@ def read_contents(path: str | os.PathLike[str]) -> Contents:
 
 
 def contents_of(arrays: Mapping[str, Any]) -> Contents:
-    """Assign the arrays of a file to parts and modalities.
-
-    Raises
-    ------
-    InputError
-        If the names match no known layout, or a variable is missing.
-    """
+    """Assign the arrays of a file to parts and modalities."""
     convention = max(_MATLAB, key=lambda parts: len(_required(parts) & arrays.keys()))
     if len(_required(convention) & arrays.keys()) >= 2:
         return Contents(_matlab_parts(arrays, convention))

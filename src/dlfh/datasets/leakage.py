@@ -18,17 +18,9 @@ _BLOCK = 4096
 
 
 def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tuple[Integers, Integers]:
-    """Find the pairs of a query and a database item that are identical in all modalities.
+    """Return the rows of all pairs of a query and a database item that are identical in all modalities.
 
-    Parameters
-    ----------
-    queries, database : dict of str to ndarray or CSR matrix
-        The same modalities in both.
-
-    Returns
-    -------
-    query_rows, database_rows : ndarray of int64
-        One entry per pair, in ascending order of queries.
+    Pairs are in ascending order of queries.
 
     Examples
     --------

@@ -37,22 +37,10 @@ _QUERY_SHARE = 0.1
 
 
 class LoadedFile(NamedTuple):
-    """The checked contents of a file.
+    """The checked contents of a file."""
 
-    Attributes
-    ----------
-    name : str
-        The name stored in the file, or the file's stem.
-    parts : dict of str to Paired
-        "train", "queries" and, if it is not the training set, "database"; only "all" if the file is not split.
-    notes : tuple of str
-        Remarks about the data, one sentence each.
-    as_published : bool
-        Whether the numbers of points and features are those of the data set as published.
-    """
-
-    name: str
-    parts: dict[str, Paired]
+    name: str  # as stored in the file, or else the file's stem or the title of the data set
+    parts: dict[str, Paired]  # only "all" if the file is not split
     notes: tuple[str, ...]
     as_published: bool = False
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dlfh._limits import Budget
 from dlfh.datasets.csr import as_csr
-from dlfh.datasets.hdf5 import read_hdf5
+from dlfh.datasets.hdf5 import cell_array, read_hdf5
 from dlfh.datasets.matlab5 import read_matlab5
 from dlfh.errors import InputError
 
@@ -66,25 +66,7 @@ def _arrays_of(name: str, value: Any, budget: Budget) -> Iterator[tuple[str, Any
     elif sp.issparse(value):
         yield name, as_csr(name, value)
     elif value is not None:
-        yield name, _cells(value, budget) if value.dtype == object else value
-
-
-def _cells(cells: Any, budget: Budget) -> Any:
-    """Return a cell array of texts as strings, and any other as an object array."""
-    flat = cells.ravel() if 1 in cells.shape else cells
-    texts = [text for cell in flat.ravel() if (text := _text(cell)) is not None]
-    if len(texts) == flat.size:
-        return budget.strings(texts).reshape(flat.shape)
-    arrays = np.empty(flat.size, object)
-    for place, cell in enumerate(flat.ravel()):
-        arrays[place] = cell.ravel() if isinstance(cell, np.ndarray) and 1 in cell.shape else cell
-    return arrays.reshape(flat.shape)
-
-
-def _text(cell: Any) -> str | None:
-    if not isinstance(cell, np.ndarray) or cell.dtype.kind != "U" or cell.size > 1:
-        return None
-    return str(cell.item()) if cell.size else ""
+        yield name, cell_array(list(value.ravel()), value.shape, budget) if value.dtype == object else value
 
 
 def write_matlab(arrays: Mapping[str, Any]) -> bytes:

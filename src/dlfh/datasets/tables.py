@@ -6,6 +6,7 @@ import codecs
 import functools
 import importlib.util
 import itertools
+import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from dlfh._limits import Budget, check_regular_file
+from dlfh._limits import MAX_DEPTH, Budget, check_limit, check_regular_file
 from dlfh._optional import require
 from dlfh.datasets.arrow import ARROW_SUFFIXES, read_arrow
 from dlfh.datasets.excel import read_sheet
-from dlfh.datasets.json_lines import parse_lines
 from dlfh.datasets.parquet import read_columns, to_cells
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError
@@ -32,38 +32,21 @@ _DELIMITERS = ",;\t|"
 #: Maximum length of a cell; a quote that is never closed turns the rest of a file into one cell.
 _LONGEST_CELL = 1 << 20
 
-#: Approximate memory in bytes of a row and of a cell, without their contents.
-_ROW_BYTES, _CELL_BYTES = 400, 60
+#: Approximate memory in bytes of a row, of a cell and of another Python object, without their contents.
+_ROW_BYTES, _CELL_BYTES, _OBJECT_BYTES = 400, 60, 64
 
 
 @dataclass(frozen=True)
 class Table:
-    """Named columns of cells.
+    """Named columns of cells."""
 
-    Attributes
-    ----------
-    path : Path
-        Of a table in memory, its name in messages.
-    columns : tuple of str
-    rows : list of tuple
-        Cells are strings in text files, and Python values otherwise.
-    places : list of str
-        Position of each row in the input, for messages.
-    numbers : list of int
-        Number of each row among all rows, skipped ones included.
-    problems : list of Problem
-        Rows that were skipped.
-    typed : bool
-        Whether cells have types; those of a text file are all strings.
-    """
-
-    path: Path
+    path: Path  # of a table in memory, its name in messages
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
-    places: list[str]
-    numbers: list[int]
-    problems: list[Problem]
-    typed: bool = True
+    places: list[str]  # position of each row in the input, for messages
+    numbers: list[int]  # of each row among all rows, skipped ones included
+    problems: list[Problem]  # rows that were skipped
+    typed: bool = True  # whether cells have types; those of a text file are all strings
 
     @property
     def n_all(self) -> int:
@@ -83,22 +66,10 @@ class Table:
 
 
 def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
-    r"""Read a table with a header.
+    r"""Read a table with a header, from a file or from a table in memory (pandas, Polars, Arrow).
 
-    Parameters
-    ----------
-    source : path or table
-        A ``.csv`` or ``.tsv`` file (delimited by commas, semicolons, tabs or bars, whichever is most frequent in the
-        header), ``.jsonl`` or ``.ndjson`` (one object per line), ``.xlsx`` (the first sheet; needs ``dlfh[excel]``),
-        ``.parquet``, ``.arrow`` or ``.feather`` (these need ``dlfh[parquet]``). Or a table in memory: a pandas or
-        Polars DataFrame, an Arrow table.
-    encoding : str
-        Encoding of text files.
-
-    Returns
-    -------
-    Table
-        Rows with too many or too few cells are skipped and listed in ``problems``.
+    Text files are delimited by commas, semicolons, tabs or bars, whichever is most frequent in the header. Rows with
+    too many or too few cells are skipped and listed in ``problems``.
 
     Examples
     --------
@@ -236,9 +207,20 @@ def _undecodable_line(file: Path, encoding: str) -> int:
 
 def _read_json_lines(file: Path, encoding: str) -> Table:
     budget = Budget.of_file(file, str(file))
+    objects: dict[int, dict[str, Any]] = {}
+    errors: dict[int, str] = {}
     try:
-        objects, errors = parse_lines(_decoded_lines(file, encoding), budget)
-        columns = {name: None for _, value in objects for name in value}
+        for number, line in enumerate(_decoded_lines(file, encoding), 1):
+            check_limit("DLFH_MAX_CHARACTERS", len(line), f"line {number} has {len(line):,} characters")
+            if not line.strip():
+                continue
+            value = _parse_object(line)
+            if isinstance(value, str):
+                errors[number] = value
+            else:
+                budget.take_bytes(_size(value))
+                objects[number] = value
+        columns = {name: None for value in objects.values() for name in value}
         budget.take_bytes(len(objects) * (_ROW_BYTES + _CELL_BYTES * len(columns)))
     except InputError as error:
         raise InputError(f"cannot read {file}: {error}") from None
@@ -246,15 +228,42 @@ def _read_json_lines(file: Path, encoding: str) -> Table:
         first = min(errors, default=0)
         reason = f"line {first}: {errors[first]}" if errors else "a JSON Lines table has one object per line"
         raise InputError(f"{file} has no columns: {reason}")
-    rank = {number: place for place, number in enumerate(sorted([*errors, *(number for number, _ in objects)]))}
+    rank = {number: place for place, number in enumerate(sorted([*errors, *objects]))}
     return Table(
         file,
         tuple(columns),
-        [tuple(value.get(name) for name in columns) for _, value in objects],
-        [f"{file.name}, line {number}" for number, _ in objects],
-        [rank[number] for number, _ in objects],
+        [tuple(value.get(name) for name in columns) for value in objects.values()],
+        [f"{file.name}, line {number}" for number in objects],
+        [rank[number] for number in objects],
         [Problem(f"{file.name}, line {number}", "item", reason) for number, reason in errors.items()],
     )
+
+
+def _parse_object(line: str) -> dict[str, Any] | str:
+    """Parse a JSON object; return the error if it is invalid."""
+    try:
+        value = json.loads(line, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        return f"invalid JSON: {error.msg}"
+    except (RecursionError, ValueError) as error:  # deeply nested lists, numbers of thousands of digits
+        return f"invalid JSON: {'nested too deeply' if isinstance(error, RecursionError) else error}"
+    return value if isinstance(value, dict) else 'not a JSON object such as {"text": "a cat"}'
+
+
+def _refuse_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number")
+
+
+def _size(value: Any, depth: int = 0) -> int:
+    """Return the approximate memory of a JSON value in bytes."""
+    if isinstance(value, str):
+        return _OBJECT_BYTES + len(value)
+    if isinstance(value, (dict, list)):
+        if depth > MAX_DEPTH:
+            raise InputError(f"lists or objects are nested more than {MAX_DEPTH} levels deep")
+        inside = [*value, *value.values()] if isinstance(value, dict) else value
+        return _OBJECT_BYTES + sum(8 + _size(part, depth + 1) for part in inside)
+    return _OBJECT_BYTES // 2
 
 
 # ----------------------------------------------------------------------------------------------------- binary files

@@ -1,6 +1,6 @@
-"""Raw data to vectors: one file per featuriser, over a small base.
+"""Featurisers: raw texts and images to vectors.
 
-A featuriser is registered by the line that names it here; everything else about it stands in its file.
+To add one, write its file and register it below, by its class name and by its kind in saved models.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ __all__ = [
     "Vectors",
 ]
 
-#: In which file each kind is that a saved model may name.
 Featurizer.registry.expect(
     __name__,
     {

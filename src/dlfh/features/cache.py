@@ -1,8 +1,7 @@
-"""Descriptions of images that were made before, by what is in their files: a rebuild describes nothing twice.
+"""A cache of image features by file content, so that a rebuild computes nothing twice.
 
-A cache (`dlfh.features.descriptions`) is a file in a folder of the user's. It is used where `cached` says so: by the
-command line always, by Python where a program asks for it. Nothing depends on it: what is not there, or is damaged, is
-described again.
+The command line always uses the cache; in Python it is active inside `cached`. Nothing depends on it: entries that are
+missing or damaged are computed again.
 """
 
 from __future__ import annotations
@@ -11,46 +10,58 @@ import functools
 import hashlib
 import json
 import os
+import sqlite3
 import sys
+import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dlfh._limits import check_limit, check_regular_file
 from dlfh._version import __version__
 from dlfh.errors import InputError
-from dlfh.features.base import Featurizer, Readable
+from dlfh.features.base import Featurizer, PartialFeatures
 
-if TYPE_CHECKING:
-    from dlfh.features.descriptions import DescriptionCache
+__all__ = ["FeatureCache", "cached", "with_cache"]
 
-__all__ = ["cached", "described"]
+Vector = npt.NDArray[np.float32]
 
-#: With fewer images than this a cache is not asked: questions are single pictures, and seldom asked twice.
-_FEW = 8
+#: Smaller batches bypass the cache: query images are single and rarely repeat.
+_MIN_IMAGES = 8
 
-#: After so many images what was described is kept, so that a build that is stopped goes on from there.
+#: Images after which new features are stored, so that an interrupted build resumes there.
 _BLOCK = 2048
 
-#: Parameters that do not change what an image's description is.
+#: Parameters that do not affect the features.
 _IRRELEVANT = {"verbose", "n_jobs", "batch_size", "device"}
 
-_current: ContextVar[DescriptionCache | None] = ContextVar("_current", default=None)
+#: Default size limit in bytes, and the share that remains after old entries are evicted.
+_MAX_BYTES, _SHARE_KEPT = 1 << 30, 0.8
+
+#: Keys per database query.
+_KEYS_AT_ONCE = 500
+
+_TABLE = "CREATE TABLE IF NOT EXISTS vectors (key BLOB PRIMARY KEY, vector BLOB, sum INTEGER, used REAL)"
+
+_current: ContextVar[FeatureCache | None] = ContextVar("_current", default=None)
 
 
 @contextmanager
 def cached(folder: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Keep descriptions of images, and take those that are kept, in a block of code.
+    """Cache image features inside a ``with`` block.
 
     Parameters
     ----------
     folder : path, optional
-        By default what the environment variable ``DLFH_CACHE`` names, where ``off`` means none; or else ``dlfh`` in
-        the user's folder of caches. It holds a gigabyte at most (``DLFH_CACHE_BYTES``), those that were used last.
+        By default the value of the environment variable ``DLFH_CACHE`` ("off" disables the cache), or else ``dlfh`` in
+        the user's cache folder. The cache holds at most one gigabyte (``DLFH_CACHE_BYTES``) of the most recently used
+        features.
 
     Examples
     --------
@@ -58,69 +69,59 @@ def cached(folder: str | os.PathLike[str] | None = None) -> Iterator[None]:
     >>> from dlfh.features import Thumbnail
     >>> with tempfile.TemporaryDirectory() as folder, cached(folder):
     ...     pictures = Thumbnail(2).fit_transform(["docs/images/icons.png"] * 10)
-    ...     again = Thumbnail(2).fit_transform(["docs/images/icons.png"] * 10)  # no picture is opened
+    ...     again = Thumbnail(2).fit_transform(["docs/images/icons.png"] * 10)  # decodes no image
     >>> pictures.shape, bool((pictures == again).all())
     ((10, 12), True)
     """
-    from dlfh.features.descriptions import DescriptionCache  # searching needs no database
-
     place = _default_folder() if folder is None else Path(folder)
-    token = _current.set(None if place is None else DescriptionCache(place))
+    token = _current.set(None if place is None else FeatureCache(place))
     try:
         yield
     finally:
         _current.reset(token)
 
 
-def described(
+def with_cache(
     featurizer: Featurizer,
     items: Sequence[Any],
     n_features: int,
-    describe: Callable[[Sequence[Any]], Readable],
-    fitted: Any = None,
-) -> Readable:
-    """Return descriptions of images: those that the cache has, and of the others what ``describe`` gives of them.
+    compute: Callable[[Sequence[Any]], PartialFeatures],
+    fitted: str | None = None,
+) -> PartialFeatures:
+    """Return the features of images, from the cache where possible.
 
-    Parameters
-    ----------
-    featurizer : Featurizer
-    items : sequence
-        Images. Paths are looked up by what is in their files; unless all are paths, all are described.
-    n_features : int
-    describe : function
-        Its problems are by position among what it is given.
-    fitted : str, optional
-        What else decides a description: a fingerprint of weights.
+    If all items are paths, they are looked up by file content; otherwise everything is computed. ``fitted`` is a hash
+    of the weights that affect the features, if any.
     """
     cache = _current.get()
-    if cache is None or len(items) < _FEW or not all(isinstance(item, (str, os.PathLike)) for item in items):
-        return describe(items)
+    if cache is None or len(items) < _MIN_IMAGES or not all(isinstance(item, (str, os.PathLike)) for item in items):
+        return compute(items)
     identity = _identity(featurizer, fitted)
     keys = [_key(identity, item) for item in items]
     known = cache.get([key for key in keys if key is not None], n_features)
     features = np.empty((len(items), n_features), np.float32)
-    found, missing = [], []
+    done, missing = [], []
     for row, key in enumerate(keys):
         if key in known:
             features[row] = known[key]
-            found.append(row)
+            done.append(row)
         else:
             missing.append(row)
     problems: dict[int, str] = {}
     for start in range(0, len(missing), _BLOCK):
         rows = missing[start : start + _BLOCK]
-        new = describe([items[row] for row in rows])
-        read = [rows[place] for place in new.rows]
-        features[read] = new.features
-        found += read
-        problems |= {rows[place]: why for place, why in new.problems.items()}
-        cache.put([(keys[row], features[row]) for row in read])
-    places = np.array(sorted(found), np.int64)
-    return Readable(features[places] if problems else features, places, problems)
+        new = compute([items[row] for row in rows])
+        computed = [rows[place] for place in new.rows]
+        features[computed] = new.features
+        done += computed
+        problems |= {rows[place]: reason for place, reason in new.problems.items()}
+        cache.put([(keys[row], features[row]) for row in computed])
+    places = np.array(sorted(done), np.int64)
+    return PartialFeatures(features[places] if problems else features, places, problems)
 
 
 def _key(identity: bytes, item: Any) -> bytes | None:
-    """Return what an image's description is kept by; None for one whose file cannot be read."""
+    """Return the cache key of an image; None if its file cannot be read."""
     try:
         size = check_regular_file(item)
         check_limit("DLFH_MAX_BYTES", size, "it")
@@ -129,8 +130,8 @@ def _key(identity: bytes, item: Any) -> bytes | None:
         return None
 
 
-def _identity(featurizer: Featurizer, fitted: Any) -> bytes:
-    """Return a hash of all that decides a description beside the image: the featuriser, and the code that runs it."""
+def _identity(featurizer: Featurizer, fitted: str | None) -> bytes:
+    """Return a hash of everything besides the image that determines its features: the featuriser and the code."""
     import PIL
 
     parameters = {
@@ -142,7 +143,7 @@ def _identity(featurizer: Featurizer, fitted: Any) -> bytes:
 
 @functools.cache
 def _code() -> str:
-    """Return a hash of the modules that describe images: what another version computed is another description."""
+    """Return a hash of the source files in this package."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -150,9 +151,9 @@ def _code() -> str:
 
 
 def _default_folder() -> Path | None:
-    asked = os.environ.get("DLFH_CACHE")
-    if asked is not None:
-        return None if asked.lower() in ("", "off") else Path(asked)
+    chosen = os.environ.get("DLFH_CACHE")
+    if chosen is not None:
+        return None if chosen.lower() in ("", "off") else Path(chosen)
     if os.name == "nt":
         base = os.environ.get("LOCALAPPDATA") or "~\\AppData\\Local"
     elif sys.platform == "darwin":
@@ -161,5 +162,82 @@ def _default_folder() -> Path | None:
         base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     try:
         return Path(base).expanduser() / "dlfh"
-    except RuntimeError:  # nobody's home
+    except RuntimeError:  # no home folder
         return None
+
+
+class FeatureCache:
+    """The most recently used vectors, by key, in an SQLite file.
+
+    Every entry has a checksum over vector and key. An entry with a wrong checksum is ignored, and a file that is not a
+    database is replaced. Several processes may share one file. Failures (a full disk, a read-only folder) disable the
+    cache without an error. The folder is created if it does not exist, with access for the user only.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "features.sqlite3"
+
+    def get(self, keys: Sequence[bytes], n_features: int) -> dict[bytes, Vector]:
+        """Return the vectors that are stored for some keys."""
+        found: dict[bytes, Vector] = {}
+
+        def look_up(database: sqlite3.Connection) -> None:
+            for start in range(0, len(keys), _KEYS_AT_ONCE):
+                some = keys[start : start + _KEYS_AT_ONCE]
+                marks = ",".join("?" * len(some))
+                query = f"SELECT key, vector, sum FROM vectors WHERE key IN ({marks}) AND length(vector) = ?"
+                for key, content, checksum in database.execute(query, [*some, 4 * n_features]).fetchall():
+                    if isinstance(content, bytes) and checksum == _checksum(key, content):
+                        found[key] = np.frombuffer(content, np.float32)
+                database.execute(f"UPDATE vectors SET used = ? WHERE key IN ({marks})", [time.time(), *some])
+
+        self._run(look_up)
+        return {key: vector for key, vector in found.items() if np.isfinite(vector).all()}
+
+    def put(self, rows: Sequence[tuple[bytes | None, Vector]]) -> None:
+        """Store vectors; those without a key are skipped."""
+        now = time.time()
+        contents = [(key, vector.tobytes()) for key, vector in rows if key is not None]
+        entries = [(key, content, _checksum(key, content), now) for key, content in contents]
+
+        def store(database: sqlite3.Connection) -> None:
+            database.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?, ?)", entries)
+            _evict(database)
+
+        if entries:
+            self._run(store)
+
+    def _run(self, action: Callable[[sqlite3.Connection], None]) -> None:
+        """Run an action in a transaction; delete a damaged file, and ignore a file that cannot be used."""
+        with suppress(InputError, OSError, sqlite3.OperationalError):  # locked for too long, disk full, no permission
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self.file.exists():
+                check_regular_file(self.file)
+            try:
+                with closing(sqlite3.connect(self.file, timeout=5)) as database, database:
+                    database.execute(_TABLE)
+                    action(database)
+            except sqlite3.OperationalError:
+                raise
+            except sqlite3.DatabaseError:
+                os.unlink(self.file)
+
+
+def _evict(database: sqlite3.Connection) -> None:
+    """Delete the least recently used entries if the cache exceeds its size limit; SQLite reuses their space."""
+    text = os.environ.get("DLFH_CACHE_BYTES", "")
+    limit = int(text) if text.isdecimal() and len(text) < 20 else _MAX_BYTES
+    total = database.execute("SELECT coalesce(sum(length(vector) + 64), 0) FROM vectors").fetchone()[0]
+    if total <= limit:
+        return
+    surplus, evicted = total - _SHARE_KEPT * limit, []
+    for key, size in database.execute("SELECT key, length(vector) + 64 FROM vectors ORDER BY used"):
+        if surplus <= 0:
+            break
+        evicted.append((key,))
+        surplus -= size
+    database.executemany("DELETE FROM vectors WHERE key = ?", evicted)
+
+
+def _checksum(key: bytes, content: bytes) -> int:
+    return zlib.crc32(content, zlib.crc32(key))

@@ -1,4 +1,4 @@
-"""Several descriptors of an image side by side, each with the same weight."""
+"""Several image descriptors concatenated, with equal weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh.errors import InputError
-from dlfh.features.base import Arrays, Readable
+from dlfh.features.base import Arrays, PartialFeatures
 from dlfh.features.gist import Gist
 from dlfh.features.hog import Hog
 from dlfh.features.images import ImageFeaturizer
@@ -21,14 +21,14 @@ _PARTS: dict[str, type[ImageFeaturizer]] = {part.kind: part for part in (Gist, H
 
 
 class CombinedImage(ImageFeaturizer):
-    """Describes images by GIST, HOG and thumbnail together: layout, edges and colours.
+    """GIST, HOG and thumbnail concatenated: layout, edges and colours.
 
-    Each file is read once. The parts are scaled so that each varies as much as any other over the training images.
+    Each file is read once. The parts are scaled to equal variance over the training images.
 
     Parameters
     ----------
     parts : sequence of str, default ("gist", "hog", "thumbnail")
-        Which descriptors, each with its default parameters.
+        Descriptors to combine, each with its default parameters.
     n_jobs : int, optional
         Number of threads; all cores by default.
     verbose : bool, default False
@@ -37,7 +37,7 @@ class CombinedImage(ImageFeaturizer):
     Attributes
     ----------
     scales_ : ndarray of float32 (parts,)
-        What each part is multiplied by.
+        Factor of each part.
 
     Examples
     --------
@@ -77,30 +77,30 @@ class CombinedImage(ImageFeaturizer):
     def _prepare(self, image: Any) -> list[Any]:
         return [part._prepare(image) for part in self._featurizers()]
 
-    def _describe(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+    def _compute(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
         columns = zip(*prepared, strict=True)
         return np.hstack(
-            [part._describe(list(images)) for part, images in zip(self._featurizers(), columns, strict=True)]
+            [part._compute(list(images)) for part, images in zip(self._featurizers(), columns, strict=True)]
         )
 
     def _fit(self, items: Any, strict: bool) -> int:
         return int(self._fit_transform(items, strict).features.shape[1])
 
-    def _fit_transform(self, items: Any, strict: bool) -> Readable:
-        described = super()._transform(items, strict)
-        if not len(described.rows):
+    def _fit_transform(self, items: Any, strict: bool) -> PartialFeatures:
+        unscaled = super()._transform(items, strict)
+        if not len(unscaled.rows):
             raise InputError(f"none of the {len(items)} images can be read" if len(items) else "there are no images")
-        self.scales_ = np.array([_scale(block) for block in self._blocks(described.features)], np.float32)
+        self.scales_ = np.array([_scale(block) for block in self._blocks(unscaled.features)], np.float32)
         self.n_features_ = self._width()
-        return self._scaled(described)
+        return self._scale_in_place(unscaled)
 
-    def _transform(self, items: Any, strict: bool) -> Readable:
-        return self._scaled(super()._transform(items, strict))
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
+        return self._scale_in_place(super()._transform(items, strict))
 
-    def _scaled(self, described: Readable) -> Readable:
-        for block, scale in zip(self._blocks(described.features), self.scales_, strict=True):
+    def _scale_in_place(self, unscaled: PartialFeatures) -> PartialFeatures:
+        for block, scale in zip(self._blocks(unscaled.features), self.scales_, strict=True):
             block *= scale
-        return described
+        return unscaled
 
     def _blocks(self, features: npt.NDArray[np.float32]) -> list[npt.NDArray[np.float32]]:
         ends = np.cumsum([part._width() for part in self._featurizers()])
@@ -118,7 +118,7 @@ class CombinedImage(ImageFeaturizer):
 
 
 def _scale(block: npt.NDArray[np.float32]) -> float:
-    """Return what brings the images' mean squared distance from their mean to 1."""
+    """Return the factor that normalises the mean squared distance from the mean to 1."""
     variance = float(block.var(axis=0, dtype=np.float64).sum())
-    # Below this the images are the same but for rounding, and nothing can tell them apart.
+    # Below this, the images are equal up to rounding errors.
     return 1 / variance**0.5 if variance > 1e-9 else 1.0

@@ -1,12 +1,12 @@
-"""GIST: the layout of a picture in 512 numbers (Oliva and Torralba, 2001).
+"""GIST: the layout of an image in 512 numbers (Oliva and Torralba, 2001).
 
-Contrast is evened out, the picture is filtered at 4 scales and 8 orientations, and the strength of each
-filter's response is averaged over a 4 x 4 grid. The code is the library's own, because no package of it is
-kept up; constants are those of the descriptor's authors.
+Local contrast is normalised, the image is filtered at 4 scales and 8 orientations, and the magnitude of each response
+is averaged over a 4 x 4 grid. Implemented here because no maintained package exists; the constants are those of the
+authors.
 
-Speed comes from one fact: only the *magnitude* of a response is used, and shifting a spectrum does not change
-it. Each filter passes a small patch of the spectrum, so that patch alone is transformed back, on a coarser
-grid. The averages differ from those of the full transforms by about 0.3 % on photographs and 1 % on line art.
+Only the *magnitude* of a response is used, and shifting a spectrum does not change it. Each filter passes a small patch
+of the spectrum, so only that patch is transformed back, on a coarser grid. The averages differ from those of full
+transforms by about 0.3 % on photographs and 1 % on line art.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ Singles = npt.NDArray[np.float32]
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4
 
-#: Wave numbers of the scales, in cycles per pixel.
+#: Centre frequencies of the scales, in cycles per pixel.
 FREQUENCIES = tuple(0.3 / 1.85**scale for scale in range(N_SCALES))
 
-#: Per scale, the grid that a response is computed on, as a share of the padded picture: wide enough for the patch
-#: of the spectrum that its filters pass, and fine enough for averages over blocks.
+#: Grid of the responses at each scale, as a share of the padded image: wide enough for the patch of the spectrum that
+#: the filters pass, and fine enough for averages over blocks.
 _GRIDS = (3 / 4, 1 / 2, 1 / 4, 3 / 16)
 
-#: Cycles per picture below which contrast is evened out, and the contrast below which it is left alone.
-_LOW_CYCLES, _LEAST_CONTRAST = 4.0, 0.2
+#: Cut-off of the contrast normalisation in cycles per image, and the contrast that is added to avoid amplifying noise.
+_LOW_CYCLES, _MIN_CONTRAST = 4.0, 0.2
 _PREFILTER_PADDING = 5
 
 
 class Gist(ImageFeaturizer):
-    """Describes images by GIST: 4 scales x 8 orientations x a 4 x 4 grid, 512 numbers, from grey.
+    """GIST descriptor of greyscale images: 4 scales x 8 orientations x a 4 x 4 grid, 512 numbers.
 
     Parameters
     ----------
     size : int, default 128
-        Side in pixels, a multiple of 64, to which images are stretched. At 128 a block of the grid holds one
-        and a half waves of the coarsest filter; 256 costs four times as much.
+        Side in pixels to which images are stretched, a multiple of 64. At 128, a block of the grid covers one and a
+        half waves of the coarsest filter; 256 takes four times as long.
     n_jobs : int, optional
         Number of threads; all cores by default.
     verbose : bool, default False
@@ -79,13 +79,13 @@ class Gist(ImageFeaturizer):
     def _prepare(self, image: Any) -> Pixels:
         return square(image, int(self.size), "L")
 
-    def _describe(self, prepared: list[Pixels]) -> Singles:
+    def _compute(self, prepared: list[Pixels]) -> Singles:
         import scipy.fft
 
         batch = np.stack(prepared)
         size = batch.shape[1]
         padding = size // 4
-        spectrum = scipy.fft.fft2(_mirrored(_evened(batch), padding)).reshape(len(batch), -1)
+        spectrum = scipy.fft.fft2(_mirror(_normalise_contrast(batch), padding)).reshape(len(batch), -1)
         strengths = np.empty((len(batch), N_SCALES, N_ORIENTATIONS, N_BLOCKS, N_BLOCKS), np.float32)
         for scale in range(N_SCALES):
             for orientation in range(N_ORIENTATIONS):
@@ -96,26 +96,26 @@ class Gist(ImageFeaturizer):
         return strengths.reshape(len(batch), -1)
 
 
-def _mirrored(pictures: Singles, padding: int) -> Singles:
-    """Return pictures continued by their mirror images, since the Fourier transform wraps around."""
-    return np.pad(pictures, ((0, 0), (padding, padding), (padding, padding)), mode="symmetric")
+def _mirror(images: Singles, padding: int) -> Singles:
+    """Pad images with their mirror images, because the Fourier transform wraps around."""
+    return np.pad(images, ((0, 0), (padding, padding), (padding, padding)), mode="symmetric")
 
 
-def _evened(batch: Pixels) -> Singles:
-    """Return pictures without slow changes of brightness, and with about the same contrast everywhere."""
-    pictures = _mirrored(np.log1p(batch.astype(np.float32)), _PREFILTER_PADDING)
-    pictures -= pictures.mean(axis=(1, 2), keepdims=True)  # exact zeros for a picture of one colour
-    details: Singles = pictures - _blurred(pictures)
-    contrast: Singles = np.sqrt(np.abs(_blurred(details * details)))
+def _normalise_contrast(batch: Pixels) -> Singles:
+    """Remove slow changes of brightness, and equalise the local contrast."""
+    images = _mirror(np.log1p(batch.astype(np.float32)), _PREFILTER_PADDING)
+    images -= images.mean(axis=(1, 2), keepdims=True)  # exact zeros for an image of one colour
+    details: Singles = images - _blur(images)
+    contrast: Singles = np.sqrt(np.abs(_blur(details * details)))
     inner = slice(_PREFILTER_PADDING, -_PREFILTER_PADDING)
-    return (details / (contrast + np.float32(_LEAST_CONTRAST)))[:, inner, inner]
+    return (details / (contrast + np.float32(_MIN_CONTRAST)))[:, inner, inner]
 
 
-def _blurred(pictures: Singles) -> Singles:
+def _blur(images: Singles) -> Singles:
     import scipy.fft
 
-    n = pictures.shape[1]
-    return scipy.fft.irfft2(scipy.fft.rfft2(pictures) * _low_pass(n), s=(n, n))
+    n = images.shape[1]
+    return scipy.fft.irfft2(scipy.fft.rfft2(images) * _low_pass(n), s=(n, n))
 
 
 @functools.cache
@@ -126,7 +126,7 @@ def _low_pass(n: int) -> Singles:
 
 
 class _Patch(NamedTuple):
-    """The part of the spectrum that a filter passes: where it is in the flat spectrum, weights, and its side."""
+    """The part of the spectrum that a filter passes: indices into the flat spectrum, weights, and side."""
 
     places: npt.NDArray[np.int64]
     weights: npt.NDArray[np.complex64]
@@ -138,10 +138,10 @@ def _patch(n: int, scale: int, orientation: int) -> _Patch:
     side = round(n * _GRIDS[scale])
     angle = np.pi / N_ORIENTATIONS * orientation
     centre = n * FREQUENCIES[scale] * np.array([np.sin(angle), np.cos(angle)])
-    # Near the highest frequencies a patch that were centred on the filter would reach out of the spectrum.
+    # Near the highest frequencies, a patch centred on the filter would exceed the spectrum.
     first = np.clip(np.rint(centre - side / 2), -(n // 2), n // 2 - side).astype(np.int64)
     rows, columns = (start + np.arange(side) for start in first)
-    # A coarse grid's points stand for larger pixels: move them to the middle of theirs.
+    # Points of a coarse grid represent larger pixels: shift them to the pixel centres.
     shift = (n / side - 1) / 2
     phases = np.exp(2j * np.pi * shift / n * (rows[:, None] + columns[None, :]))
     weights = gabor(rows[:, None] / n, columns[None, :] / n, scale, orientation) * phases * (side / n) ** 2
@@ -152,14 +152,14 @@ def _patch(n: int, scale: int, orientation: int) -> _Patch:
 def gabor(
     down: npt.NDArray[np.float64], right: npt.NDArray[np.float64], scale: int, orientation: int
 ) -> npt.NDArray[np.float64]:
-    """Return how much of each wave a filter passes; waves by their cycles per pixel, down and to the right."""
+    """Return a filter's response to waves, given by their vertical and horizontal cycles per pixel."""
     radius = np.hypot(down, right) / FREQUENCIES[scale]
-    turned = np.arctan2(down, right) - np.pi / N_ORIENTATIONS * orientation
-    turned = (turned + np.pi) % (2 * np.pi) - np.pi
-    return np.exp(-3.5 * (radius - 1) ** 2 - 2 * np.pi * (turned * N_ORIENTATIONS / 8) ** 2)
+    angle = np.arctan2(down, right) - np.pi / N_ORIENTATIONS * orientation
+    angle = (angle + np.pi) % (2 * np.pi) - np.pi
+    return np.exp(-3.5 * (radius - 1) ** 2 - 2 * np.pi * (angle * N_ORIENTATIONS / 8) ** 2)
 
 
 def _block_means(response: Singles, margin: int) -> Singles:
-    """Return means over a grid of blocks inside a margin that is as wide as a block."""
+    """Return means over a grid of blocks, inside a margin of one block."""
     inner = response[:, margin:-margin, margin:-margin]
     return inner.reshape(len(inner), N_BLOCKS, margin, N_BLOCKS, margin).mean(axis=(2, 4))

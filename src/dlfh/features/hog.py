@@ -1,8 +1,8 @@
-"""Histograms of oriented gradients: where edges run in which direction (Dalal and Triggs, 2005).
+"""Histograms of oriented gradients (Dalal and Triggs, 2005).
 
-Finer than GIST: 8 x 8 cells instead of 4 x 4 blocks, and edges instead of textures. Each cell is measured against
-the contrast of its neighbourhoods, as in the descriptor's later form by Felzenszwalb and others (2010), which has
-four times fewer numbers.
+Finer than GIST: 8 x 8 cells instead of 4 x 4 blocks, and edges instead of textures. Each cell is normalised by the
+contrast of its neighbourhoods and averaged over them, as in the variant of Felzenszwalb and others (2010), which has a
+quarter of the numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Singles = npt.NDArray[np.float32]
 
 SIZE, N_CELLS, N_DIRECTIONS = 64, 8, 8
 
-#: No direction counts for more than this share of its neighbourhood; edges fainter than the floor count for less.
-_MOST, _FLOOR = 0.2, 0.8
+#: Maximum share of a direction in its neighbourhood, and the contrast below which edges are attenuated.
+_MAX_SHARE, _MIN_CONTRAST = 0.2, 0.8
 
 
 class Hog(ImageFeaturizer):
-    """Describes images by the directions of their edges: 8 x 8 cells x 8 directions, 512 numbers, from grey.
+    """Histograms of edge directions in greyscale images: 8 x 8 cells x 8 directions, 512 numbers.
 
     Parameters
     ----------
@@ -54,14 +54,14 @@ class Hog(ImageFeaturizer):
     def _prepare(self, image: Any) -> Pixels:
         return square(image, SIZE, "L")
 
-    def _describe(self, prepared: list[Pixels]) -> Singles:
+    def _compute(self, prepared: list[Pixels]) -> Singles:
         histograms = _histograms(np.stack(prepared))
         energies = np.pad((histograms**2).sum(axis=3), ((0, 0), (1, 1), (1, 1)), mode="edge")
         # Each cell lies in four neighbourhoods of 2 x 2 cells.
         pairs = energies[:, :-1] + energies[:, 1:]
-        neighbourhoods = np.sqrt(pairs[:, :, :-1] + pairs[:, :, 1:] + np.float32(_FLOOR**2))[..., None]
+        neighbourhoods = np.sqrt(pairs[:, :, :-1] + pairs[:, :, 1:] + np.float32(_MIN_CONTRAST**2))[..., None]
         shares = [
-            np.minimum(histograms / neighbourhoods[:, down : down + N_CELLS, right : right + N_CELLS], _MOST)
+            np.minimum(histograms / neighbourhoods[:, down : down + N_CELLS, right : right + N_CELLS], _MAX_SHARE)
             for down in (0, 1)
             for right in (0, 1)
         ]
@@ -69,14 +69,14 @@ class Hog(ImageFeaturizer):
 
 
 def _histograms(batch: Pixels) -> Singles:
-    """Return how much edge there is by cell and direction, shape (n, cells, cells, directions)."""
-    # The square root evens out the contrast of light and dark parts.
+    """Return the sum of gradient magnitudes by cell and direction, shape (n, cells, cells, directions)."""
+    # The square root equalises the contrast of light and dark regions.
     padded = np.pad(np.sqrt(batch.astype(np.float32) / 255), ((0, 0), (1, 1), (1, 1)), mode="edge")
     right = padded[:, 1:-1, 2:] - padded[:, 1:-1, :-2]
     down = padded[:, 2:, 1:-1] - padded[:, :-2, 1:-1]
     strength = np.hypot(right, down)
     direction = np.arctan2(down, right) % np.pi * (N_DIRECTIONS / np.pi)
-    # An edge between two directions counts for both.
+    # An edge between two directions contributes to both.
     lower = np.floor(direction)
     part = direction - lower
     lower = lower.astype(np.int64) % N_DIRECTIONS

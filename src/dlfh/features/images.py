@@ -1,4 +1,4 @@
-"""Reading images: whatever a folder holds becomes plain RGB, or one sentence says why not."""
+"""Reading images as RGB, and the base class of image featurisers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from dlfh._limits import check_limit, check_regular_file, limit_of
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
-from dlfh.features.base import Arrays, Featurizer, Readable, readable
-from dlfh.features.cache import described
+from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
+from dlfh.features.cache import with_cache
 
-__all__ = ["ImageFeaturizer", "read_image"]
+__all__ = ["ImageFeaturizer", "known_formats", "open_item", "quiet_pillow", "read_image", "square"]
 
 Pixels = npt.NDArray[np.uint8]
 
-#: Images that one thread describes at a time: enough for wide arrays, few enough to stay in the cache.
+#: Images per thread and step: enough for vectorised code, few enough for the processor's cache.
 _BLOCK_IMAGES = 8
 
-#: Photographs in JPEG are decoded no larger than this needs, which is several times as fast as in full.
-_LEAST_SIZE = 512
+#: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
+_DECODED_SIZE = 512
 
 _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
 
@@ -39,16 +39,16 @@ _FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG"
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
     """Read an image as RGB.
 
-    Pictures are turned upright as their EXIF data says; what is transparent becomes white; palettes, CMYK, grey and
-    16-bit images become RGB of 8 bits; of an animation, the first frame is taken.
+    Images are rotated according to their EXIF data. Transparent pixels become white. Palette, CMYK, greyscale and
+    16-bit images become 8-bit RGB. Only the first frame of an animation is read.
 
     Parameters
     ----------
     source : path, bytes, PIL image or array
-        An array has shape (height, width) or (height, width, 1, 3 or 4): whole numbers from 0 to 255, or
-        fractions from 0 to 1.
+        An array has shape (height, width) or (height, width, 1, 3 or 4), with whole numbers from 0 to 255 or fractions
+        from 0 to 1.
     name : str, optional
-        How to call it in an error; by default its path.
+        Name of the image in error messages; by default its path.
 
     Returns
     -------
@@ -57,7 +57,7 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     Raises
     ------
     InputError
-        A sentence that names the image and says what is wrong with it.
+        If the image cannot be read.
 
     Examples
     --------
@@ -68,8 +68,8 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
         return np.asarray(_open_rgb(source, name))
 
 
-def _open_rgb(source: Any, name: str | None = None, least_size: int | None = None) -> Any:
-    """Return a PIL image in RGB; where the format can, decode no larger than needed for ``least_size`` pixels."""
+def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None) -> Any:
+    """Return a PIL image in RGB; formats that can are decoded at a reduced scale of at least ``min_size`` pixels."""
     from PIL import Image, UnidentifiedImageError
 
     called = name or (str(source) if isinstance(source, (str, os.PathLike)) else "the image")
@@ -80,34 +80,34 @@ def _open_rgb(source: Any, name: str | None = None, least_size: int | None = Non
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
-        content = _content(Path(source), called)
+        content = _read_file(Path(source), called)
     else:
         raise InputError(f"{called} must be a path, bytes, a PIL image or an array, got {type(source).__name__}")
     if not content:
         raise InputError(f"{called} is empty")
-    if "DLFH_MAX_PIXELS" in os.environ:  # who sets it means Pillow's own limit, too
+    if "DLFH_MAX_PIXELS" in os.environ:  # then Pillow's own limit must allow as much
         Image.MAX_IMAGE_PIXELS = max(Image.MAX_IMAGE_PIXELS or 0, limit_of("DLFH_MAX_PIXELS"))
     try:
         with Image.open(BytesIO(content), formats=known_formats()) as image:
             n_pixels = image.width * image.height
             check_limit("DLFH_MAX_PIXELS", n_pixels, f"{called} has {n_pixels:,} pixels")
-            if least_size is not None:
-                image.draft("RGB", (least_size, least_size))
+            if min_size is not None:
+                image.draft("RGB", (min_size, min_size))
             return _to_rgb(image, called)
     except UnidentifiedImageError:
-        raise InputError(f"{called} is not an image of a known format") from None
+        raise InputError(f"{called} is not an image in a known format") from None
     except Image.DecompressionBombError:
-        most = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
+        limit = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
-            f"{called} has more pixels than the limit of {most:,}: set DLFH_MAX_PIXELS to raise it"
+            f"{called} has more pixels than the limit of {limit:,}: set DLFH_MAX_PIXELS to raise it"
         ) from None
     except InputError:
         raise
-    except Exception as error:  # decoders raise all sorts of things on broken files
+    except Exception as error:  # decoders raise all kinds of errors on damaged files
         raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
 
 
-def _content(path: Path, called: str) -> bytes:
+def _read_file(path: Path, called: str) -> bytes:
     size = check_regular_file(path, called)
     check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
     try:
@@ -118,7 +118,7 @@ def _content(path: Path, called: str) -> bytes:
 
 @functools.cache
 def known_formats() -> tuple[str, ...]:
-    """Return the formats that Pillow itself decodes, of those that people have; some others start programs."""
+    """Return the common formats that Pillow decodes itself; for some others it would start external programs."""
     from PIL import Image
 
     Image.init()
@@ -140,7 +140,7 @@ def _to_rgb(image: Any, called: str) -> Any:
         image.load()
     except Exception as error:
         raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
-    with contextlib.suppress(Exception):  # broken EXIF data must not cost the picture
+    with contextlib.suppress(Exception):  # invalid EXIF data are ignored
         image = ImageOps.exif_transpose(image)
     if image.mode.startswith(("I", "F")):
         return Image.fromarray(_eight_bits(np.asarray(image))).convert("RGB")
@@ -153,20 +153,20 @@ def _to_rgb(image: Any, called: str) -> Any:
 
 
 def _eight_bits(values: npt.NDArray[Any]) -> Pixels:
-    """Return deep grey values in 8 bits, by the smallest usual range that holds them."""
+    """Convert greyscale values to 8 bits, scaled by the smallest usual range that contains them."""
     if values.dtype == np.uint16:
         top = 65535.0
     else:
-        largest = max(float(_finite(rows).max()) for rows in _some_rows(values))
+        largest = max(float(_finite(rows).max()) for rows in _row_blocks(values))
         top = next((top for top in (1.0, 255.0, 65535.0) if largest <= top), largest)
     pixels = np.empty(values.shape, np.uint8)
-    for rows, out in zip(_some_rows(values), _some_rows(pixels), strict=True):
+    for rows, out in zip(_row_blocks(values), _row_blocks(pixels), strict=True):
         out[...] = np.clip(np.rint(_finite(rows) * (255.0 / top)), 0, 255)
     return pixels
 
 
-def _some_rows(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
-    """Yield a few rows at a time: in double precision, a whole picture takes a multiple of its memory."""
+def _row_blocks(values: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    """Yield blocks of rows: a whole image in double precision would take several times its memory."""
     return (values[start : start + 256] for start in range(0, len(values), 256))
 
 
@@ -175,14 +175,14 @@ def _finite(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 
 def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
-    """Return an array of any accepted kind as opaque RGB."""
+    """Convert an array of any accepted shape and type to opaque RGB."""
     if (
         array.ndim not in (2, 3)
         or (array.ndim == 3 and array.shape[2] not in (1, 3, 4))
         or array.dtype.kind not in "fiub"
     ):
         raise InputError(
-            f"{called} must have shape (height, width) or (height, width, 1, 3 or 4) and hold numbers, "
+            f"{called} must have shape (height, width) or (height, width, 1, 3 or 4) and contain numbers, "
             f"got shape {array.shape} of type {array.dtype}"
         )
     if array.size == 0:
@@ -195,7 +195,7 @@ def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
         top = 1.0 if array.dtype.kind in "fb" else 255.0
         if not (array.min() >= 0 and array.max() <= top):  # (false for NaN)
             raise InputError(
-                f"{called} must hold whole numbers from 0 to 255 or fractions from 0 to 1, "
+                f"{called} must contain whole numbers from 0 to 255 or fractions from 0 to 1, "
                 f"got {array.dtype} from {array.min()} to {array.max()}"
             )
         pixels = np.rint(array * (255.0 / top)).astype(np.uint8)
@@ -208,10 +208,10 @@ def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
 
 
 class _QuietPillow:
-    """Silences Pillow's warnings while any call is reading: what matters of them becomes an InputError.
+    """Context manager that silences Pillow's warnings; serious ones are raised as InputError.
 
-    Python's warning filters belong to the whole process, so calls that overlap in several threads share one
-    change of them, which the last one takes back.
+    Python's warning filters are global to the process, so overlapping calls in several threads share one change of the
+    filters, which the last call reverts.
     """
 
     def __init__(self) -> None:
@@ -241,10 +241,9 @@ quiet_pillow = _QuietPillow()
 
 
 class ImageFeaturizer(Featurizer):
-    """Describes images by their pixels.
+    """Base class of featurisers that compute vectors from pixels.
 
-    Items are whatever `read_image` takes; each is read once. There is nothing to learn, so any items will do for
-    `fit`, none too. Subclasses say how an image is prepared and how a block of prepared ones is described.
+    Items are paths, bytes, PIL images or arrays. Nothing is learned from them, so `fit` accepts any items, or none.
     """
 
     takes = "images"
@@ -257,15 +256,15 @@ class ImageFeaturizer(Featurizer):
 
     @abstractmethod
     def _width(self) -> int:
-        """Return the number of features."""
+        """Return the length of the vectors."""
 
     @abstractmethod
     def _prepare(self, image: Any) -> Any:
-        """Return what `_describe` needs of a PIL image in RGB."""
+        """Convert a PIL image in RGB to the input of `_compute`."""
 
     @abstractmethod
-    def _describe(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
-        """Return the vectors of prepared images."""
+    def _compute(self, prepared: list[Any]) -> npt.NDArray[np.float32]:
+        """Return the vectors of a block of prepared images."""
 
     def _fit(self, items: Any, strict: bool) -> int:
         return self._width()
@@ -274,36 +273,38 @@ class ImageFeaturizer(Featurizer):
         if self.n_features_ != self._width():
             raise ValueError(f"its number of features is {self.n_features_} but should be {self._width()}")
 
-    def _transform(self, items: Any, strict: bool) -> Readable:
-        return described(self, items, self._width(), lambda some: self._describe_all(some, strict))
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
+        return with_cache(self, items, self._width(), lambda some: self._compute_all(some, strict))
 
-    def _describe_all(self, items: Any, strict: bool) -> Readable:
+    def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
         features = np.empty((len(items), self._width()), np.float32)
         with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            advance = bar.counter(self.kind, len(items))
+            advance = bar.counter("image features", len(items))
 
-            def describe(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
-                block = items[start:stop]
-                prepared, rows, problems = readable(block, lambda *item: self._prepare(open_item(*item)), strict, start)
+            def compute(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
+                def prepare(item: Any, position: int) -> Any:
+                    return self._prepare(open_item(item, position))
+
+                prepared, rows, problems = read_each(items[start:stop], prepare, strict, start)
                 if rows:
-                    features[rows] = self._describe(prepared)
+                    features[rows] = self._compute(prepared)
                 advance(stop - start)
                 return rows, problems
 
-            blocks = workers.map_blocks(describe, len(items), _BLOCK_IMAGES)
-        kept = np.array([row for rows, _ in blocks for row in rows], np.int64)
-        problems = {row: problem for _, found in blocks for row, problem in found.items()}
-        return Readable(features[kept] if problems else features, kept, problems)
+            blocks = workers.map_blocks(compute, len(items), _BLOCK_IMAGES)
+        rows = np.array([row for done, _ in blocks for row in done], np.int64)
+        problems = {row: reason for _, failed in blocks for row, reason in failed.items()}
+        return PartialFeatures(features[rows] if problems else features, rows, problems)
 
 
 def open_item(item: Any, position: int) -> Any:
-    """Return one of many images as PIL has it, in RGB; an error calls it by its path, or else by its position."""
+    """Return one of many images as a PIL image in RGB; errors name its path, or else its position."""
     name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
-    return _open_rgb(item, name, least_size=_LEAST_SIZE)
+    return _open_rgb(item, name, min_size=_DECODED_SIZE)
 
 
 def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:
-    """Return a PIL image stretched to a square: whatever stands at the sides counts too."""
+    """Return the pixels of a PIL image stretched to a square, so that nothing is cropped."""
     image = image.convert(mode)
     if image.size != (size, size):
         from PIL import Image

@@ -1,4 +1,4 @@
-"""What featurisers over networks have in common: batches, and weights that are named and known by a fingerprint."""
+"""Base class of featurisers that use a pretrained network."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import numpy.typing as npt
 from dlfh._progress import progress
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, ModelError
-from dlfh.features.base import Arrays, Featurizer, Readable, readable
-from dlfh.features.cache import described
+from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
+from dlfh.features.cache import with_cache
 from dlfh.features.images import quiet_pillow
 
-__all__ = ["Loaded", "NetworkFeaturizer", "fingerprint_of", "on_device"]
+__all__ = ["Network", "NetworkFeaturizer", "fingerprint_of", "on_device"]
 
 
-class Loaded(NamedTuple):
-    """A network: from prepared items to vectors, how to prepare them, and what identifies it."""
+class Network(NamedTuple):
+    """A loaded network, its preprocessor, the length of its vectors, and a hash of its weights."""
 
     model: Any
     prepare: Any
@@ -32,15 +32,15 @@ class Loaded(NamedTuple):
 
 
 class NetworkFeaturizer(Featurizer):
-    """Describes items by a network that was trained elsewhere: vectors of length 1, a batch at a time.
+    """Base class of featurisers that use a pretrained network; vectors have length 1.
 
-    There is nothing to learn, so any items will do for `fit`, none too. What is saved is a fingerprint of the weights,
-    not the weights. Subclasses say how the network is loaded, what reads an item, and how a batch becomes vectors.
+    Nothing is learned from the items, so `fit` accepts any items, or none. A saved model contains a hash of the
+    weights, not the weights.
 
     Attributes
     ----------
     fingerprint_ : str
-        A hash of the weights. A network that is loaded later must have it.
+        Hash of the weights. A network that is loaded later must have the same one.
     """
 
     batch_size: int
@@ -54,63 +54,63 @@ class NetworkFeaturizer(Featurizer):
             raise InputError(f"device must be a name such as 'cpu' or 'cuda', got {self.device!r}")
 
     @abstractmethod
-    def _load(self) -> Loaded:
-        """Return the network."""
+    def _load(self) -> Network:
+        """Load the network."""
 
     @abstractmethod
     def _called(self) -> str:
-        """Return what to call the network in an error."""
+        """Return the name of the network in error messages."""
 
     @abstractmethod
     def _reader(self) -> Callable[[Any, int], Any]:
-        """Return what reads an item at a position, or raises InputError."""
+        """Return a function that reads an item, given the item and its position."""
 
     @abstractmethod
-    def _vectors(self, loaded: Loaded, values: list[Any]) -> npt.NDArray[np.float32]:
-        """Return a row for each value that was read."""
+    def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
+        """Return the vectors of a batch of values."""
 
     def _fit(self, items: Any, strict: bool) -> int:
-        self._loaded = self._load()
-        self.fingerprint_ = self._loaded.fingerprint
-        return self._loaded.n_features
+        self._network = self._load()
+        self.fingerprint_ = self._network.fingerprint
+        return self._network.n_features
 
-    def _transform(self, items: Any, strict: bool) -> Readable:
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         if self.takes != "images":
-            return self._describe_all(items, strict)
-        describe = partial(self._describe_all, strict=strict)
-        return described(self, items, self.n_features_, describe, self.fingerprint_)
+            return self._compute_all(items, strict)
+        compute = partial(self._compute_all, strict=strict)
+        return with_cache(self, items, self.n_features_, compute, self.fingerprint_)
 
-    def _describe_all(self, items: Any, strict: bool) -> Readable:
-        loaded = self._network()
-        features = np.empty((len(items), loaded.n_features), np.float32)
+    def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
+        network = self._open_network()
+        features = np.empty((len(items), network.n_features), np.float32)
         rows: list[int] = []
         problems: dict[int, str] = {}
         with quiet_pillow, progress(self.verbose) as bar:
-            advance = bar.counter(f"{self.kind} {self.takes}", len(items))
+            advance = bar.counter(f"{self.takes.removesuffix('s')} features", len(items))
             for start in range(0, len(items), int(self.batch_size)):
                 batch = items[start : start + int(self.batch_size)]
-                values, places, wrong = readable(batch, self._reader(), strict, start)
+                values, places, failed = read_each(batch, self._reader(), strict, start)
                 if values:
-                    vectors = self._vectors(loaded, values)
+                    vectors = self._vectors(network, values)
                     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
                     features[places] = vectors / np.where(lengths > 0, lengths, 1)
                 rows += places
-                problems |= wrong
+                problems |= failed
                 advance(len(batch))
-        return Readable(features[rows] if problems else features, np.array(rows, np.int64), problems)
+        return PartialFeatures(features[rows] if problems else features, np.array(rows, np.int64), problems)
 
-    def _network(self) -> Loaded:
-        """Return the network, which a featuriser that was itself loaded from a file opens when it is first needed."""
-        if not hasattr(self, "_loaded"):
-            loaded = self._load()
-            if loaded.fingerprint != self.fingerprint_:
-                raise ModelError(f"{self._called()} is not the one this featuriser was fitted with: its weights differ")
-            self._loaded = loaded
-        return self._loaded
+    def _open_network(self) -> Network:
+        """Return the network; a featuriser restored from a file loads it on first use."""
+        if not hasattr(self, "_network"):
+            network = self._load()
+            if network.fingerprint != self.fingerprint_:
+                raise ModelError(f"{self._called()} differs in its weights from the one used for training")
+            self._network = network
+        return self._network
 
     def __getstate__(self) -> dict[str, Any]:
-        # Copies open the network again: it is neither small nor made to be copied.
-        return {name: value for name, value in vars(self).items() if name != "_loaded"}
+        # The network is large and not copyable: copies load it again.
+        return {name: value for name, value in vars(self).items() if name != "_network"}
 
     def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         return {"fingerprint": self.fingerprint_}, {}
@@ -123,7 +123,7 @@ class NetworkFeaturizer(Featurizer):
 
 
 def fingerprint_of(weights: Iterable[tuple[str, Any]]) -> str:
-    """Return a hash of names, shapes and values of weights."""
+    """Return a hash of the names, shapes and values of weights."""
     digest = hashlib.sha256()
     for name, tensor in sorted(weights, key=lambda pair: pair[0]):
         digest.update(f"{name} {tuple(tensor.shape)}".encode())
@@ -132,7 +132,7 @@ def fingerprint_of(weights: Iterable[tuple[str, Any]]) -> str:
 
 
 def on_device(torch: Any, model: Any, device: str) -> Any:
-    """Return a network where PyTorch is to compute."""
+    """Move a network to a device."""
     try:
         return model.to(torch.device(device))
     except (RuntimeError, AssertionError) as error:

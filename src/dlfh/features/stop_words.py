@@ -1,10 +1,10 @@
-"""English words that say little of what a text is about."""
+"""English stop words."""
 
 from __future__ import annotations
 
 __all__ = ["ENGLISH_STOP_WORDS"]
 
-#: The list of the Glasgow Information Retrieval Group, as scikit-learn has it.
+#: The list of the Glasgow Information Retrieval Group, as in scikit-learn.
 _WORDS = """
     a about above across after afterwards again against all almost alone along already also although always am among
     amongst amoungst amount an and another any anyhow anyone anything anyway anywhere are around as at back be became

@@ -1,9 +1,11 @@
-"""Texts as bags of words, in any script.
+"""Bags of words, for texts in any script.
 
-Words are runs of letters, digits and the marks that belong to them; a run of a script that is written without
-spaces (Chinese, Japanese, Thai, ...) gives its characters and pairs of characters instead, since a whole clause is
-no word. Beside words, or in their place, pieces of words can be counted (character n-grams): they relate words that
-training never saw to those it did.
+Words are runs of letters, digits and combining marks. A run in a script without spaces (Chinese, Japanese, Thai, ...)
+is split into its characters and pairs of characters, because it is usually a whole clause. Character n-grams can be
+counted besides words, or instead of them: they relate unseen words to those in the training texts.
+
+scikit-learn's analyser splits Hindi and Tamil words at their vowels and does not split Chinese clauses at all, so this
+module has its own.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 import unicodedata
 from array import array
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -25,12 +27,12 @@ from dlfh._limits import check_limit
 from dlfh._progress import progress
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.errors import InputError
-from dlfh.features.base import Arrays, Featurizer, Readable, readable
+from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
-__all__ = ["BagOfWords"]
+__all__ = ["BagOfWords", "check_text"]
 
-#: Blocks of scripts that are written without spaces between words.
+#: Unicode ranges of scripts without spaces between words.
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\u1780-\u17ff"  # Myanmar, Khmer
@@ -38,53 +40,53 @@ _UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"  # Han
 )
 
-#: Where Unicode has combining marks; looking through all of it would take a third of a second.
+#: Code points that may be combining marks; searching all of Unicode would take a third of a second.
 _MARKS = (*range(0x300, 0x1EA00), *range(0xE0100, 0xE01F0))
 
-#: Up to here there are neither marks nor scripts without spaces, so that a simpler pattern finds the same words.
+#: Texts below this character contain neither marks nor unspaced scripts: a simpler pattern finds the same words.
 _FIRST_MARK = chr(_MARKS[0])
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:'[^\W_]+)*")
 
-#: The most words, or characters of a word, that are counted together.
-_LONGEST = 1000
+#: Maximum length of n-grams.
+_MAX_NGRAM = 1000
 
-#: Marks a piece of a word, which no word can contain.
-_PIECE = "#"
+#: Prefix of character n-grams, which no word contains.
+_CHAR_PREFIX = "#"
 
 
 class BagOfWords(Featurizer):
-    """Describes texts by the words in them, weighted by how telling they are.
+    """Weighted counts of words or character n-grams.
 
     Parameters
     ----------
     weighting : {"tfidf", "count", "binary"}, default "tfidf"
-        "tfidf": ``(1 + log count) x (1 + log((1 + texts) / (1 + texts with the word)))``, rows of length 1.
+        "tfidf": ``(1 + log count) x (1 + log((1 + texts) / (1 + texts with the word)))``, normalised to length 1.
     analyzer : {"word", "char", "word+char"}, default "word"
-        Count words, pieces of words, or both.
+        Count words, character n-grams, or both.
     ngrams : (int, int), default (1, 1)
-        Least and greatest number of consecutive words that are counted together.
+        Minimum and maximum length of word n-grams.
     char_ngrams : (int, int), default (3, 5)
-        Least and greatest number of characters in pieces of words; a space stands for the edge of a word.
+        Minimum and maximum length of character n-grams; spaces mark the edges of a word.
     max_features : int or None, default 10000
-        Keep no more than so many, those that most texts have. Training a linear hash function takes the smaller of
-        this and the number of texts, squared.
+        Maximum number of terms; the most frequent ones are kept. The time to train a linear hash function grows with
+        the square of this number, or of the number of texts if that is smaller.
     min_df : int, default 1
-        Keep what occurs in at least so many texts.
+        Minimum number of texts that contain a term.
     stop_words : None, "english" or collection of str, default None
-        Words to leave out.
+        Words to ignore.
     lowercase : bool, default True
-        Whether capital letters are the same as small ones, in every script that has them.
+        Whether to ignore case, in every script that has it.
     strip_accents : bool, default False
-        Whether accents are left out: é as e.
+        Whether to remove accents: é becomes e.
     verbose : bool, default False
         Show a progress bar.
 
     Attributes
     ----------
     vocabulary_ : list of str
-        What is counted, in the order of columns; pieces of words begin with ``#``.
+        Terms, in the order of columns; character n-grams begin with ``#``.
     idf_ : ndarray of float32 (n_features_,)
-        The weight of each.
+        Inverse document frequency of each term.
 
     Examples
     --------
@@ -137,36 +139,36 @@ class BagOfWords(Featurizer):
         self._stop_words()
 
     def _fit(self, items: Any, strict: bool) -> int:
-        texts, _, _ = readable(items, check_text, strict)
-        analyse = self._analysis()
+        texts, _, _ = read_each(items, check_text, strict)
+        analyse = self._analyser()
         n_texts: Counter[str] = Counter()
         with progress(self.verbose) as bar:
-            for text in bar.track(texts, self.kind):
+            for text in bar.track(texts, "vocabulary"):
                 n_texts.update(set(analyse(text)))
         if not n_texts:
-            raise InputError(f"there is not one word in the {len(texts)} texts")
-        words = sorted(n_texts)
-        frequencies = np.array([n_texts[word] for word in words])
+            raise InputError(f"the {len(texts)} texts contain no words")
+        terms = sorted(n_texts)
+        frequencies = np.array([n_texts[term] for term in terms])
         kept = _most_frequent(frequencies, int(self.min_df), self.max_features)
         if not len(kept):
-            raise InputError(f"no word is in as many as min_df={self.min_df} of the {len(texts)} texts")
-        self.vocabulary_ = [words[place] for place in kept]
+            raise InputError(f"no word occurs in at least min_df={self.min_df} of the {len(texts)} texts")
+        self.vocabulary_ = [terms[place] for place in kept]
         self.idf_ = (1 + np.log((1 + len(texts)) / (1 + frequencies[kept]))).astype(np.float32)
         return len(kept)
 
-    def _transform(self, items: Any, strict: bool) -> Readable:
-        texts, rows, problems = readable(items, check_text, strict)
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
+        texts, rows, problems = read_each(items, check_text, strict)
         with progress(self.verbose) as bar:
-            counts = self._counts(bar.track(texts, self.kind))
-        return Readable(self._weighted(counts), np.array(rows, np.int64), problems)
+            counts = self._counts(bar.track(texts, "text features"))
+        return PartialFeatures(self._weigh(counts), np.array(rows, np.int64), problems)
 
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:
-        """Return how often each text has each word, columns ascending in each row."""
-        columns = {word: column for column, word in enumerate(self.vocabulary_)}
-        analyse = self._analysis()
+        """Return the count of each term in each text, with ascending columns in each row."""
+        columns = {term: column for column, term in enumerate(self.vocabulary_)}
+        analyse = self._analyser()
         indices, data, ends = array("q"), array("f"), [0]
         for text in texts:
-            found = Counter(columns[word] for word in analyse(text) if word in columns)
+            found = Counter(columns[term] for term in analyse(text) if term in columns)
             for column in sorted(found):
                 indices.append(column)
                 data.append(found[column])
@@ -177,7 +179,7 @@ class BagOfWords(Featurizer):
             shape=(len(ends) - 1, len(columns)),
         )
 
-    def _weighted(self, counts: sp.csr_array) -> sp.csr_array:
+    def _weigh(self, counts: sp.csr_array) -> sp.csr_array:
         if self.weighting == "binary":
             counts.data[:] = 1
         elif self.weighting == "tfidf":
@@ -186,22 +188,22 @@ class BagOfWords(Featurizer):
             counts.data /= np.repeat(lengths, np.diff(counts.indptr))
         return counts
 
-    def _analysis(self) -> Any:
-        """Return the function from a text to what is counted in it."""
-        skipped = self._stop_words()
+    def _analyser(self) -> Callable[[str], Iterator[str]]:
+        """Return a function that yields the terms of a text."""
+        stop_words = self._stop_words()
         lowercase, strip_accents = bool(self.lowercase), bool(self.strip_accents)
         low, high = self.ngrams
         shortest, longest = self.char_ngrams
-        with_words, with_pieces = "word" in self.analyzer, "char" in self.analyzer
+        count_words, count_chars = "word" in self.analyzer, "char" in self.analyzer
 
-        # One after the other, never all in a list: each takes many times the memory of its letters in the text.
+        # A generator: a list of all terms would take many times the memory of the text.
         def analyse(text: str) -> Iterator[str]:
-            normal = _normal(text, lowercase, strip_accents)
-            if with_words:
-                yield from _ngrams((word for word in _words(normal) if word not in skipped), low, high)
-            if with_pieces:
-                words = (word for word in _words(normal) if word not in skipped)
-                yield from (piece for word in words for piece in _pieces(word, shortest, longest))
+            normal = _normalise(text, lowercase, strip_accents)
+            if count_words:
+                yield from _ngrams((word for word in _words(normal) if word not in stop_words), low, high)
+            if count_chars:
+                words = (word for word in _words(normal) if word not in stop_words)
+                yield from (ngram for word in words for ngram in _char_ngrams(word, shortest, longest))
 
         return analyse
 
@@ -213,7 +215,7 @@ class BagOfWords(Featurizer):
         words: Any = self.stop_words
         if not isinstance(words, (list, tuple, set, frozenset)) or not all(isinstance(word, str) for word in words):
             raise InputError(f"stop_words must be None, 'english' or a list of words, got {self.stop_words!r}")
-        return frozenset(_normal(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
+        return frozenset(_normalise(word, bool(self.lowercase), bool(self.strip_accents)) for word in words)
 
     def _state(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         return {"vocabulary": self.vocabulary_}, {"idf": self.idf_}
@@ -221,16 +223,16 @@ class BagOfWords(Featurizer):
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
         words, idf = fitted["vocabulary"], arrays["idf"]
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise ValueError("its vocabulary is not a list of words")
+            raise ValueError("its vocabulary is not a list of strings")
         if len(words) != self.n_features_ or len(set(words)) != len(words):
-            raise ValueError(f"its vocabulary has {len(set(words))} different words, not {self.n_features_}")
+            raise ValueError(f"its vocabulary has {len(set(words))} distinct terms, not {self.n_features_}")
         if idf.shape != (self.n_features_,) or idf.dtype != np.float32 or not np.isfinite(idf).all():
             raise ValueError(f"its array 'idf' has type {idf.dtype} and shape {idf.shape}")
         self.vocabulary_, self.idf_ = words, idf
 
 
 def check_text(item: Any, position: int) -> str:
-    """Return an item that must be a string."""
+    """Return an item, after checking that it is a string of allowed length."""
     if not isinstance(item, str):
         raise InputError(f"text {position} must be a string, got {type(item).__name__}")
     check_limit("DLFH_MAX_CHARACTERS", len(item), f"text {position} has {len(item):,} characters")
@@ -242,24 +244,24 @@ def _check_range(value: Any, name: str) -> None:
     if (
         not pair
         or not all(isinstance(n, int) and not isinstance(n, bool) for n in value)
-        or not 1 <= value[0] <= value[1] <= _LONGEST
+        or not 1 <= value[0] <= value[1] <= _MAX_NGRAM
     ):
-        raise InputError(f"{name} must be two whole numbers from 1 to {_LONGEST}, the smaller first, got {value!r}")
+        raise InputError(f"{name} must be two whole numbers from 1 to {_MAX_NGRAM} in ascending order, got {value!r}")
 
 
-def _most_frequent(frequencies: npt.NDArray[Any], least: int, most: int | None) -> npt.NDArray[np.int64]:
-    """Return which words to keep, ascending; among equally frequent ones, the first."""
+def _most_frequent(frequencies: npt.NDArray[Any], minimum: int, limit: int | None) -> npt.NDArray[np.int64]:
+    """Return the indices of the most frequent terms, ascending; of equally frequent ones, the first."""
     order = np.argsort(-frequencies, kind="stable")
-    return np.sort(order[frequencies[order] >= least][:most])
+    return np.sort(order[frequencies[order] >= minimum][:limit])
 
 
-def _normal(text: str, lowercase: bool, strip_accents: bool) -> str:
-    """Return a text in one spelling of the characters that Unicode can spell in several ways."""
+def _normalise(text: str, lowercase: bool, strip_accents: bool) -> str:
+    """Return a text in Unicode's compatibility form, optionally without case or accents."""
     text = unicodedata.normalize("NFKC", text)
     if lowercase:
         text = unicodedata.normalize("NFKC", text.casefold())
     if strip_accents:
-        # Marks of Latin, Greek and Cyrillic alone: those of other scripts are vowels, not accents.
+        # Only the marks of Latin, Greek and Cyrillic: in other scripts, marks are vowels.
         text = re.sub("[\u0300-\u036f]", "", unicodedata.normalize("NFD", text))
         text = unicodedata.normalize("NFC", text)
     return text
@@ -267,8 +269,8 @@ def _normal(text: str, lowercase: bool, strip_accents: bool) -> str:
 
 @functools.cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return patterns of a word, and of the parts of a word in scripts with and without spaces."""
-    # Python's \w lacks combining marks, and so would cut Hindi or Tamil words at their vowels.
+    """Return patterns for a word, and for its parts in spaced and unspaced scripts."""
+    # Python's \w does not match combining marks, and would split Hindi or Tamil words at their vowels.
     marks = "".join(re.escape(chr(code)) for code in _MARKS if unicodedata.category(chr(code)).startswith("M"))
     letter = rf"(?:[^\W_]|[{marks}])"
     return re.compile(rf"{letter}+(?:['’]{letter}+)*"), re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
@@ -289,7 +291,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _ngrams(words: Iterable[str], low: int, high: int) -> Iterator[str]:
-    """Yield runs of words, each when its last word comes."""
+    """Yield word n-grams, each after its last word."""
     if high == 1:
         yield from words
         return
@@ -300,8 +302,8 @@ def _ngrams(words: Iterable[str], low: int, high: int) -> Iterator[str]:
             yield " ".join(itertools.islice(last, len(last) - length, None))
 
 
-def _pieces(word: str, shortest: int, longest: int) -> Iterator[str]:
+def _char_ngrams(word: str, shortest: int, longest: int) -> Iterator[str]:
     padded = f" {word} "
     for length in range(shortest, min(longest, len(padded)) + 1):
         for place in range(len(padded) - length + 1):
-            yield _PIECE + padded[place : place + length]
+            yield _CHAR_PREFIX + padded[place : place + length]

@@ -1,4 +1,4 @@
-"""Thumbnails: the colours of a picture, roughly where they are."""
+"""Thumbnails: the rough layout of an image's colours."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Thumbnail"]
 
 
 class Thumbnail(ImageFeaturizer):
-    """Describes images by a tiny copy of them: size x size pixels x 3 colours, from 0 to 1.
+    """Pixels of a reduced copy of the image: size x size x 3 colours, from 0 to 1.
 
     Parameters
     ----------
@@ -49,5 +49,5 @@ class Thumbnail(ImageFeaturizer):
     def _prepare(self, image: Any) -> Pixels:
         return square(image, int(self.size), "RGB")
 
-    def _describe(self, prepared: list[Pixels]) -> npt.NDArray[np.float32]:
+    def _compute(self, prepared: list[Pixels]) -> npt.NDArray[np.float32]:
         return np.stack(prepared).reshape(len(prepared), -1).astype(np.float32) / np.float32(255)

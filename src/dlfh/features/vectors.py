@@ -1,4 +1,4 @@
-"""Vectors that are ready: passed through, and held to one width."""
+"""Precomputed vectors."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh._validation import Features, check_features, raise_if_not_finite
-from dlfh.features.base import Featurizer, Readable
+from dlfh.features.base import Featurizer, PartialFeatures
 
 __all__ = ["Vectors"]
 
 
 class Vectors(Featurizer):
-    """Passes vectors through as they are, dense or sparse, without copying them.
+    """Passes dense or sparse vectors through without copying them.
 
     Parameters
     ----------
     verbose : bool, default False
-        As everywhere; there is nothing to show here.
+        Has no effect here.
 
     Attributes
     ----------
     n_features_ : int
-        Their length, which all later vectors must have.
+        Length of the vectors, which all later vectors must have.
 
     Examples
     --------
@@ -45,18 +45,18 @@ class Vectors(Featurizer):
     def _fit(self, items: Any, strict: bool) -> int:
         return int(check_features(items, "vectors").shape[1])
 
-    def _transform(self, items: Any, strict: bool) -> Readable:
+    def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         matrix = check_features(items, "vectors", self.n_features_)
-        bad = _rows_with_holes(matrix)
+        bad = _non_finite_rows(matrix)
         if strict and len(bad):
             raise_if_not_finite(matrix, "vectors")
         if not len(bad):
-            return Readable(matrix, np.arange(matrix.shape[0]), {})
+            return PartialFeatures(matrix, np.arange(matrix.shape[0]), {})
         rows = np.setdiff1d(np.arange(matrix.shape[0]), bad)
-        return Readable(matrix[rows], rows, {int(row): f"vector {row} has NaN or infinity" for row in bad})
+        return PartialFeatures(matrix[rows], rows, {int(row): f"vector {row} contains NaN or infinity" for row in bad})
 
 
-def _rows_with_holes(matrix: Features) -> Any:
+def _non_finite_rows(matrix: Features) -> Any:
     if sp.issparse(matrix):
         places = np.flatnonzero(~np.isfinite(matrix.data))
         return np.unique(np.searchsorted(matrix.indptr, places, side="right") - 1)
