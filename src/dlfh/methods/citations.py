@@ -1,4 +1,4 @@
-"""Whom to cite for a method: BibTeX of the papers."""
+"""BibTeX entries of the methods' papers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dlfh.methods.catalogue import METHODS
 
 __all__ = ["citations"]
 
-#: Methods that are in another's paper.
+#: Methods published in the paper of another method.
 _IN_PAPER_OF = {"KDLFH": "DLFH"}
 
 
 def citations(methods: Iterable[str] | None = None) -> str:
-    """Return BibTeX of the papers of methods, or of all; a paper of two methods is there once.
+    """Return the BibTeX entries of the given methods, or of all; each paper appears once.
 
     Examples
     --------
@@ -24,14 +24,9 @@ def citations(methods: Iterable[str] | None = None) -> str:
     @article{DLFH,
     """
     text = (files("dlfh.methods") / "citations.bib").read_text(encoding="utf-8")
-    entries = {entry[0]: entry[1] for entry in _entries(text)}
+    entries = {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\w+),\n.*?^\}", text, re.DOTALL | re.MULTILINE)}
     names = list(METHODS if methods is None else methods)
     for name in names:
         check_choice(name, "method", tuple(METHODS))
     papers = dict.fromkeys(_IN_PAPER_OF.get(name, name) for name in names)
     return "\n\n".join(entries[paper] for paper in papers)
-
-
-def _entries(text: str) -> list[tuple[str, str]]:
-    found = re.finditer(r"^@\w+\{(\w+),\n.*?^\}", text, re.DOTALL | re.MULTILINE)
-    return [(entry[1], entry[0]) for entry in found]

@@ -30,13 +30,13 @@ Floats = npt.NDArray[np.float64]
 class CMFH(CrossModalHasher):
     """Collective matrix factorization hashing (Ding, Guo and Zhou, CVPR 2014).
 
-    Both modalities of a point are factorised with one latent vector, a row of Y, which linear functions W_t
-    predict from each of them:
+    Both modalities of a point are factorised with one latent vector, a row of Y, which linear functions W_t predict
+    from each modality. The method minimises
 
         ``sum_t a_t |X_t - Y U_t|^2 + mu sum_t |Y - X_t W_t|^2 + gamma (|Y|^2 + sum_t |U_t|^2 + |W_t|^2)``
 
-    with a = (modality_weight, 1 - modality_weight), minimised over U, Y and W in turn. Each step is exact, so the
-    objective never rises. The signs of Y are the learned codes, one for both modalities.
+    with a = (modality_weight, 1 - modality_weight), alternately over U, Y and W. Each step is exact, so the objective
+    never increases. The signs of Y are the learned codes, shared by both modalities.
 
     Parameters
     ----------
@@ -44,18 +44,18 @@ class CMFH(CrossModalHasher):
     modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 100
-        Weight of the hash functions' errors.
+        Weight of the errors of the hash functions.
     gamma : float, default 0.01
-        Weight of the penalties. It is absolute, so the scale of the features matters.
+        Weight of the penalties, in absolute terms: the scale of the features matters.
     updates : {"exact", "code", "code-as-is"}, default "exact"
-        The steps above; or those of the public code, which weights mu and gamma by a_t too; or the same with
-        the code's slip in the precedence of operators, by which W is 1 / mu^2 of what is meant. (The
-        published code: 25 iterations, ``init="uniform"``.)
+        Use the steps above; those of the public code, which also weights mu and gamma by a_t; or the latter with the
+        code's operator precedence error, which divides W by mu^2. (The published code: 25 iterations,
+        ``init="uniform"``.)
     init : {"gaussian", "uniform"}, default "gaussian"
-        All that is uniform is positive too: columns of Y start, and long stay, nearly equal.
+        Distribution of the initial Y. Uniform values are positive, so the columns of Y stay similar for long.
     max_iter : int, default 200
     tol : float, default 1e-6
-        Stop when an iteration lowers the objective by less than this share; 0 for ``max_iter`` iterations.
+        Stop when an iteration decreases the objective by less than this share; 0 for exactly ``max_iter`` iterations.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -63,13 +63,14 @@ class CMFH(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64 (n_iter_,)
-        After each iteration.
+        Objective after each iteration.
 
     Notes
     -----
-    From the first iteration on, Y = X_1 B_1 + X_2 B_2: every step is one of the Gram matrix of all features,
-    and its cost does not depend on the number of points. The same B gives points that training never saw
-    one code from both modalities. It learns from pairs alone. By blocks, features are read once, and again for codes.
+    From the first iteration on, Y = X_1 B_1 + X_2 B_2. Every step therefore works on the Gram matrix of all features,
+    at a cost that does not depend on the number of points, and B also gives one code from both modalities to new
+    points. The method learns from pairs and ignores labels. Data in blocks is read once for the sums and once for the
+    codes.
 
     Examples
     --------
@@ -129,7 +130,7 @@ class CMFH(CrossModalHasher):
         Y = random_rows(rng, first, n_bits, uniform=uniform)
         W = [draw(rng, matrix.shape[1], n_bits, uniform=uniform) for matrix in features.values()]
         views = centre(features, Y, crosses=True)
-        # Many small steps: more threads would wait for each other most of the time.
+        # Many small steps: more threads would mostly wait for each other.
         with blas_threads(1), progress(self.verbose) as bar:
             state = _Factors(views, Y, W)
             count, history = bar.counter("iterations", int(self.max_iter)), [np.inf]
@@ -168,7 +169,7 @@ class CMFH(CrossModalHasher):
 
 
 class _Factors:
-    """U, W and B of Y = X B, for X both modalities side by side; all that is known of X is X'X."""
+    """U, W and B of Y = X B, where X holds both modalities side by side and is known through X'X only."""
 
     def __init__(self, views: list[CentredBlocks], Y: Blocks, W: list[Floats]) -> None:
         (x, y) = views
@@ -187,11 +188,11 @@ class _Factors:
         return matrix[: self.split], matrix[self.split :]
 
     def update(self, model: CMFH) -> None:
-        """Update U, then Y, then W."""
+        """Update U, Y and W."""
         a, mu, gamma = (model.modality_weight, 1 - model.modality_weight), float(model.mu), float(model.gamma)
         exact = model.updates == "exact"
         c = len(self.YY)
-        ridge = [gamma / each if exact else gamma for each in a]
+        ridge = [gamma / weight if exact else gamma for weight in a]
         self.U = [_solve(self.YY + r * np.eye(c), XY.T) for r, XY in zip(ridge, self.XY, strict=True)]
         weights = (mu, mu) if exact else (a[0] * mu, a[1] * mu)
         right = [w * U.T + v * W for w, U, v, W in zip(a, self.U, weights, self.W, strict=True)]
@@ -202,23 +203,33 @@ class _Factors:
         self.YY = self.B.T @ products
         self.XY = list(self.by_view(products))
         if self.whitening is None:
-            # Where gamma / mu is less than rounding, as with large or repeated features, the ridge is that.
+            # The ridge is at least the rounding error, which exceeds gamma / mu for large or repeated features.
             self.whitening = [Whitening(gram, gamma / mu) for gram in self.grams]
-        slip = 1 / mu**2 if model.updates == "code-as-is" else 1.0
-        self.W = [slip * white.directions(white.whiten(XY)) for white, XY in zip(self.whitening, self.XY, strict=True)]
+        factor = 1 / mu**2 if model.updates == "code-as-is" else 1.0
+        self.W = [
+            factor * white.directions(white.whiten(XY)) for white, XY in zip(self.whitening, self.XY, strict=True)
+        ]
 
     def objective(self, model: CMFH) -> float:
         """Return the objective from X'X, X'Y and Y'Y."""
-        a, total = (model.modality_weight, 1 - model.modality_weight), model.gamma * np.trace(self.YY)
-        for weight, gram, XY, U, W in zip(a, self.grams, self.XY, self.U, self.W, strict=True):
-            total += weight * (np.trace(gram) - 2 * np.sum(U.T * XY) + np.sum((U @ U.T) * self.YY))
-            total += model.mu * (np.trace(self.YY) - 2 * np.sum(W * XY) + np.sum(W * (gram @ W)))
-            total += model.gamma * (np.sum(U**2) + np.sum(W**2))
-        return float(total)
+        a, value = (model.modality_weight, 1 - model.modality_weight), model.gamma * np.trace(self.YY)
+        for terms in zip(a, self.grams, self.XY, self.U, self.W, strict=True):
+            value = add_errors(value, *terms, self.YY, model.mu, model.gamma)
+        return float(value)
+
+
+def add_errors(
+    value: float, weight: float, gram: Floats, XY: Floats, U: Floats, W: Floats, YY: Floats, mu: float, gamma: float
+) -> float:
+    """Add weight |X - Y U|^2 + mu |Y - X W|^2 + gamma (|U|^2 + |W|^2) to a value, from X'X, X'Y and Y'Y."""
+    value += weight * (np.trace(gram) - 2 * np.sum(U.T * XY) + np.sum((U @ U.T) * YY))
+    value += mu * (np.trace(YY) - 2 * np.sum(W * XY) + np.sum(W * (gram @ W)))
+    value += gamma * (np.sum(U**2) + np.sum(W**2))
+    return value
 
 
 def _solve(matrix: Floats, right: Floats) -> Floats:
-    """Solve with a small positive matrix, whose ridge may be less than its rounding."""
+    """Solve with a small positive semi-definite matrix, whose ridge may be smaller than the rounding error."""
     white = Whitening(matrix, 0.0)
     return white.directions(white.whiten(right))
 

@@ -28,67 +28,67 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(eq=False, repr=False)
 class LFH(CrossModalHasher):
-    """Latent factor hashing (Zhang, Zhang, Li and Guo, SIGIR 2014), for one modality or more.
+    """Latent factor hashing (Zhang, Zhang, Li and Guo, SIGIR 2014), for one or more modalities.
 
-    The probability that points i and j share a label is sigma(Theta_ij), Theta = U U' / 2, for real factors
-    U (n x c) in place of codes. With a Gaussian prior of variance beta, maximise
+    Points i and j share a label with probability sigma(Theta_ij), Theta = U U' / 2, where U (n x c) holds real factors
+    in place of codes. With a Gaussian prior of variance beta, the method maximises
 
         ``L = sum_(i != j) [s_ij Theta_ij - log(1 + exp(Theta_ij))] - |U|^2 / (2 beta)``
 
-    row after row: with all other rows fixed, L is at least a quadratic function that touches it at U_i, and
-    U_i moves to where that one is largest,
+    row by row. With all other rows fixed, L has a quadratic lower bound that is tight at U_i, and U_i moves to its
+    maximum:
 
         ``U_i += H^-1 g``,  ``g = sum_j (s_ij - sigma(Theta_ij)) U_j - U_i / beta``,
         ``H = sum_j U_j'U_j / 8 + I / beta``,
 
-    so no step lowers L. Codes are the signs of U. Hash functions are ridge regressions of U on the features.
-    With several modalities all have the same codes: what DLFH is with a shared code, but relaxed.
+    No step decreases L. Codes are the signs of U, shared by all modalities: a relaxation of DLFH with a shared code.
+    Hash functions are ridge regressions of U on the features.
 
     Parameters
     ----------
     n_bits : int, default 64
     beta : float, default 30
-        Variance of the factors' prior.
+        Variance of the prior of the factors.
     ridge : float or "auto", default 1
         Ridge of the hash functions, the paper's lambda_e; "auto" as for `LinearRidge`.
     max_iter : int, default 50
-        Number of sweeps.
+        Maximum number of sweeps.
     tol : float, default 0.001
-        Stop when a sweep changes L by less than this share. The stochastic solver estimates L from about a million
-        pairs, always the same.
+        Stop when a sweep changes L by less than this share. The stochastic solver estimates L from a fixed sample of
+        about a million pairs.
     solver : {"stochastic", "full"}, default "stochastic"
-        "stochastic" draws points J for each sweep: the others see these alone, and share one H; those in J
-        see all. "full" lets every point see all, in n / |J| times the time.
+        "stochastic" samples points J for each sweep. Points outside J are updated against J only, with one common H;
+        points in J against all points. "full" updates every point against all points, in n / |J| times the time.
     sample_size : int, optional
         Number of points in J; ``n_bits`` by default.
     regress_on : {"factors", "codes"}, default "factors"
-        What hash functions are fitted to: U, or its signs, as DLFH does.
+        Fit the hash functions to U, or to its signs as in DLFH.
     fit_intercept : bool, default False
         Whether hash functions have an intercept.
     track_objective : bool, default False
-        Compute L at the start and after each sweep, in ``objective_``: n^2 c operations each time.
+        Whether to compute L at the start and after each sweep, in ``objective_``, with n^2 c operations each time.
     random_state : int, numpy Generator or None
-        Seed of the start, standard normal, and of J.
+        Seed of the initial factors, which are standard normal, and of J.
     n_jobs, verbose
         As for `DLFH`.
 
     Attributes
     ----------
     objective_ : ndarray of float64 (n_iter_ + 1,)
-        L by sweep; empty unless ``track_objective``.
+        L at the start and after each sweep; empty unless ``track_objective``.
     changes_ : ndarray of float64 (n_iter_,)
-        By what share each sweep changed L, as far as the solver knows it.
+        Relative change of L in each sweep, as estimated by the solver.
     n_iter_ : int
 
     Notes
     -----
-    No code of the authors was found. The formulas are the paper's, as others restate them; beta, ridge and
-    the start are unverified. A point's pair with itself is left out: its Theta is quadratic in U_i, and the
-    steps would not be monotone.
+    The authors' code was not found. The formulas are the paper's, as restated by others; beta, ridge and the initial
+    factors are unverified. The pair of a point with itself is excluded: its Theta is quadratic in U_i, and steps would
+    not be monotone.
 
-    The stochastic solver does not raise L steadily. With few bits, and so few points in J, factors grow in
-    directions that J does not show, and rounding is amplified: a seed gives the same codes again on the same
-    machine and number of threads, not on any, as DLFH's does.
+    The stochastic solver does not increase L steadily. With few bits, and therefore few points in J, factors grow in
+    directions that J does not contain, and rounding errors are amplified. Unlike DLFH, a seed determines the codes only
+    on the same machine with the same number of threads.
 
     Examples
     --------
@@ -153,41 +153,41 @@ class LFH(CrossModalHasher):
         rng = check_random_state(self.random_state)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             factors = Factors(label_sets, rng.standard_normal((n_points, n_bits)), float(self.beta))
-            with blas_threads(1):  # blocks of a few thousand points: two threads would wait for each other
+            with blas_threads(1):  # blocks are too small for more threads
                 self._ascend(factors, rng, bar)
             codes = pack(factors.U)
-            values: Targets = RealTargets(factors.U, np.arange(n_points), n_bits)
+            targets: Targets = RealTargets(factors.U, np.arange(n_points), n_bits)
             if self.regress_on == "codes":
-                values = Targets(codes, np.arange(n_points), n_bits)
+                targets = Targets(codes, np.arange(n_points), n_bits)
             learner = LinearRidge(self.ridge, fit_intercept=self.fit_intercept)
             context = FitContext(workers, int(rng.integers(2**63)), bar)
             self.hash_functions_ = {
-                name: learner.fit(matrix, values, name, context)
+                name: learner.fit(matrix, targets, name, context)
                 for name, matrix in bar.track(features.items(), "hash functions")
             }
         self.codes_ = {name: codes.copy() for name in features}
 
     def _ascend(self, factors: Factors, rng: np.random.Generator, bar: Bar) -> None:
-        """Sweep until L settles; set ``objective_`` and ``changes_``."""
-        everyone = np.arange(len(factors.U))
+        """Sweep until L converges; set ``objective_`` and ``changes_``."""
+        points = np.arange(len(factors.U))
         full = self.solver == "full"
-        n_sampled = min(int(self.sample_size or self.n_bits), len(everyone))
-        # Pairs that are always the same ones: what their L gains or loses is not an accident of sampling.
-        watched = everyone if full else rng.choice(everyone, min(_WATCHED, len(everyone)), replace=False)
-        # L is compared with what it was before, by thousandths: single precision will do, and a million pairs.
-        how: Any = {} if full else {"step": -(-len(everyone) // _SEEN), "dtype": np.float32}
-        value = factors.log_posterior(watched, **how)
-        objective = [factors.log_posterior(everyone)] if self.track_objective else []
+        n_sampled = min(int(self.sample_size or self.n_bits), len(points))
+        # A fixed sample of pairs, so that changes of L are not sampling noise.
+        rows = points if full else rng.choice(points, min(_MONITORED_ROWS, len(points)), replace=False)
+        # Relative changes of about 1e-3 matter: single precision and a million pairs are enough.
+        estimate: Any = {} if full else {"step": -(-len(points) // _MONITORED_COLUMNS), "dtype": np.float32}
+        value = factors.log_posterior(rows, **estimate)
+        objective = [factors.log_posterior(points)] if self.track_objective else []
         advance = bar.counter("sweeps", int(self.max_iter))
         changes: list[float] = []
         for _ in range(int(self.max_iter)):
             if full:
                 factors.sweep()
             else:
-                factors.sample_sweep(rng.choice(everyone, n_sampled, replace=False))
-            before, value = value, factors.log_posterior(watched, **how)
+                factors.sample_sweep(rng.choice(points, n_sampled, replace=False))
+            before, value = value, factors.log_posterior(rows, **estimate)
             if self.track_objective:
-                objective.append(factors.log_posterior(everyone))
+                objective.append(factors.log_posterior(points))
             changes.append((value - before) / abs(value) if value else 0.0)
             advance()
             if abs(changes[-1]) < self.tol:
@@ -195,24 +195,24 @@ class LFH(CrossModalHasher):
         self.objective_, self.changes_ = np.array(objective), np.array(changes)
 
 
-#: Points whose similarities to all points are held at once.
+#: Points whose similarities to all points are in memory at once.
 _BLOCK = 256
 
-#: Points that are looked at, or updated, at once.
+#: Points per block of products.
 _ROWS = 8192
 
-#: Points whose pairs tell the stochastic solver how it is doing, and with how many others, at the most.
-_WATCHED, _SEEN = 64, 16384
+#: Maximum numbers of rows and columns of the pairs from which the stochastic solver estimates L.
+_MONITORED_ROWS, _MONITORED_COLUMNS = 64, 16384
 
 
 class Factors:
-    """The factors of points, which share a label with probability sigma(U U' / 2).
+    """Factors U of points that share a label with probability sigma(U U' / 2), and their updates.
 
     Parameters
     ----------
     labels : LabelSets
     U : ndarray of float64 (n, c)
-        Where to start; changed in place.
+        Initial factors, updated in place.
     beta : float
         Variance of the prior.
     """
@@ -223,22 +223,22 @@ class Factors:
         self.beta = beta
 
     def similar(self, points: Integers, step: int = 1) -> npt.NDArray[np.uint8]:
-        """Return S for some points against all, or every so many-th."""
+        """Return S for the given points against every ``step``-th point."""
         return self.labels.similar(self.labels.set_of_point[points], self.labels.set_of_point[::step])
 
     def log_posterior(self, points: Integers, step: int = 1, dtype: npt.DTypeLike = np.float64) -> float:
-        """Return L from the pairs of some points with all, or every so many-th, as if the other pairs were like these.
+        """Return L, extrapolated from the pairs of the given points with every ``step``-th point.
 
-        Terms are computed in ``dtype``, and summed in double precision.
+        Terms are computed in ``dtype`` and summed in double precision.
         """
         total, others = 0.0, self.U[::step]
         for block in _blocks(points, _BLOCK):
             # s Theta - log(1 + exp(Theta)) is -log(1 + exp(-Theta)) where s = 1.
-            flips, own = 1 - 2 * self.similar(block, step).astype(np.int8), (self.U[block] / 2).astype(dtype)
+            signs, half = 1 - 2 * self.similar(block, step).astype(np.int8), (self.U[block] / 2).astype(dtype)
             for start in range(0, len(others), _ROWS):
                 columns = slice(start, start + _ROWS)
-                Theta = own @ others[columns].T.astype(dtype)
-                Theta *= flips[:, columns]
+                Theta = half @ others[columns].T.astype(dtype)
+                Theta *= signs[:, columns]
                 terms = np.maximum(Theta, Theta.dtype.type(0))
                 np.abs(Theta, out=Theta)
                 np.negative(Theta, out=Theta)
@@ -256,12 +256,12 @@ class Factors:
         return len(self.U) ** 2 / (len(points) * len(others)) * total - float(np.sum(self.U**2)) / (2 * self.beta)
 
     def gradients(self, points: Integers, S: npt.NDArray[np.uint8]) -> Floats:
-        """Return the gradients of L by the points' factors, from their pairs with points that are not among them."""
-        own = self.U[points]
-        total = -own / self.beta
+        """Return the gradients of L with respect to the points' factors, from their pairs with all other points."""
+        factors = self.U[points]
+        total = -factors / self.beta
         for start in range(0, len(self.U), _ROWS):
             U = self.U[start : start + _ROWS]
-            residuals = S[:, start : start + _ROWS] - _sigma_of_half(own @ U.T)
+            residuals = S[:, start : start + _ROWS] - _sigma_of_half(factors @ U.T)
             inside = points[(points >= start) & (points < start + _ROWS)] - start
             residuals[:, inside] = 0
             total += residuals @ U
@@ -273,11 +273,11 @@ class Factors:
             self._update_each(block, self.similar(block))
 
     def sample_sweep(self, sample: Integers) -> None:
-        """Update all points, of whose pairs only those with a point of the sample are looked at."""
+        """Update all points, using only pairs with a sampled point."""
         S = self.similar(sample)
         V = self.U[sample]
         inverse = np.linalg.inv(self._curvature(V.T @ V))
-        # Points outside the sample do not see each other: at once is the same as in turn.
+        # Points outside the sample do not depend on each other and are updated at once.
         for start in range(0, len(self.U), _ROWS):
             U = self.U[start : start + _ROWS]
             residuals = S[:, start : start + _ROWS].T - _sigma_of_half(U @ V.T)
@@ -286,27 +286,27 @@ class Factors:
         self._update_each(sample, S)
 
     def _update_each(self, points: Integers, S: npt.NDArray[np.uint8]) -> None:
-        """Update some points in turn, each against all others: of these, only the points themselves change."""
-        gradients, own, among = self.gradients(points, S), self.U[points], S[:, points]
+        """Update the given points in turn, each against all others."""
+        gradients, U, S_within = self.gradients(points, S), self.U[points], S[:, points]
         gram = self.U.T @ self.U
         for i in range(len(points)):
-            residuals = among[i] - _sigma_of_half(own @ own[i])
+            residuals = S_within[i] - _sigma_of_half(U @ U[i])
             residuals[i] = 0
-            gram -= np.outer(own[i], own[i])
-            own[i] += np.linalg.solve(self._curvature(gram), gradients[i] + residuals @ own)
-            gram += np.outer(own[i], own[i])
-        self.U[points] = own
+            gram -= np.outer(U[i], U[i])
+            U[i] += np.linalg.solve(self._curvature(gram), gradients[i] + residuals @ U)
+            gram += np.outer(U[i], U[i])
+        self.U[points] = U
 
     def _curvature(self, gram: Floats) -> Floats:
-        """Return H for the Gram matrix of the factors that are seen."""
+        """Return H for the Gram matrix of the other points' factors."""
         H = gram / 8
-        # Not below rounding: a larger H makes a shorter step, and still does not lower L.
+        # At least the rounding error: a larger H makes a shorter step, which does not decrease L either.
         H.flat[:: len(H) + 1] += max(1 / self.beta, 1e-12 * float(np.trace(H)))
         return H
 
 
 def _sigma_of_half(products: Floats) -> Floats:
-    """Return sigma(z / 2) in place: tanh is several times faster than exp and a division."""
+    """Return sigma(z / 2), computed in place; tanh is several times faster than exp and a division."""
     products /= 4
     np.tanh(products, out=products)
     products += 1

@@ -25,6 +25,7 @@ from dlfh._validation import (
 from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
+from dlfh.methods.cmfh import add_errors
 from dlfh.methods.info import MethodInfo
 
 __all__ = ["SCRATCH"]
@@ -36,14 +37,14 @@ Floats = npt.NDArray[np.float64]
 class SCRATCH(CrossModalHasher):
     """Scalable discrete matrix factorization hashing (Li, Chen, Zhang, Luo, Nie, Zhang and Xu, ACM MM 2018).
 
-    Kernel features X_m of both modalities and the labels L are factorised with one latent V (n x c), which linear
-    functions W_m predict, and which a rotation R brings to the codes B of -1 and +1:
+    Kernel features X_m of both modalities and the labels L are factorised with one latent matrix V (n x c). Linear
+    functions W_m predict V, and a rotation R maps it to the codes B of -1 and +1. The method minimises
 
         ``sum_m a_m |X_m - V U_m|^2 + alpha |L - V G|^2 + |B - V R'|^2 + mu sum_m |V - X_m W_m|^2
         + gamma (|V|^2 + |G|^2 + sum_m |U_m|^2 + |W_m|^2)``
 
-    with a = (modality_weight, 1 - modality_weight), minimised over B, U and G, W, V and R in turn. Each step is
-    exact, so the objective never rises. Codes are the same for both modalities; a hash function is X_m W_m R'.
+    with a = (modality_weight, 1 - modality_weight), alternately over B, U and G, W, V and R. Each step is exact, so the
+    objective never increases. Both modalities share the codes; the hash functions are X_m W_m R'.
 
     Parameters
     ----------
@@ -53,15 +54,15 @@ class SCRATCH(CrossModalHasher):
     alpha : float, default 500
         Weight of the labels.
     mu : float, default 1000
-        Weight of the hash functions' errors.
+        Weight of the errors of the hash functions.
     gamma : float, default 5
-        Weight of the penalties. It is absolute: with more points it means less.
+        Weight of the penalties, in absolute terms: more points make it weaker.
     max_iter : int, default 20
-        Number of rounds: a budget, the objective still falls, and long codes still get better.
+        Number of rounds. The objective is still decreasing after 20, and long codes still improve.
     n_anchors : int, default 500
-        Training points at which kernel features are taken, drawn for each modality; all where there are fewer.
+        Number of training points at which kernel features are computed, drawn for each modality; all points if fewer.
     refresh : bool, default False
-        Learn W and B once more from the last V. As published, both belong to the V of the round before, and R to
+        Compute W and B once more from the last V. As published, both come from the V of the previous round, but R from
         the last.
     random_state : int, numpy Generator or None
     n_jobs, verbose
@@ -70,13 +71,12 @@ class SCRATCH(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64 (max_iter,)
-        After each round, penalties included, which the authors' code leaves out.
+        Objective after each round, including the penalties, which the authors' code omits.
 
     Notes
     -----
-    Defaults are those of the authors' code. It multiplies all features with each other in every round; here that is
-    done once, and a round multiplies features with c columns. Other features need other weights: ``alpha`` is relative
-    to the energy of kernel values, which are between 0 and 1.
+    Defaults are those of the authors' code, which computes X'X in every round; here it is computed once. Features on
+    another scale need other weights: ``alpha`` is relative to kernel values between 0 and 1.
 
     Examples
     --------
@@ -146,7 +146,7 @@ class SCRATCH(CrossModalHasher):
 
 
 class LatentCodes:
-    """V, B, R, U, G and W, and SCRATCH's steps.
+    """V, B, R, U, G and W, and SCRATCH's updates.
 
     Parameters
     ----------
@@ -154,14 +154,13 @@ class LatentCodes:
     L : csr_array (n, labels)
     V : ndarray of float64 (n, c)
     R : ndarray of float64 (c, c)
-        Where to start; what else there is follows from these.
+        Initial values.
     model : SCRATCH
-        For its weights.
     """
 
     def __init__(self, views: list[AnchorFeatures], L: sp.csr_array, V: Floats, R: Floats, model: SCRATCH) -> None:
         self.views, self.L, self.V, self.R, self.model = views, L, V, R, model
-        # The ridge of W, and one Cholesky factor for all rounds.
+        # One Cholesky factor of X'X + (gamma / mu) I serves all rounds.
         self.whitening = [Whitening(view.gram, float(model.gamma / model.mu)) for view in views]
         self.XV = [view.transposed_times(V) for view in views]
         self.B: Floats = np.empty_like(V)
@@ -170,11 +169,11 @@ class LatentCodes:
         self.G: Floats = np.empty(0)
 
     @property
-    def shares(self) -> tuple[float, float]:
+    def a(self) -> tuple[float, float]:
         return float(self.model.modality_weight), 1 - float(self.model.modality_weight)
 
     def update(self) -> None:
-        """Update B, then U and G, then W, then V, then R."""
+        """Update B, U and G, W, V, and R."""
         self.update_codes()
         self.update_factors()
         self.update_functions()
@@ -186,7 +185,7 @@ class LatentCodes:
 
     def update_factors(self) -> None:
         gamma, alpha, VV = float(self.model.gamma), float(self.model.alpha), self.V.T @ self.V
-        self.U = [solve_ridge(share * VV, gamma, share * XV.T) for share, XV in zip(self.shares, self.XV, strict=True)]
+        self.U = [solve_ridge(weight * VV, gamma, weight * XV.T) for weight, XV in zip(self.a, self.XV, strict=True)]
         self.G = solve_ridge(alpha * VV, gamma, alpha * (self.L.T @ self.V).T)
 
     def update_functions(self) -> None:
@@ -196,11 +195,11 @@ class LatentCodes:
         """Update V, and its products with the features."""
         alpha, mu, c = float(self.model.alpha), float(self.model.mu), self.V.shape[1]
         M = alpha * (self.G @ self.G.T) + (1 + 2 * mu + float(self.model.gamma)) * np.eye(c)
-        for share, U in zip(self.shares, self.U, strict=True):
-            M += share * (U @ U.T)
+        for weight, U in zip(self.a, self.U, strict=True):
+            M += weight * (U @ U.T)
         V = alpha * (self.L @ self.G.T) + self.B @ self.R
-        for share, view, U, W in zip(self.shares, self.views, self.U, self.W, strict=True):
-            V += view.times(share * U.T + mu * W)
+        for weight, view, U, W in zip(self.a, self.views, self.U, self.W, strict=True):
+            V += view.times(weight * U.T + mu * W)
         self.V = solve_ridge(M, 0.0, V.T).T
         self.XV = [view.transposed_times(self.V) for view in self.views]
 
@@ -211,8 +210,6 @@ class LatentCodes:
         value = float(np.sum((self.B - self.V @ self.R.T) ** 2)) + gamma * np.trace(VV)
         value += alpha * (self.L.nnz - 2 * np.sum(self.G * (self.L.T @ self.V).T) + np.sum((self.G @ self.G.T) * VV))
         value += gamma * np.sum(self.G**2)
-        for share, view, XV, U, W in zip(self.shares, self.views, self.XV, self.U, self.W, strict=True):
-            value += share * (np.trace(view.gram) - 2 * np.sum(U.T * XV) + np.sum((U @ U.T) * VV))
-            value += mu * (np.trace(VV) - 2 * np.sum(W * XV) + np.sum(W * (view.gram @ W)))
-            value += gamma * (np.sum(U**2) + np.sum(W**2))
+        for weight, view, XV, U, W in zip(self.a, self.views, self.XV, self.U, self.W, strict=True):
+            value = add_errors(value, weight, view.gram, XV, U, W, VV, mu, gamma)
         return float(value)

@@ -26,10 +26,10 @@ __all__ = ["SePH"]
 
 Floats = npt.NDArray[np.float64]
 
-#: Bytes of the two matrices that hold a block of rows against all others.
+#: Bytes of the two matrices of a block of rows against all rows.
 _BLOCK_BYTES = 256 << 20
 
-#: Rows that a thread takes at a time: fixed, so that sums do not depend on the number of threads.
+#: Rows per task; fixed, so that sums do not depend on the number of threads.
 _ROWS = 64
 
 
@@ -37,32 +37,33 @@ _ROWS = 64
 class SePH(CrossModalHasher):
     """Semantics-preserving hashing (Lin, Ding, Hu and Wang, CVPR 2015).
 
-    The labels make a distribution over pairs of points, p_ij in proportion to the cosine of their label
-    sets; codes make another, q_ij in proportion to 1 / (1 + |h_i - h_j|^2 / 4), where a quarter of the
-    squared distance is the Hamming distance of codes of -1 and +1. Real-valued H minimises
+    Labels define a distribution over pairs of points, p_ij proportional to the cosine of their label sets. Codes define
+    another, q_ij proportional to 1 / (1 + |h_i - h_j|^2 / 4), where |h_i - h_j|^2 / 4 is the Hamming distance of codes
+    of -1 and +1. A real-valued H minimises
 
         ``sum_ij p_ij log(p_ij / q_ij) + alpha / (c n) | |H| - 1 |^2``
 
-    by gradient descent with momentum and a gain per entry, as in t-SNE; its signs are the learned codes, one
-    for all modalities. Kernel logistic regression then predicts each bit from each modality.
+    by gradient descent with momentum and a gain per entry, as in t-SNE. Its signs are the learned codes, shared by all
+    modalities. Kernel logistic regression then predicts each bit from each modality.
 
     Parameters
     ----------
     n_bits : int, default 64
     alpha : float, default 0.01
+        Weight of the quantisation penalty.
     max_iter : int, default 100
     learning_rate : float or "auto", default "auto"
-        (The authors: 500.) "auto" is 500 up to 2,500 points and grows with their number beyond, as
-        gradients fall with it.
+        "auto" is 500 up to 2,500 points and proportional to the number of points beyond, since gradients decrease with
+        it. (The authors: 500.)
     init : {"labels", "random"}, default "labels"
-        Start from a random vector per distinct label set, or, as the authors, per point. Points with one
-        label set and one start stay together, so training costs as much as there are label sets.
+        Start from one random vector per distinct label set or, like the authors, per point. Points with the same label
+        set and start stay together, so with "labels" the cost depends on the number of label sets.
     n_bases : int, default 500
         Number of kernel bases.
     bases : {"random", "kmeans"}, default "random"
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
-        Weight of the penalty in the logistic regressions.
+        Regularisation of the logistic regressions.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -70,14 +71,14 @@ class SePH(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64 (max_iter + 1,)
-        The objective at the start and after each iteration; codes are those of the lowest.
+        Objective at the start and after each iteration. The codes are those with the lowest objective.
 
     Notes
     -----
-    Similarities are computed in blocks of rows, so memory grows with n and not with n^2. The authors' code
-    adds penalties of the new H to divergences of the old; here both are of the same H. `encode_unified`
-    is their rule for points with all modalities: bit k is 1 where the modalities' odds, multiplied, exceed
-    the odds of that bit among the training points.
+    Similarities are computed in blocks of rows, so that memory is proportional to n, not n^2. The authors' code adds
+    the penalty of the new H to the divergence of the old one; here both belong to the same H. `encode_unified` is their
+    rule for points with all modalities: bit k is 1 if the product of the modalities' odds exceeds the odds of that bit
+    among the training points.
 
     Examples
     --------
@@ -147,18 +148,18 @@ class SePH(CrossModalHasher):
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:
-        # Projections are 2 p - 1 = tanh(log-odds / 2). Log-odds add up; the prior's were counted once too often.
+        # Projections are 2 p - 1 = tanh(log-odds / 2). Log-odds add up, but the prior must be counted only once.
         edge = 1 - 1e-7
         ones = (unpack(self.codes_[self.modalities_[0]], int(self.n_bits)) > 0).mean(axis=0)
         prior = 2 * np.arctanh(np.clip(2 * ones - 1, -edge, edge))
         odds = [2 * np.arctanh(np.clip(self.project(name, features[name]), -edge, edge)) for name in self.modalities_]
         values = np.sum(odds, axis=0) - (len(odds) - 1) * prior
-        # A bit that is the same for every training point is the same for every other.
+        # A bit that is constant in training is constant for all points.
         return np.where((ones == 0) | (ones == 1), ones - 0.5, values)
 
 
 class Divergence:
-    """SePH's objective and its gradient, over rows that stand for points or for label sets.
+    """SePH's objective and its gradient, over rows that stand for points or label sets.
 
     Parameters
     ----------
@@ -177,13 +178,13 @@ class Divergence:
         self.weights = rows.weights.astype(np.float32)
         total, self.entropy = _cosines(labels)
         if total <= 0:
-            raise InputError("labels make no two points similar, and SePH learns from similar points")
+            raise InputError("labels make no two points similar: SePH needs points that share a label")
         self.unit = 1 / total
         self.entropy = self.entropy / total - np.log(total)
         self.block = max(1, _BLOCK_BYTES // (8 * len(rows)))
 
     def __call__(self, H: Floats) -> tuple[float, Floats]:
-        """Return the objective, and its gradient for one point of each row."""
+        """Return the objective, and its gradient with respect to one point of each row."""
         n_rows, n_bits = H.shape
         single = H.astype(np.float32)
         norms = np.einsum("nc,nc->n", single, single)
@@ -193,7 +194,7 @@ class Divergence:
         for first in range(0, n_rows, self.block):
             last = min(first + self.block, n_rows)
             products = single[first:last] @ single.T
-            pull, push = np.empty_like(products), products  # the products are read before they are written over
+            pull, push = np.empty_like(products), products  # each product is read before it is overwritten
             fill = functools.partial(
                 _kernels.pull_and_push,
                 products,
@@ -239,7 +240,7 @@ def _cosines(labels: LabelSets) -> tuple[float, float]:
 def descend(
     divergence: Divergence, start: Floats, rate: float, max_iter: int, bar: Bar | None = None
 ) -> tuple[Floats, Floats]:
-    """Return the best H on the way down from ``start``, and the objective at every step of it."""
+    """Return the H with the lowest objective on the descent from ``start``, and the objective at every step."""
     weights = divergence.rows.weights / divergence.n_points
     H, step, gains = start, np.zeros_like(start), np.ones_like(start)
     count = (bar or Bar()).counter("codes", max_iter)

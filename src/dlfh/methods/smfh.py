@@ -37,16 +37,16 @@ Array = npt.NDArray[Any]
 class SMFH(CrossModalHasher):
     """Supervised matrix factorization hashing (Liu, Ji, Wu and Hua, IJCAI 2016).
 
-    Both modalities, with rows of length 1, are factorised as X_m = V U_m' by one V without negative values,
-    which respects the labels' graph (S = G G' for label rows G of length 1, Laplacian L = D - S) and which
-    projections P_m predict:
+    Both modalities, with rows of length 1, are factorised as X_m = V U_m' with one non-negative V. V is smooth on the
+    label graph (S = G G' for label rows G of length 1, with Laplacian L = D - S), and projections P_m predict it. The
+    objective is
 
         ``sum_m a_m |X_m - V U_m'|^2 + alpha tr(V'L V) + mu sum_m |V - X_m P_m'|^2 + gamma sum_m |P_m|^2
         + orthogonality |V'V - I|^2 + eta sum_m tr(P_m X_m' Ln X_m P_m')``
 
-    with a = (modality_weight, 1 - modality_weight) and Ln the normalised Laplacian. V and U follow multiplicative
-    updates, P is in closed form; the graph is sampled anew in each iteration. A bit is 1 where a column of V (or of
-    X_m P_m') is above its mean in V. Learned codes are the same for both modalities.
+    with a = (modality_weight, 1 - modality_weight) and Ln the normalised Laplacian. V and U have multiplicative
+    updates, P a closed form; each iteration samples a new part of the graph. A bit is 1 where a column of V (or of X_m
+    P_m') exceeds its mean in V. Both modalities share the learned codes.
 
     Parameters
     ----------
@@ -54,23 +54,24 @@ class SMFH(CrossModalHasher):
     modality_weight : float, default 0.5
         Weight of the first modality, the paper's lambda, between 0 and 1.
     mu : float, default 40
-        (The authors: 100 for features of high dimension.)
+        Weight of the prediction errors. (The authors: 100 for high-dimensional features.)
     alpha : float, default 2
-        (The authors: 10 for features of high dimension.)
+        Weight of the graph. (The authors: 10 for high-dimensional features.)
     gamma, orthogonality : float, default 1e-4
+        Weights of the penalty on P and of the orthogonality of V.
     eta : float, default 1e-3
+        Weight of the graph in P.
     sample_size : int, default 1000
-        Points of the graph in each iteration; all where there are fewer. (The authors: 5,000 to 10,000 for
-        many points.)
+        Number of points of the graph in each iteration, or all if fewer. (The authors: 5,000 to 10,000 for large data.)
     stop : {"tolerance", "code"}, default "tolerance"
-        When to stop before ``max_iter``: when an iteration changes the objective by less than ``tol`` (or
-        doubles it, which is undone); or as the authors' code (with ``max_iter=50``), which goes back by one
-        iteration when, after five, the objective falls by less than 0.1 or the graph's part of it is below
-        100. That part grows with the number of bits, so the code trains short codes for a few iterations.
+        Criterion to stop before ``max_iter``. "tolerance": an iteration changes the objective by less than ``tol``, or
+        doubles it, in which case it is undone. "code": that of the authors' code (with ``max_iter=50``), which after
+        five iterations returns to the previous one if the objective decreases by less than 0.1 or its graph term is
+        below 100. That term grows with the number of bits, so short codes are trained for a few iterations only.
     max_iter : int, default 15
-        More is not better: codes get worse after some twenty iterations, and long ones diverge.
+        More is not better: codes deteriorate after about twenty iterations, and long ones diverge.
     tol : float, default 1e-3
-        Share of the objective.
+        Relative to the objective.
     random_state : int, numpy Generator or None
     n_jobs, verbose
         As for `DLFH`.
@@ -78,16 +79,16 @@ class SMFH(CrossModalHasher):
     Attributes
     ----------
     objective_ : ndarray of float64 (n_iter_,)
-        The authors' measure of progress after each iteration, a weighted sum of norms. The sampled graph
-        makes it noisy: nothing says that it must fall. An iteration that was undone is counted.
+        The authors' measure of progress after each iteration, a weighted sum of norms. The sampled graph makes it
+        noisy, and it need not decrease. An undone iteration is included.
 
     Notes
     -----
-    The objective is read off the authors' code, followed also where it is loose: U_2 is not rescaled when the
-    columns of V are, and X_m P_m' may take V below 0. Mending either made the codes worse. Multiplicative
-    updates need features of at least 0. Where a modality has negative values, each of its features x enters
-    as the two features max(x, 0) and max(-x, 0); the code would diverge. Another method of the same name
-    (Tang, Wang and Shao, TIP 2016) is not meant.
+    The objective and the updates are those of the authors' code, including two inaccuracies whose correction made the
+    codes worse: U_2 is not rescaled with the columns of V, and X_m P_m' can make V negative. Multiplicative updates
+    need non-negative features. If a modality has negative values, each of its features x is replaced by the two
+    features max(x, 0) and max(-x, 0), where the authors' code would diverge. Another method has the same name (Tang,
+    Wang and Shao, TIP 2016).
 
     Examples
     --------
@@ -171,11 +172,11 @@ def _train(
     n, c = G.shape[0], int(model.n_bits)
     a = (float(model.modality_weight), 1 - float(model.modality_weight))
     mu, alpha, four_gamma = float(model.mu), float(model.alpha), 4 * float(model.orthogonality)
-    U = [rng.random((each.shape[1], c)) for each in X]
-    P = [rng.random((c, each.shape[1])) for each in X]
+    U = [rng.random((matrix.shape[1], c)) for matrix in X]
+    P = [rng.random((c, matrix.shape[1])) for matrix in X]
     V = rng.random((n, c))
     U[0] *= _normalise_columns(V)
-    grams = [_gram(each) for each in X]
+    grams = [_gram(matrix) for matrix in X]
     n_sampled = min(int(model.sample_size), n)
     damping = n_sampled**-0.1
     squares = [float(np.trace(gram)) for gram in grams]
@@ -185,28 +186,27 @@ def _train(
         graph = _Graph(G[R])
         numerator = four_gamma * V
         denominator = V @ (a[0] * (U[0].T @ U[0]) + a[1] * (U[1].T @ U[1]) + four_gamma * (V.T @ V)) + 2 * mu * V
-        for weight, each, own, projection in zip(a, X, U, P, strict=True):
-            numerator += _times(each, weight * own + mu * projection.T)
+        for weight, matrix, u, p in zip(a, X, U, P, strict=True):
+            numerator += _times(matrix, weight * u + mu * p.T)
         numerator[R] += alpha * damping * graph.neighbours(V[R])
         denominator[R] += alpha * damping * graph.degrees[:, None] * V[R]
         V = V * (numerator / np.maximum(denominator, 1e-10))
         VV = V.T @ V
-        XV = [_transposed_times(each, V) for each in X]
-        U = [own * (product / np.maximum(own @ VV, 1e-10)) for product, own in zip(XV, U, strict=True)]
+        XV = [_transposed_times(matrix, V) for matrix in X]
+        U = [u * (product / np.maximum(u @ VV, 1e-10)) for product, u in zip(XV, U, strict=True)]
         lengths = _normalise_columns(V)
         U[0] *= lengths
         XV = [product / lengths for product in XV]
         P = [
-            solve_ridge(gram + float(model.eta) * damping * graph.smoothness(each[R]), float(model.gamma), product).T
-            for gram, each, product in zip(grams, X, XV, strict=True)
+            solve_ridge(gram + float(model.eta) * damping * graph.smoothness(matrix[R]), float(model.gamma), product).T
+            for gram, matrix, product in zip(grams, X, XV, strict=True)
         ]
         graph_norm = float(np.linalg.norm(graph.laplacian(V[R])))
-        objective = alpha * graph_norm + float(model.gamma) * sum(float(np.linalg.norm(each)) for each in P)
+        objective = alpha * graph_norm + float(model.gamma) * sum(float(np.linalg.norm(p)) for p in P)
         VV = V.T @ V
-        for weight, gram, own, product, projection, square in zip(a, grams, U, XV, P, squares, strict=True):
-            objective += weight * _root(square - 2 * np.sum(own * product) + np.sum((own.T @ own) * VV))
-            predicted = np.sum((projection @ gram) * projection)
-            objective += mu * _root(np.trace(VV) - 2 * np.sum(product.T * projection) + predicted)
+        for weight, gram, u, product, p, square in zip(a, grams, U, XV, P, squares, strict=True):
+            objective += weight * _root(square - 2 * np.sum(u * product) + np.sum((u.T @ u) * VV))
+            objective += mu * _root(np.trace(VV) - 2 * np.sum(product.T * p) + np.sum((p @ gram) * p))
         history.append(objective)
         count(1)
         if model.stop == "code":
@@ -221,14 +221,14 @@ def _train(
 
 
 def _normalise_columns(V: Array) -> Array:
-    """Scale the columns of V to length 1, in place, and return what their lengths were."""
+    """Scale the columns of V to length 1 in place; return their previous lengths."""
     lengths = np.maximum(np.linalg.norm(V, axis=0), 1e-15)
     V /= lengths
     return lengths
 
 
 def _times(X: Features, W: Array) -> Array:
-    """Return X W in double precision, a dense X multiplied in its own: converting it would cost more than all else."""
+    """Return X W in double precision; a dense X is multiplied in its own precision, to avoid a costly conversion."""
     if sp.issparse(X):
         return X @ W
     products, weights = np.empty((X.shape[0], W.shape[1])), W.astype(X.dtype)
@@ -238,7 +238,7 @@ def _times(X: Features, W: Array) -> Array:
 
 
 def _transposed_times(X: Features, V: Array) -> Array:
-    """Return X'V in double precision, sums over chunks of points in that of a dense X."""
+    """Return X'V in double precision, accumulated over chunks of points in the precision of a dense X."""
     if sp.issparse(X):
         return X.T @ V
     products, values = np.zeros((X.shape[1], V.shape[1])), V.astype(X.dtype)
@@ -257,7 +257,7 @@ def _gram(X: Features) -> Array:
 
 
 class _Graph:
-    """The graph S = G G' of some points, through their label rows G alone."""
+    """The graph S = G G' of sampled points, represented by their label rows G."""
 
     def __init__(self, G: sp.csr_array) -> None:
         self.G = G
@@ -269,11 +269,11 @@ class _Graph:
 
     def laplacian(self, values: Array) -> Array:
         """Return v'(D - S) v."""
-        own = self.G.T @ values
-        return values.T @ (self.degrees[:, None] * values) - own.T @ own
+        by_label = self.G.T @ values
+        return values.T @ (self.degrees[:, None] * values) - by_label.T @ by_label
 
     def smoothness(self, X: Features) -> Array:
-        """Return X'(I - D^-1/2 S D^-1/2) X; points without labels have no part in it."""
+        """Return X'(I - D^-1/2 S D^-1/2) X over the points with labels."""
         labelled = self.degrees > 0
         scale = np.where(labelled, 1 / np.sqrt(np.where(labelled, self.degrees, 1)), 0)
         X = X[labelled]
