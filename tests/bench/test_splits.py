@@ -41,7 +41,7 @@ def test_the_command_writes_what_it_then_finds_to_be_equal(tmp_path: Path, capsy
     command = ["bench", "splits", str(tmp_path / "data.npz")]
     assert main([*command, "-o", str(tmp_path / "splits.json")]) == 0
     assert main([*command, "--check", str(tmp_path / "splits.json")]) == 0
-    assert main([*command, "-o", str(tmp_path / "splits.json")]) == 2  # it is there already
+    assert main([*command, "-o", str(tmp_path / "splits.json")]) == 2  # it exists
     (tmp_path / "splits.json").write_text("{}", encoding="utf-8")
     assert main([*command, "--check", str(tmp_path / "splits.json")]) == 2
     assert "no file of splits" in capsys.readouterr().err

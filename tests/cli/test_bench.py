@@ -126,10 +126,10 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
     assert (tmp_path / "run" / "map.toml").read_text() == settings
     tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --cache run -q --settings run/map.toml --output"
     assert main([*tune.split(), "run/map.toml", "--overwrite"]) == 2
-    assert "it is what is read" in capsys.readouterr().err
+    assert "it is also an input" in capsys.readouterr().err
     (tmp_path / "mine.toml").write_text("mine")
     assert main([*tune.split(), "mine.toml"]) == 2
-    assert "--overwrite would replace it" in capsys.readouterr().err
+    assert "use --overwrite to replace it" in capsys.readouterr().err
 
 
 def test_names_of_folders_steer_no_terminal(

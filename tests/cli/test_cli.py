@@ -156,7 +156,7 @@ def test_a_model_goes_on_learning_from_items_that_come_later(
     assert grown.model_.codes_of_labels([["d"]])[1].all()
     assert main(["fit", str(tmp_path / "first.npz"), *options, *settings, "-o", str(tmp_path / "plain")]) == 0
     for wrong, said in (
-        ([*more, model, "-o", model], "there is one already"),
+        ([*more, model, "-o", model], "the folder contains a model"),
         ([*more, str(tmp_path / "plain"), "-o", str(tmp_path / "new")], "without keep_sums=True"),
     ):
         capsys.readouterr()
@@ -348,15 +348,15 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["encode", "{shop}", "{photos}/items.csv", "--text", "x=caption", "-o", "{out}.npz"], "unknown modality 'x'"),
         (
             ["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}/no/x.npz"],
-            "there is no folder",
+            "does not exist",
         ),
         (
             ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
-            "there is no folder",
+            "does not exist",
         ),
         (
             ["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
-            "there is no folder",
+            "does not exist",
         ),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "separator is empty"),
         (["fit", "{photos}/items.csv", "--text", "labels=caption", "-o", "{out}"], "cannot be called 'labels'"),
@@ -365,7 +365,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["search", "{shop}", "level", "--min-probability", "0.5"], "min_probability needs probabilities"),
         (["search", "{shop}", "--similar", "8.png", "--ranking", "asymmetric"], "does not support ranking"),
         (["search", "{shop}", "--similar", "8.png", "--match", "words"], "does not support match"),
-        (["search", "{shop}", "level", "--output", "{out}/no/x.png"], "there is no folder"),
+        (["search", "{shop}", "level", "--output", "{out}/no/x.png"], "does not exist"),
         (["search", "{shop}", "level", "--similar", "b"], "expected one query"),
         (["search", "{photos}", "a"], "is not a collection"),
         (["search", "{out}", "a"], "there is no collection at"),
@@ -433,15 +433,15 @@ def own(photos: Path, shop: Path, tmp_path: Path) -> Path:
 
 
 TABLE = ["photos/items.csv", *COLUMNS]
-MINE = "it is there already, and --overwrite would replace it"
-READ = "it is what is read"
+MINE = "it exists; use --overwrite to replace it"
+READ = "it is also an input"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence", "replaceable"),
     [
-        (["fit", *TABLE, "-o", "app"], "its config.json is of something else", False),
-        (["fit", *TABLE, "-o", "model"], "there is one already, and --overwrite would replace it", True),
+        (["fit", *TABLE, "-o", "app"], "its config.json does not belong to a model", False),
+        (["fit", *TABLE, "-o", "model"], "the folder contains a model; use --overwrite to replace it", True),
         (["fit", *TABLE, "-o", "new", "--problems", "photos/items.csv"], READ, False),
         (["fit", *TABLE, "-o", "new", "--problems", "linked.csv"], READ, False),
         (["fit", *TABLE, "-o", "new", "--problems", "link.csv"], READ, False),
@@ -463,7 +463,7 @@ READ = "it is what is read"
         (["add", "shop", *TABLE, "--problems", "photos/items.csv"], READ, False),
         (["add", "shop", *TABLE, "--problems", "shop/collection.json"], "it is a file in shop", False),
         (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
-        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "two outputs would go there", False),
+        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "another output has the same path", False),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
         (
             ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--output", "photos/9.png"],

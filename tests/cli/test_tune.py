@@ -95,7 +95,7 @@ def test_texts_alone_are_tuned_beside_their_labels_and_settings_are_printed(
             ["tune", "DLFH", "{table}", "--text", "caption", "--grid", "scale=-1"],
             "scale must be a positive finite number",
         ),
-        (["tune", "DLFH", "{table}", "--text", "caption", "--output", "{table}", "--overwrite"], "it is what is read"),
+        (["tune", "DLFH", "{table}", "--text", "caption", "--output", "{table}", "--overwrite"], "it is also an input"),
         (["tune", "DLFH", "{table}", *COLUMNS[:4]], "too few items to tune with: 0 have labels"),
         (["build", "{table}", *COLUMNS, "-o", "{out}", "--settings", "{table}"], "cannot read .* as TOML settings"),
         (

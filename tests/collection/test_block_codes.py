@@ -96,7 +96,7 @@ def test_a_run_that_fails_goes_on_and_the_bytes_are_the_same(
     assert "4 of them from an earlier run" in capsys.readouterr().out
     assert content(tmp_path / "codes.parquet") == content(tmp_path / "whole.parquet")
     assert main(command(folder, tmp_path / "codes.parquet")) == 2
-    assert "--overwrite would replace it" in capsys.readouterr().err
+    assert "use --overwrite to replace it" in capsys.readouterr().err
     assert main(command(folder, tmp_path / "codes.parquet", "--overwrite")) == 0
     assert content(tmp_path / "codes.parquet") == content(tmp_path / "whole.parquet")
 

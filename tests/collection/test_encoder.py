@@ -255,7 +255,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
         (lambda features: features.pop("text"), "is damaged"),
         (
             lambda features: features["text"].update(kind="unheard"),
-            "it needs the featuriser 'unheard', which is",
+            "unknown featuriser 'unheard'",
         ),
         (lambda features: features.update(text=features["image"]), "do not fit its hash function"),
     ],

@@ -1,4 +1,4 @@
-"""Kinds and plain values: what is saved is found again, or refused in a sentence before anything is written."""
+"""Registered classes and JSON values survive saving, or are refused before anything is written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import dlfh.hashing
 import dlfh.methods
 from dlfh import DLFH, Encoder, InputError, ModelError, load
 from dlfh._parameters import Parameterized
-from dlfh._persistence.plain import parameters_from_plain, plain_parameters
+from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.registry import Registered, Registry
 from dlfh.datasets import Paired
 from dlfh.features import BagOfWords, Featurizer
@@ -33,16 +33,16 @@ from dlfh.methods.catalogue import METHODS
 Split = tuple[Paired, Paired]
 
 
-class OwnHash(LinearHash):
-    """A linear hash function that is found again as what it is."""
+class CustomHash(LinearHash):
+    """A user-defined hash function."""
 
-    kind = "own-linear"
+    kind = "custom-linear"
 
 
-class OwnRidge(LinearRidge):
-    """A learner of the user's, with a parameter of its own."""
+class CustomRidge(LinearRidge):
+    """A user-defined learner with an additional parameter."""
 
-    kind = "own-ridge"
+    kind = "custom-ridge"
 
     def __init__(self, ridge: float = 1.0, *, fit_intercept: bool = True, names: Any = ()) -> None:
         super().__init__(ridge, fit_intercept=fit_intercept)
@@ -50,15 +50,15 @@ class OwnRidge(LinearRidge):
 
     def fit(self, *arguments: Any) -> Any:
         found: Any = super().fit(*arguments)
-        return OwnHash.from_arrays(found.to_arrays())
+        return CustomHash.from_arrays(found.to_arrays())
 
 
 class NamelessRidge(LinearRidge):
-    """A learner that has its parent's kind alone."""
+    """A learner that inherits its kind."""
 
 
 class NamelessHash(LinearHash):
-    """A hash function that has its parent's kind alone."""
+    """A hash function that inherits its kind."""
 
 
 def fitted(paired: Split, **parameters: Any) -> DLFH:
@@ -72,30 +72,32 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("room", [dlfh.features, dlfh.hashing, dlfh.methods], ids=lambda room: room.__name__)
-def test_every_kind_of_the_library_is_found_where_its_room_says(room: Any) -> None:
+@pytest.mark.parametrize("package", [dlfh.features, dlfh.hashing, dlfh.methods], ids=lambda package: package.__name__)
+def test_every_kind_is_declared_with_its_module(package: Any) -> None:
     bases: dict[Any, dict[str, type]] = {base: {} for base in (CrossModalHasher, Featurizer, HashFunction, HashLearner)}
-    for module in pkgutil.iter_modules(room.__path__):
-        for value in vars(importlib.import_module(f"{room.__name__}.{module.name}")).values():
+    for module in pkgutil.iter_modules(package.__path__):
+        for value in vars(importlib.import_module(f"{package.__name__}.{module.name}")).values():
             if inspect.isclass(value) and issubclass(value, Registered) and "kind" in vars(value):
                 base = next(base for base in bases if issubclass(value, base))
-                if value.__module__.startswith(room.__name__):
+                if value.__module__.startswith(package.__name__):
                     bases[base][value.kind] = value
     assert any(bases.values())
     for base, classes in bases.items():
-        expected = {kind: module for kind, module in base.registry._modules.items() if module.startswith(room.__name__)}
+        expected = {
+            kind: module for kind, module in base.registry._modules.items() if module.startswith(package.__name__)
+        }
         assert {kind: cls.__module__ for kind, cls in classes.items()} == expected
         for kind, cls in classes.items():
             assert base.registry.find(kind) is cls
             assert base.registry.kind_of(cls) == kind
 
 
-def test_methods_are_called_as_their_classes() -> None:
+def test_methods_are_named_like_their_classes() -> None:
     assert {name: method.__name__ for name, method in METHODS.items()} == {name: name for name in METHODS}
     assert "Nothing" not in METHODS
 
 
-def test_a_subclass_without_a_kind_does_not_take_its_parents_place(paired: Split, tmp_path: Path) -> None:
+def test_a_subclass_without_a_kind_does_not_replace_its_parent(paired: Split, tmp_path: Path) -> None:
     model = fitted(paired, hash_function=LinearRidge())
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
@@ -103,27 +105,29 @@ def test_a_subclass_without_a_kind_does_not_take_its_parents_place(paired: Split
     assert type(loaded.hash_functions_["image"]) is LinearHash
 
 
-def test_two_classes_of_one_kind_are_refused_where_the_second_is_defined() -> None:
-    with pytest.raises(InputError, match=r"OtherHash has the kind 'own-linear', which is that of .*\.OwnHash: give it"):
+def test_a_second_class_of_one_kind_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"OtherHash has the kind 'custom-linear', which belongs to .*\.CustomHash: choose"
+    ):
 
         class OtherHash(LinearHash):
-            kind = "own-linear"
+            kind = "custom-linear"
 
-    assert HashFunction.registry.find("own-linear") is OwnHash
+    assert HashFunction.registry.find("custom-linear") is CustomHash
 
 
-def test_a_kind_of_the_library_is_taken_before_its_file_is_imported() -> None:
+def test_a_declared_kind_is_reserved_before_its_module_is_imported() -> None:
     class Shape(Registered):
         registry: ClassVar[Any] = Registry("shape")
 
-    Shape.registry.expect("dlfh", {"circle": "no_such_module"})
-    with pytest.raises(InputError, match=r"Mine has the kind 'circle', which is that of dlfh\.no_such_module"):
+    Shape.registry.declare("dlfh", {"circle": "no_such_module"})
+    with pytest.raises(InputError, match=r"Other has the kind 'circle', which belongs to dlfh\.no_such_module"):
 
-        class Mine(Shape):
+        class Other(Shape):
             kind = "circle"
 
 
-def test_a_class_that_is_defined_again_takes_its_own_place() -> None:
+def test_a_redefined_class_replaces_itself() -> None:
     class Shape(Registered):
         registry: ClassVar[Any] = Registry("shape")
 
@@ -138,15 +142,15 @@ def test_a_class_that_is_defined_again_takes_its_own_place() -> None:
     assert Shape.registry.kind_of(old) == "circle"
 
 
-def test_a_learner_of_the_users_own_is_saved(paired: Split, tmp_path: Path) -> None:
+def test_user_defined_learners_are_saved(paired: Split, tmp_path: Path) -> None:
     _, test = paired
-    learner = OwnRidge(2.0, names={"a": 1, ("b", "c"): 2})
+    learner = CustomRidge(2.0, names={"a": 1, ("b", "c"): 2})
     model = fitted(paired, hash_function={"image": learner, "text": "linear"})
     model.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     assert repr(loaded) == repr(model)
-    assert type(loaded.hash_function["image"]) is OwnRidge
-    assert type(loaded.hash_functions_["image"]) is OwnHash
+    assert type(loaded.hash_function["image"]) is CustomRidge
+    assert type(loaded.hash_functions_["image"]) is CustomHash
     features = test.modalities["image"]
     np.testing.assert_array_equal(loaded.project("image", features), model.project("image", features))
 
@@ -156,16 +160,16 @@ def test_a_learner_of_the_users_own_is_saved(paired: Split, tmp_path: Path) -> N
     [
         (
             {"hash_function": NamelessRidge()},
-            "the parameter 'hash_function' of DLFH cannot be saved: the hash learner NamelessRidge has no kind of its",
+            "cannot save parameter 'hash_function' of DLFH: the hash learner NamelessRidge cannot be saved: define",
         ),
         (
-            {"hash_function": {"image": OwnRidge(names=object()), "text": "linear"}},
-            "the parameter 'hash_function' of DLFH cannot be saved: the parameter 'names' of OwnRidge cannot be saved: "
-            "it has a object in it",
+            {"hash_function": {"image": CustomRidge(names=object()), "text": "linear"}},
+            "cannot save parameter 'hash_function' of DLFH: cannot save parameter 'names' of CustomRidge: "
+            "it contains a object",
         ),
     ],
 )
-def test_what_cannot_be_saved_is_refused_before_anything_is_written(
+def test_unsaveable_parameters_are_refused_before_anything_is_written(
     parameters: dict[str, Any], message: str, paired: Split, tmp_path: Path
 ) -> None:
     model = fitted(paired, **parameters)
@@ -180,9 +184,11 @@ def test_hash_functions_and_methods_without_a_kind_are_refused(paired: Split, tm
 
     model = fitted(paired)
     model.hash_functions_["text"] = NamelessHash.from_arrays(model.hash_functions_["text"].to_arrays())
-    with pytest.raises(InputError, match="the hash function NamelessHash has no kind of its own"):
+    with pytest.raises(
+        InputError, match="the hash function NamelessHash cannot be saved: define a class attribute kind"
+    ):
         model.save(tmp_path / "model")
-    with pytest.raises(InputError, match="the method Nameless has no kind of its own, by which loading would find it"):
+    with pytest.raises(InputError, match="the method Nameless cannot be saved: define a class attribute kind"):
         Nameless(8, max_iter=2).fit(paired[0].modalities, paired[0].labels).save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
@@ -191,14 +197,14 @@ def test_a_featuriser_without_a_kind_is_refused() -> None:
     class Nameless(BagOfWords):
         pass
 
-    with pytest.raises(InputError, match="the featuriser Nameless has no kind of its own"):
+    with pytest.raises(InputError, match="the featuriser Nameless cannot be saved"):
         Nameless().fit(["a"]).to_parts()
-    with pytest.raises(InputError, match="BagOfWords is no hash learner"):
+    with pytest.raises(InputError, match="BagOfWords is not a hash learner"):
         HashLearner.registry.kind_of(BagOfWords)  # type: ignore[arg-type]
 
 
 class Values(Parameterized):
-    """Something with a parameter."""
+    """An object with one parameter."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -220,31 +226,31 @@ class Values(Parameterized):
         ({"image": Deep((3, 4))}, {"image": Deep((3, 4))}),
     ],
 )
-def test_plain_values_come_back(value: Any, back: Any) -> None:
-    text = json.dumps(plain_parameters(Values(value), HashLearner.registry))
-    assert repr(parameters_from_plain(json.loads(text), HashLearner.registry)) == repr({"value": back})
+def test_values_survive_json(value: Any, back: Any) -> None:
+    text = json.dumps(parameters_to_json(Values(value), HashLearner.registry))
+    assert repr(parameters_from_json(json.loads(text), HashLearner.registry)) == repr({"value": back})
 
 
 @pytest.mark.parametrize("value", [object(), np.zeros(2), 1j, print, np.random.default_rng(0), b"x", [LinearRidge]])
 def test_other_values_are_refused(value: Any) -> None:
-    with pytest.raises(InputError, match="the parameter 'value' of Values cannot be saved: it has a "):
-        plain_parameters(Values(value), HashLearner.registry)
+    with pytest.raises(InputError, match="cannot save parameter 'value' of Values: it contains a "):
+        parameters_to_json(Values(value), HashLearner.registry)
 
 
 def test_a_network_is_not_saved_with_its_learner() -> None:
-    assert plain_parameters(Deep(module=object()), HashLearner.registry)["module"] is None
+    assert parameters_to_json(Deep(module=object()), HashLearner.registry)["module"] is None
 
 
-@pytest.mark.parametrize("plain", [{"what": 1}, {"kind": "linear-ridge"}, {"items": 3}, {"items": [[1]]}])
-def test_plain_values_that_were_never_saved_are_refused(plain: Any) -> None:
+@pytest.mark.parametrize("saved", [{"what": 1}, {"kind": "linear-ridge"}, {"items": 3}, {"items": [[1]]}])
+def test_unknown_json_forms_are_refused(saved: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
-        parameters_from_plain({"value": plain}, HashLearner.registry)
+        parameters_from_json({"value": saved}, HashLearner.registry)
 
 
-def test_a_file_that_names_an_unknown_learner_says_so() -> None:
-    plain = {"value": {"kind": "alien", "parameters": {}}}
-    with pytest.raises(ModelError, match="it needs the hash learner 'alien', which is not known here: import the"):
-        parameters_from_plain(plain, HashLearner.registry)
+def test_an_unknown_kind_is_reported() -> None:
+    saved = {"value": {"kind": "alien", "parameters": {}}}
+    with pytest.raises(ModelError, match="unknown hash learner 'alien': import the module"):
+        parameters_from_json(saved, HashLearner.registry)
 
 
 KINDS: dict[str, tuple[Any, type[HashFunction]]] = {
@@ -268,7 +274,7 @@ def test_the_same_seed_and_data_write_the_same_bytes(name: str, paired: Split, t
     assert files(tmp_path / "one") == files(tmp_path / "two")
 
 
-def test_an_encoder_writes_the_same_bytes_and_no_seconds(tmp_path: Path) -> None:
+def test_an_encoder_writes_the_same_bytes_and_no_timings(tmp_path: Path) -> None:
     texts = ["a red car", "a blue car", "a small dog", "a big dog"] * 5
     for folder in ("one", "two"):
         features = {"left": BagOfWords(stop_words={"a", "the", "of"}), "right": BagOfWords("count")}
@@ -279,7 +285,7 @@ def test_an_encoder_writes_the_same_bytes_and_no_seconds(tmp_path: Path) -> None
     assert not hasattr(load(tmp_path / "one").model, "fit_seconds_")
 
 
-def test_arrays_of_a_hash_function_are_all_it_is(paired: Split) -> None:
+def test_the_arrays_of_a_hash_function_recreate_it(paired: Split) -> None:
     function = fitted(paired).hash_functions_["image"]
     arrays: dict[str, npt.NDArray[Any]] = function.to_arrays()
     again = HashFunction.registry.find(function.kind).from_arrays(arrays)

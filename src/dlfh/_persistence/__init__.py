@@ -1,1 +1,1 @@
-"""Files that outlive the process: written whole or not at all, checked when they are read."""
+"""Files that are written atomically and verified when they are read."""

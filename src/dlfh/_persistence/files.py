@@ -1,4 +1,4 @@
-"""Files that are whole or not there: replaced in one step, locked while they change."""
+"""Atomic replacement of files, durable folders and advisory locks."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # Windows: one writer at a time is the user's to see to
+except ImportError:  # Windows, where users must see to it that only one process writes
     fcntl = None  # type: ignore[assignment]
 
 __all__ = [
+    "create_folder",
     "exclusive",
     "identity_of",
-    "made_folder",
     "open_regular",
     "read_regular",
     "remove_leftovers",
@@ -29,14 +29,14 @@ __all__ = [
     "try_lock",
 ]
 
-#: What a crash may leave of a file that was being written; no other name is ours to delete.
+#: Names of temporary files, which a crash may leave behind. No other file is deleted.
 _TEMPORARY = re.compile(r"\.saving-[0-9a-f]{16}\.dlfh")
 
 
 def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite: bool = True) -> None:
-    """Write a temporary sibling, flush it to the disk, and rename it to ``target``.
+    """Write a temporary file next to ``target``, flush it to disk, and rename it to ``target``.
 
-    Without ``overwrite``, FileExistsError is raised if there is a file of that name when this one is whole.
+    Without ``overwrite``, raise FileExistsError if ``target`` exists when the temporary file is complete.
 
     Examples
     --------
@@ -48,10 +48,10 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
     """
     temporary = target.parent / f".saving-{secrets.token_hex(8)}.dlfh"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    made = False
+    created = False
     try:
-        descriptor = os.open(temporary, flags, 0o666)  # less the umask, which the system sees to
-        made = True
+        descriptor = os.open(temporary, flags, 0o666)  # the umask applies
+        created = True
         with os.fdopen(descriptor, "wb") as file:
             for part in parts:
                 file.write(part)
@@ -62,22 +62,22 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
         else:
             _rename_to_free_name(temporary, target)
     except BaseException as error:
-        if made:
+        if created:
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
         if isinstance(error, OSError):
-            error.filename, error.filename2 = str(target), None  # what was asked for, not the temporary sibling
+            error.filename, error.filename2 = str(target), None  # the caller does not know the temporary file
         raise
     sync_folder(target.parent)
 
 
 def _rename_to_free_name(temporary: Path, target: Path) -> None:
-    """Rename a file, unless the name is taken: a link never takes a place that is not free, at whatever moment."""
+    """Rename a file unless ``target`` exists; a hard link makes test and rename one atomic step."""
     try:
         os.link(temporary, target)
     except FileExistsError:
         raise
-    except OSError:  # a disk without hard links
+    except OSError:  # a file system without hard links
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         os.replace(temporary, target)
@@ -86,35 +86,35 @@ def _rename_to_free_name(temporary: Path, target: Path) -> None:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a file to read; a pipe or a device, which may never end, is refused.
+    """Open a regular file for reading; refuse pipes and devices, which may never end.
 
     Examples
     --------
     >>> open_regular(Path("/dev/zero"))
     Traceback (most recent call last):
-    OSError: [Errno 22] it is not a regular file: '/dev/zero'
+    OSError: [Errno 22] not a regular file: '/dev/zero'
     """
-    # Opening a pipe waits for a writer unless it is told not to.
+    # Without O_NONBLOCK, opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
     return os.fdopen(descriptor, "rb")
 
 
-def read_regular(path: Path, most: int | None = None) -> bytes:
-    """Return what a file holds; what is no regular file, or has more than ``most`` bytes, is refused."""
+def read_regular(path: Path, max_bytes: int | None = None) -> bytes:
+    """Return the content of a regular file of at most ``max_bytes`` bytes."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        if most is not None and size > most:
-            raise OSError(errno.EFBIG, f"it has {size:,} bytes, and at most {most:,} make sense", str(path))
+        if max_bytes is not None and size > max_bytes:
+            raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than the limit of {max_bytes:,}", str(path))
         return file.read()
 
 
 def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: Iterable[str] = ()) -> None:
-    """Delete temporary files that a crash left in a folder, and files of further names that are ours.
+    """Delete temporary files, and files whose names match ``names``, that a crash left in a folder.
 
-    What cannot be deleted stays: nobody asked for this, and a later sweep will find it.
+    Files that cannot be deleted are left for the next call.
     """
     kept = set(keep)
     with suppress(OSError):
@@ -125,52 +125,50 @@ def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: It
 
 
 @contextmanager
-def made_folder(path: Path) -> Iterator[None]:
-    """Make a folder, and those above it, so that a loss of power does not take them back.
-
-    If the block fails, those that are new and still empty are removed again.
+def create_folder(path: Path) -> Iterator[None]:
+    """Create a folder and its parents durably; if the block fails, remove the new folders that are still empty.
 
     Examples
     --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "a" / "b"
-    >>> with suppress(RuntimeError), made_folder(folder):
+    >>> with suppress(RuntimeError), create_folder(folder):
     ...     raise RuntimeError
     >>> folder.parent.exists()
     False
-    >>> with made_folder(folder):
+    >>> with create_folder(folder):
     ...     pass
     >>> folder.is_dir()
     True
     """
-    made: list[Path] = []
+    created: list[Path] = []
     try:
-        _make_folder(path.absolute(), made)
+        _create_folder(path.absolute(), created)
         yield
     except BaseException:
-        with suppress(OSError):  # what somebody has put something into stays
-            for folder in reversed(made):
+        with suppress(OSError):  # no longer empty
+            for folder in reversed(created):
                 folder.rmdir()
         raise
 
 
-def _make_folder(path: Path, made: list[Path]) -> None:
+def _create_folder(path: Path, created: list[Path]) -> None:
     if path.is_dir():
         return
     if not path.parent.exists():
-        _make_folder(path.parent, made)
+        _create_folder(path.parent, created)
     try:
         path.mkdir()
     except FileExistsError:
         if not path.is_dir():
             raise
         return
-    made.append(path)
+    created.append(path)
     sync_folder(path.parent)
 
 
 def sync_folder(path: Path) -> None:
-    """Flush the names in a folder to the disk: those of files that were made there or renamed."""
+    """Flush a folder's entries to disk, so that new and renamed files survive a power failure."""
     if hasattr(os, "O_DIRECTORY"):
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -181,7 +179,7 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Wait for the lock of the file ``path``, and hold it while the block runs.
+    """Wait for the lock file ``path`` and hold the lock while the block runs.
 
     Examples
     --------
@@ -194,7 +192,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def try_lock(path: Path) -> IO[str] | None:
-    """Take the lock of the file ``path`` until the file returned is closed; None if another holds it.
+    """Lock the file ``path`` until the returned file is closed; return None if another process holds the lock.
 
     Examples
     --------
@@ -212,7 +210,7 @@ def try_lock(path: Path) -> IO[str] | None:
 
 def _locked(path: Path, *, wait: bool) -> IO[str]:
     while True:
-        file = open(path, "a")  # noqa: SIM115  (open for as long as the lock is held)
+        file = open(path, "a")  # noqa: SIM115  (stays open as long as the lock is held)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -221,13 +219,13 @@ def _locked(path: Path, *, wait: bool) -> IO[str]:
         except BaseException:
             file.close()
             raise
-        file.close()  # its name was given to another file while we waited: a lock that nobody else will see
+        file.close()  # the file was replaced while we waited, so other processes lock another file
 
 
 def identity_of(file: IO[str] | Path) -> tuple[int, int] | None:
-    """Return what tells a file or folder from every other of the machine, whatever it is called; None if it is gone."""
+    """Return device and inode of a file or folder; None if it does not exist."""
     try:
-        about = os.stat(file) if isinstance(file, Path) else os.fstat(file.fileno())
+        status = os.stat(file) if isinstance(file, Path) else os.fstat(file.fileno())
     except FileNotFoundError:
         return None
-    return about.st_dev, about.st_ino
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""Where commands may write: never over what they read, and over what exists only if that was asked for."""
+"""Output files of commands: never over an input, and over an existing file only on request."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pathlib import Path
 from dlfh._persistence.files import replace_file
 from dlfh.errors import InputError
 
-__all__ = ["check_not_read", "check_outputs", "write_output"]
+__all__ = ["check_not_input", "check_outputs", "write_output"]
 
 
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[Path | None] = (), *, overwrite: bool = False
 ) -> None:
-    """Say so, before any work, if a file cannot be written where it should be.
+    """Raise InputError, before any work is done, if an output cannot be written.
 
     Parameters
     ----------
     outputs : sequence of paths or None
-        Files to write; None where none is.
+        Files to write; None is ignored.
     inputs : iterable of paths or None
-        Files and folders that are read. No output goes over one, or over a file in one, by whatever name.
+        Input files and folders, which no output may overwrite under any name.
     overwrite : bool
-        Whether files that exist may be replaced.
+        Whether existing files may be replaced.
 
     Examples
     --------
@@ -34,48 +34,48 @@ def check_outputs(
     >>> check_outputs([table.with_name("new.npz")], [table])
     >>> check_outputs([table], [table], overwrite=True)  # doctest: +ELLIPSIS
     Traceback (most recent call last):
-    dlfh.errors.InputError: cannot write /.../items.csv: it is what is read
+    dlfh.errors.InputError: cannot write /.../items.csv: it is also an input
     """
-    wanted = [path for path in outputs if path is not None]
-    read = list(inputs)
-    for number, path in enumerate(wanted):
+    targets = [path for path in outputs if path is not None]
+    sources = list(inputs)
+    for number, path in enumerate(targets):
         parent = path.absolute().parent
         if not parent.is_dir():
-            raise InputError(f"cannot write {path}: there is no folder {parent}")
+            raise InputError(f"cannot write {path}: the folder {parent} does not exist")
         if path.is_dir():
             raise InputError(f"cannot write {path}: it is a folder")
-        if any(_same(path, other) for other in wanted[:number]):
-            raise InputError(f"cannot write {path}: two outputs would go there")
+        if any(_same(path, other) for other in targets[:number]):
+            raise InputError(f"cannot write {path}: another output has the same path")
         if not os.path.lexists(path):
             continue
-        check_not_read(path, read)
+        check_not_input(path, sources)
         if not path.is_file():
             raise InputError(f"cannot write {path}: it is not a regular file")
         if not overwrite:
-            raise _there_already(path)
+            raise _exists(path)
 
 
 def write_output(path: Path, parts: Iterable[bytes | memoryview], *, overwrite: bool) -> None:
-    """Write a file, whole or not at all; one that has come to be since the outputs were checked stays, too."""
+    """Write a file atomically; without ``overwrite``, keep a file created since `check_outputs`."""
     try:
         replace_file(path, parts, overwrite=overwrite)
     except FileExistsError:
-        raise _there_already(path) from None
+        raise _exists(path) from None
 
 
-def _there_already(path: Path) -> InputError:
-    return InputError(f"cannot write {path}: it is there already, and --overwrite would replace it")
+def _exists(path: Path) -> InputError:
+    return InputError(f"cannot write {path}: it exists; use --overwrite to replace it")
 
 
-def check_not_read(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Say so if a file is one that is read, or in a folder that is read; hard and symbolic links are seen through."""
+def check_not_input(path: Path, inputs: Iterable[Path | None]) -> None:
+    """Raise InputError if a file is an input or inside an input folder, also through links."""
     for source in inputs:
         if source is None or not source.exists():
             continue
         if _same(path, source):
-            raise InputError(f"cannot write {path}: it is what is read")
+            raise InputError(f"cannot write {path}: it is also an input")
         if source.is_dir() and Path(os.path.realpath(path)).is_relative_to(os.path.realpath(source)):
-            raise InputError(f"cannot write {path}: it is a file in {source}, which is read")
+            raise InputError(f"cannot write {path}: it is inside the input folder {source}")
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -1,4 +1,4 @@
-"""Classes by the words that files have for them."""
+"""Registries from the names used in files to classes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ Base = TypeVar("Base")
 
 
 class Registry(Generic[Base]):
-    """The classes of one base, each by its kind: the word that a file has for it.
+    """Subclasses of a base class by kind, the name that files use.
 
     Parameters
     ----------
-    what : str
-        What the classes are, for messages.
+    noun : str
+        What error messages call the classes.
 
     Examples
     --------
@@ -31,26 +31,26 @@ class Registry(Generic[Base]):
     (True, 'circle')
     >>> Shape.registry.find("square")
     Traceback (most recent call last):
-    dlfh.errors.ModelError: it needs the shape 'square', which is not known here: import the module that defines it
+    dlfh.errors.ModelError: unknown shape 'square': import the module that defines it first
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, noun: str) -> None:
+        self.noun = noun
         self._classes: dict[str, type[Base]] = {}
         self._modules: dict[str, str] = {}
 
-    def expect(self, package: str, modules: Mapping[str, str]) -> None:
-        """Say in which module of a package each kind is defined, so that what is needed is imported, and no more."""
+    def declare(self, package: str, modules: Mapping[str, str]) -> None:
+        """Declare the module of a package that defines each kind, to be imported when the kind is needed."""
         self._modules |= {kind: f"{package}.{module}" for kind, module in modules.items()}
 
     def add(self, cls: type[Base]) -> None:
-        """Register a class by its kind; the same class defined again, as notebooks do, takes its own place."""
+        """Register a class; a class defined again under the same name, as in notebooks, replaces the earlier one."""
         kind: str = cls.__dict__["kind"]
-        old = _place(self._classes[kind]) if kind in self._classes else None
-        if old not in (None, _place(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
+        old = _qualified_name(self._classes[kind]) if kind in self._classes else None
+        if old not in (None, _qualified_name(cls)) or self._modules.get(kind, cls.__module__) != cls.__module__:
             raise InputError(
-                f"the {self.what} {_place(cls)} has the kind {kind!r}, which is that of "
-                f"{old or self._modules[kind]}: give it another"
+                f"the {self.noun} {_qualified_name(cls)} has the kind {kind!r}, which belongs to "
+                f"{old or self._modules[kind]}: choose another"
             )
         self._classes[kind] = cls
 
@@ -61,22 +61,20 @@ class Registry(Generic[Base]):
                 importlib.import_module(self._modules[kind])
             if kind in self._classes:
                 return self._classes[kind]
-        raise ModelError(
-            f"it needs the {self.what} {kind!r}, which is not known here: import the module that defines it"
-        )
+        raise ModelError(f"unknown {self.noun} {kind!r}: import the module that defines it first")
 
     def kind_of(self, cls: type[Base]) -> str:
-        """Return the kind by which a file finds a class again: its own, since that of its parent finds the parent."""
+        """Return the kind of a class, which the class itself must define: an inherited kind names the parent."""
         if "kind" not in cls.__dict__:
-            raise InputError(f"the {self.what} {cls.__name__} has no kind of its own, by which loading would find it")
+            raise InputError(f"the {self.noun} {cls.__name__} cannot be saved: define a class attribute kind")
         kind: str = cls.__dict__["kind"]
-        if kind not in self._classes or _place(self._classes[kind]) != _place(cls):
-            raise InputError(f"{cls.__name__} is no {self.what}")
+        if kind not in self._classes or _qualified_name(self._classes[kind]) != _qualified_name(cls):
+            raise InputError(f"{cls.__name__} is not a {self.noun}")
         return kind
 
 
 class Registered:
-    """A base whose subclasses are registered by being defined, if they have a ``kind`` of their own."""
+    """Base class that registers each subclass that defines a ``kind``."""
 
     kind: ClassVar[str]
     registry: ClassVar[Registry[Any]]
@@ -87,5 +85,5 @@ class Registered:
             cls.registry.add(cls)
 
 
-def _place(cls: type) -> str:
+def _qualified_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"

@@ -102,7 +102,7 @@ def _encode_blocks(
     model: Path, items: ItemOptions, output: Path, real: bool, cluster: str | None, options: OutputOptions
 ) -> None:
     """Encode vectors block by block into a folder."""
-    from dlfh._persistence.outputs import check_not_read
+    from dlfh._persistence.outputs import check_not_input
     from dlfh.blocks import open_blocks
     from dlfh.cli.models import load_encoder
     from dlfh.collection.block_codes import encode_blocks
@@ -111,13 +111,13 @@ def _encode_blocks(
     if output.exists() and not output.is_dir():
         raise InputError(f"cannot write {output}: block-wise codes need a folder, but this is a file")
     if not output.absolute().parent.is_dir():
-        raise InputError(f"cannot write {output}: there is no folder {output.absolute().parent}")
+        raise InputError(f"cannot write {output}: the folder {output.absolute().parent} does not exist")
     for option in ("table", "id", "image", "text", "labels"):
         if getattr(items, option) is not None:
             raise InputError(f"--{option} does not apply to block-wise encoding, which takes vectors in row order")
     encoder = load_encoder(model)
     places = _vector_places(items, encoder.modalities_)
-    check_not_read(output, [model, *(path for path, _ in places.values())])
+    check_not_input(output, [model, *(path for path, _ in places.values())])
     for name in places:
         if name not in encoder.modalities_:
             raise InputError(f"unknown modality {name!r}: the model has {', '.join(encoder.modalities_)}")

@@ -54,10 +54,10 @@ def fit(
 
     $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
     """
-    from dlfh._persistence.model_folder import check_place
+    from dlfh._persistence.model_folder import check_target
     from dlfh.collection.evaluation import fit_and_evaluate
 
-    check_place(output, overwrite=options.overwrite)
+    check_target(output, overwrite=options.overwrite)
     options.check([*items.inputs(), output, training.settings])
     if more is not None:
         _fit_more(more, items, output, options)

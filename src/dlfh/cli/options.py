@@ -136,7 +136,7 @@ class ItemOptions:
         outputs : sequence of path or None
             Output files; InputError is raised if one of them is an image that the items refer to.
         """
-        from dlfh._persistence.outputs import check_not_read
+        from dlfh._persistence.outputs import check_not_input
         from dlfh.datasets import read_items
         from dlfh.datasets.problem import LABEL_WORDS
 
@@ -158,7 +158,7 @@ class ItemOptions:
         for output in outputs:
             if output is not None and output.exists():
                 files = (value for values in items.modalities.values() if isinstance(values, list) for value in values)
-                check_not_read(output, (value for value in files if isinstance(value, Path)))
+                check_not_input(output, (value for value in files if isinstance(value, Path)))
         return items
 
 

@@ -183,7 +183,7 @@ def search(
         # One query is too small for several BLAS threads, which take time to start.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         postpone_numpy_submodules()
-    from dlfh._persistence.outputs import check_not_read, check_outputs
+    from dlfh._persistence.outputs import check_not_input, check_outputs
     from dlfh.cli.models import open_collection
     from dlfh.collection import SearchOptions
     from dlfh.collection.query import Query
@@ -209,7 +209,7 @@ def search(
     with open_collection(collection) as opened:
         for path in outputs:
             if path.exists():
-                check_not_read(path, _image_files(opened))
+                check_not_input(path, _image_files(opened))
         session = SearchSession(opened, options, output, overwrite, as_json, details)
         if text is not None:
             session.answer(Query("text", text))

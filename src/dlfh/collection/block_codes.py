@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlfh._persistence.files import made_folder, read_regular, remove_leftovers, replace_file, try_lock
+from dlfh._persistence.files import create_folder, read_regular, remove_leftovers, replace_file, try_lock
 from dlfh._progress import Advance, progress
 from dlfh.blocks import Blocks
 from dlfh.blocks.clusters import connect
@@ -98,7 +98,7 @@ def encode_blocks(
     job = _Job(functions, features, real, folder.absolute())
     about = _about(model, features, sources, real)
     _check_begun(folder, about, overwrite)
-    with connect(cluster) as distribute, made_folder(folder), _alone(folder):
+    with connect(cluster) as distribute, create_folder(folder), _alone(folder):
         _check_begun(folder, about, overwrite)
         if overwrite:
             for part in folder.glob(_PARTS):
@@ -106,7 +106,7 @@ def encode_blocks(
         replace_file(folder / _ABOUT, [about])
         missing = [number for number in range(first.n_blocks) if not job.path(number).exists()]
         if not missing:
-            raise InputError(f"cannot write {folder}: it is there already, and --overwrite would replace it")
+            raise InputError(f"cannot write {folder}: it exists; use --overwrite to replace it")
         with progress(show_progress) as bar:
             advance = bar.counter("blocks", len(missing))
             if cluster is None:
@@ -124,7 +124,7 @@ def _check_begun(folder: Path, about: bytes, overwrite: bool) -> None:
     if not begun.exists():
         if any(child.name != _LOCK and not child.name.startswith(".saving-") for child in folder.iterdir()):
             raise InputError(f"cannot write {folder}: it is a folder of something else")
-    elif not overwrite and read_regular(begun, most=1 << 20) != about:
+    elif not overwrite and read_regular(begun, max_bytes=1 << 20) != about:
         raise InputError(
             f"cannot go on in {folder}: it has codes of other data, or of another model, and --overwrite would "
             "replace them"

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlfh._persistence.files import exclusive, made_folder, read_regular, replace_file, sync_folder, try_lock
+from dlfh._persistence.files import create_folder, exclusive, read_regular, replace_file, sync_folder, try_lock
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
@@ -151,7 +151,7 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[Path]:
     check_free(path)
     building = path.absolute().parent / f".{path.absolute().name}-{secrets.token_hex(8)}.dlfh"
     try:
-        with made_folder(building.parent):
+        with create_folder(building.parent):
             _remove_abandoned(path)
             try:
                 building.mkdir(mode=0o700)

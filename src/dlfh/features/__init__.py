@@ -32,7 +32,7 @@ __all__ = [
     "Vectors",
 ]
 
-Featurizer.registry.expect(
+Featurizer.registry.declare(
     __name__,
     {
         "bag-of-words": "text",

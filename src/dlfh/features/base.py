@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._parameters import Parameterized
-from dlfh._persistence.plain import parameters_from_plain, plain_parameters
+from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._validation import Features, check_flag
 from dlfh.errors import InputError, ModelError, NotFittedError
@@ -114,7 +114,7 @@ class Featurizer(Registered, Parameterized, ABC):
         fitted, arrays = self._state()
         config = {
             "kind": self.registry.kind_of(type(self)),
-            "parameters": plain_parameters(self),
+            "parameters": parameters_to_json(self),
             "n_features": self.n_features_,
             "fitted": fitted,
         }
@@ -135,7 +135,7 @@ class Featurizer(Registered, Parameterized, ABC):
         kind = config.get("kind") if isinstance(config, Mapping) else None
         cls = Featurizer.registry.find(kind)
         try:
-            featurizer = cls(**parameters_from_plain(config["parameters"]))
+            featurizer = cls(**parameters_from_json(config["parameters"]))
             featurizer.check_parameters()
             n_features = config["n_features"]
             if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 #: In which file each kind is that a saved model may name.
-HashFunction.registry.expect(
+HashFunction.registry.declare(
     __name__,
     {
         "deep": "deep",
@@ -37,7 +37,7 @@ HashFunction.registry.expect(
         "unit-linear": "unit",
     },
 )
-HashLearner.registry.expect(
+HashLearner.registry.declare(
     __name__,
     {
         "auto": "auto",

@@ -22,7 +22,7 @@ from typing import IO, TypeVar
 
 import numpy as np
 
-from dlfh._persistence.files import identity_of, made_folder, read_regular, remove_leftovers, try_lock
+from dlfh._persistence.files import create_folder, identity_of, read_regular, remove_leftovers, try_lock
 from dlfh.errors import StorageError
 from dlfh.index.manifest import (
     FILE_NAME,
@@ -106,7 +106,7 @@ class Store:
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
         _check_place(folder)
         try:
-            with made_folder(folder):
+            with create_folder(folder):
                 return cls._create(folder, n_bits, modalities)
         except OSError as error:
             raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None

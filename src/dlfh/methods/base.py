@@ -15,8 +15,8 @@ import numpy.typing as npt
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._parameters import Parameterized
+from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.model_folder import write_model
-from dlfh._persistence.plain import parameters_from_plain, plain_parameters
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._validation import (
     Features,
@@ -320,7 +320,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         config = {
             "dlfh_version": __version__,
             "method": self.registry.kind_of(type(self)),
-            "parameters": plain_parameters(self, HashLearner.registry),
+            "parameters": parameters_to_json(self, HashLearner.registry),
             "modalities": list(self.modalities_),
             "hash_functions": [
                 HashFunction.registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
@@ -383,7 +383,7 @@ def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
     Invalid parts raise ModelError, or the error that reading a value of a wrong type raises.
     """
     method = CrossModalHasher.registry.find(config.get("method"))
-    model = method(**parameters_from_plain(config["parameters"], HashLearner.registry))
+    model = method(**parameters_from_json(config["parameters"], HashLearner.registry))
     model.check_parameters()
     model._restore(config, arrays)
     return model

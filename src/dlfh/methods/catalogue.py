@@ -29,7 +29,7 @@ MODULES = {
     "SMFH": "smfh",
     "SePH": "seph",
 }
-CrossModalHasher.registry.expect("dlfh.methods", MODULES)
+CrossModalHasher.registry.declare("dlfh.methods", MODULES)
 
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):

@@ -16,7 +16,7 @@ from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import check_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads
-from dlfh._persistence.plain import parameters_from_plain, plain_values
+from dlfh._persistence.json_values import parameters_from_json, values_to_json
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
 from dlfh.blocks.base import Blocks
@@ -515,7 +515,7 @@ class DLFH(CrossModalHasher):
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super()._to_parts()
-        config["chosen"] = plain_values(self.chosen_, HashLearner.registry)
+        config["chosen"] = values_to_json(self.chosen_, HashLearner.registry)
         config["label_codes"] = None
         if self.label_codes_ is not None:
             config["label_codes"], label_arrays = self.label_codes_.to_parts()
@@ -525,7 +525,7 @@ class DLFH(CrossModalHasher):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         super()._restore(config, arrays)
-        self.chosen_ = parameters_from_plain(config["chosen"], HashLearner.registry)
+        self.chosen_ = parameters_from_json(config["chosen"], HashLearner.registry)
         if not set(self.chosen_) <= set(self.modalities_):
             raise ValueError("its chosen learners name other modalities")
         for learner in self.chosen_.values():
