@@ -463,7 +463,7 @@ READ = "it is also an input"
         (["add", "shop", *TABLE, "--problems", "photos/items.csv"], READ, False),
         (["add", "shop", *TABLE, "--problems", "shop/collection.json"], "it is a file in shop", False),
         (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
-        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "another output has the same path", False),
+        (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "another output has the same", False),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
         (
             ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--output", "photos/9.png"],
