@@ -34,7 +34,8 @@ from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords, Thumbnail
 from dlfh.index import manifest, segment_file
-from dlfh.index.segment import metadata_check
+from dlfh.index.manifest import SegmentRecord
+from dlfh.index.segment import metadata_checksum
 from dlfh.methods import available
 from dlfh.methods.catalogue import METHODS
 from tests.fuzz.cases import Case, ChangedError, Target, unpacked
@@ -274,10 +275,10 @@ def _sign_segment(rng: Random, files: Files, prefix: str, entry: Any, n_bits: in
             entry["removed"]["rows"] = int(np.unpackbits(np.frombuffer(files[removed], np.uint8)).sum())
         return
     sizes = (entry["rows"], tuple(entry["codes"]), entry["id_bytes"], entry["metadata_bytes"])
-    sections = segment_file._sections(*sizes, n_bits)
+    sections = segment_file.sections_of(SegmentRecord(entry["file"], *sizes, ()), n_bits)
     content, places = bytearray(files[name]), {}
     chosen = rng.randrange(len(sections))
-    start = segment_file._ALIGNMENT
+    start = segment_file.ALIGNMENT
     for number, section in enumerate(sections):
         places[section.name] = slice(start, start + section.size)
         if number == chosen or rng.random() < 0.05:
@@ -299,7 +300,7 @@ def _sign_metadata(content: bytearray, places: dict[str, slice]) -> None:
     for kind, offsets in (("ids", "id offsets"), ("metadata", "metadata offsets")):
         raw, bounds = content[places[kind]], np.frombuffer(content[places[offsets]], "<i8").tolist()
         texts.append([bytes(raw[a:b]) for a, b in itertools.pairwise(bounds)])
-    checks = [metadata_check(identifier, text) for identifier, text in zip(*texts, strict=True)]
+    checks = [metadata_checksum(identifier, text) for identifier, text in zip(*texts, strict=True)]
     content[places["metadata checksums"]] = np.array(checks, "<u4").tobytes()
 
 

@@ -81,7 +81,7 @@ def test_a_limit_of_file_sizes_is_a_sentence_and_the_index_stays_whole(tmp_path:
         after = writer.go()
     for said in refused:
         assert said["outcome"] == "old"
-        assert said["sentence"].startswith("cannot write in the index "), said["sentence"]
+        assert said["sentence"].startswith("cannot write to the index "), said["sentence"]
     assert (after["outcome"], after["number"]) == ("new", 6)
     with Index.open(tmp_path / "index") as index:
         index.verify()

@@ -476,18 +476,18 @@ CODES = {"image": np.zeros((2, 1), np.uint8)}
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((["a"], CODES), "modality 'image' has 2 codes but there are 1 ids"),
-        ((["a", "a"], CODES), "id 'a' is given twice, in places 0 and 1"),
-        ((["a", ""], CODES), "ids must be non-empty strings, got '' in place 1"),
-        ((["a", 3], CODES), "ids must be non-empty strings, got 3 in place 1"),
+        ((["a"], CODES), "modality 'image' has 2 codes, but there are 1 ids"),
+        ((["a", "a"], CODES), "ids must be distinct, got 'a' in rows 0 and 1"),
+        ((["a", ""], CODES), "ids must be non-empty strings, got '' in row 1"),
+        ((["a", 3], CODES), "ids must be non-empty strings, got 3 in row 1"),
         ((["a", "\ud800"], CODES), "ids must be valid Unicode"),
         (("ab", CODES), "ids must be a list of strings, got str"),
-        ((["a", "b"], {"sound": CODES["image"]}), "codes names the modality 'sound', but the index has"),
-        ((["a", "b"], {}), "item 'a' has a code in no modality"),
+        ((["a", "b"], {"sound": CODES["image"]}), "codes has modality 'sound', but the index has"),
+        ((["a", "b"], {}), "item 'a' has no code in any modality"),
         ((["a", "b"], CODES["image"]), "codes must be a dict"),
         ((["a", "b"], {"image": np.zeros((2, 2), np.uint8)}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.zeros((2, 1))}), "must be packed codes of 5 bits"),
-        ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits after the last one set"),
+        ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits set beyond the last"),
     ],
 )
 def test_bad_items_are_refused(arguments: Any, message: str) -> None:
@@ -502,18 +502,18 @@ def test_bad_items_are_refused(arguments: Any, message: str) -> None:
     [
         ({"learned": "yes"}, "learned must be True, False or an array of 2"),
         ({"learned": [True]}, "learned must be True, False or an array of 2"),
-        ({"learned": {"sound": True}}, "learned names the modality 'sound'"),
-        ({"present": {"image": [True, False]}}, "item 'b' has a code in no modality"),
+        ({"learned": {"sound": True}}, "learned has modality 'sound'"),
+        ({"present": {"image": [True, False]}}, "item 'b' has no code in any modality"),
         ({"present": [True, False]}, "present must be a dict"),
-        ({"metadata": [{}]}, "metadata has 1 entries but there are 2 ids"),
+        ({"metadata": [{}]}, "metadata has 1 entries, but there are 2 ids"),
         ({"metadata": {"a": 1}}, "metadata must be a list of dicts or Nones, got dict"),
-        ({"metadata": [{}, 3]}, "metadata must be dicts that JSON can hold, got 3 in place 1"),
-        ({"metadata": [{1: 2}, None]}, "metadata must be dicts that JSON can hold"),
-        ({"metadata": [{"a": [{1: 2, "1": 3}]}, None]}, "metadata must be dicts that JSON can hold"),
-        ({"metadata": [{"a": 10**5000}, None]}, "metadata must be dicts that JSON can hold, got a dict in place 0"),
-        ({"metadata": [{"a": float("nan")}, None]}, "metadata must be dicts that JSON can hold"),
-        ({"metadata": [{"a": {1, 2}}, None]}, "metadata must be dicts that JSON can hold"),
-        ({"metadata": [{"a": "\ud800"}, None]}, "metadata must be dicts that JSON can hold"),
+        ({"metadata": [{}, 3]}, "metadata must be dicts of JSON values, got 3 in row 1"),
+        ({"metadata": [{1: 2}, None]}, "metadata must be dicts of JSON values"),
+        ({"metadata": [{"a": [{1: 2, "1": 3}]}, None]}, "metadata must be dicts of JSON values"),
+        ({"metadata": [{"a": 10**5000}, None]}, "metadata must be dicts of JSON values, got a dict in row 0"),
+        ({"metadata": [{"a": float("nan")}, None]}, "metadata must be dicts of JSON values"),
+        ({"metadata": [{"a": {1, 2}}, None]}, "metadata must be dicts of JSON values"),
+        ({"metadata": [{"a": "\ud800"}, None]}, "metadata must be dicts of JSON values"),
     ],
 )
 def test_bad_options_are_refused(options: Any, message: str) -> None:
@@ -542,8 +542,8 @@ def test_the_smallest_numbers_there_are_still_rank() -> None:
         (("image", np.zeros(1, np.uint8)), {"ranking": "asymmetric"}, "needs queries as projections"),
         (("image", np.zeros(4)), {}, "queries as projections must have 5 values each"),
         (("image", np.full((2, 5), np.nan)), {}, "queries have NaN or infinity in row 0"),
-        (("image", np.full((2, 5), np.longdouble("1e-4000"))), {}, "too large or too small to rank by in row 0"),
-        (("image", np.full((2, 5), np.longdouble("1e4000"))), {}, "too large or too small to rank by in row 0"),
+        (("image", np.full((2, 5), np.longdouble("1e-4000"))), {}, "too large or too small in row 0"),
+        (("image", np.full((2, 5), np.longdouble("1e4000"))), {}, "too large or too small in row 0"),
         (("image", np.ma.masked_array(np.ones((2, 5)))), {}, "queries is a masked array"),
         (
             ("image", np.zeros(5), 7),
@@ -566,8 +566,8 @@ def test_bad_searches_are_refused(arguments: Any, options: Any, message: str) ->
     [
         ((0, ["image"]), "n_bits must be an integer"),
         ((8, []), "needs at least one modality"),
-        ((8, ["a", "a"]), "modalities must differ"),
-        ((8, ["a", 3]), "modalities must be named by non-empty strings"),
+        ((8, ["a", "a"]), "modalities must be distinct"),
+        ((8, ["a", 3]), "modalities must be non-empty strings"),
     ],
 )
 def test_bad_schemas_are_refused(arguments: Any, message: str) -> None:

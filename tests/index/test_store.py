@@ -23,7 +23,7 @@ import pytest
 from dlfh.errors import StorageError
 from dlfh.index import Index, store
 from dlfh.index.manifest import Manifest, read_manifest, write_manifest
-from dlfh.index.segment_file import _sections
+from dlfh.index.segment_file import sections_of
 from tests.index.plain_index import (
     MODALITIES,
     PlainIndex,
@@ -118,11 +118,11 @@ print("faiss" in sys.modules)
 
 def test_another_process_reads_but_does_not_write_at_the_same_time(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder, writable=True):
-        with pytest.raises(StorageError, match="is being written by another process or object: one writer at a time"):
+        with pytest.raises(StorageError, match="already has a writer: only one is allowed at a time"):
             Index.open(folder, writable=True)
         command = [sys.executable, "-c", OTHER_PROCESS, str(folder)]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
-        assert "one writer at a time" in printed[0]
+        assert "already has a writer" in printed[0]
         assert printed[1] == ascii(model.ids())
         assert printed[2] == "False"  # loaded by the first search
     Index.open(folder, writable=True).close()
@@ -251,7 +251,7 @@ def test_a_full_disk_is_one_sentence(folder: Path, model: PlainIndex, monkeypatc
 
     with Index.open(folder, writable=True) as index:
         monkeypatch.setattr(os, "fsync", fsync)
-        with pytest.raises(StorageError, match=r"cannot write in the index .*: No space left on device"):
+        with pytest.raises(StorageError, match=r"cannot write to the index .*: No space left on device"):
             index.remove(["ïd 1"])
         monkeypatch.undo()
         assert_whole(index, model)
@@ -305,7 +305,7 @@ def test_missing_files_are_named(folder: Path, model: PlainIndex) -> None:
 def test_damaged_metadata_are_found_where_they_are_read(folder: Path, model: PlainIndex) -> None:
     name = next(item.id for item in model.items if item.metadata)
     manifest = read_manifest(folder)
-    record = manifest.segments[0][0]
+    record = manifest.segments[0]
     path = folder / record.file
     content = bytearray(path.read_bytes())
     place = content.index(json.dumps(model.items[model.ids().index(name)].metadata, separators=(",", ":")).encode())
@@ -326,8 +326,8 @@ def test_damaged_metadata_are_found_where_they_are_read(folder: Path, model: Pla
 def reseal(folder: Path, section_name: str, change: Any) -> None:
     """Change a section of the first segment and make the checksums fit, as a forger would."""
     manifest = read_manifest(folder)
-    record, removed = manifest.segments[0]
-    sections = _sections(record.rows, record.codes, record.id_bytes, record.metadata_bytes, manifest.n_bits)
+    record = manifest.segments[0]
+    sections = sections_of(record, manifest.n_bits)
     content = bytearray((folder / record.file).read_bytes())
     start, checksums = 64, list(record.checksums)
     for i, section in enumerate(sections):
@@ -338,7 +338,7 @@ def reseal(folder: Path, section_name: str, change: Any) -> None:
             checksums[i] = zlib.crc32(array.tobytes())
         start += section.padded
     (folder / record.file).write_bytes(content)
-    forged = ((replace(record, checksums=tuple(checksums)), removed), *manifest.segments[1:])
+    forged = (replace(record, checksums=tuple(checksums)), *manifest.segments[1:])
     write_manifest(folder, replace(manifest, segments=forged))
 
 
@@ -360,8 +360,8 @@ def assign(place: Any, value: Any) -> Any:
         ("id offsets", assign(1, 1), "has ids that are not UTF-8"),
         ("ids", assign(0, 255), "has ids that are not UTF-8"),
         ("rows of id hashes", assign(0, 40), "has rows out of range"),
-        ("states", assign(0, 7), "has states that do not fit its codes"),
-        ("states", assign(slice(None), 0), "has states that do not fit its codes"),
+        ("states", assign(0, 7), "has states that do not match its codes"),
+        ("states", assign(slice(None), 0), "has states that do not match its codes"),
         ("metadata offsets", assign(2, 2**50), "has offsets out of range"),
     ],
 )
@@ -375,7 +375,7 @@ def test_forged_files_are_refused(folder: Path, model: PlainIndex, section: str,
 @pytest.mark.parametrize(
     ("section", "change", "message"),
     [
-        ("id hashes", assign(0, 0), "has a table of ids that does not fit them"),
+        ("id hashes", assign(0, 0), "has a hash table that does not match its ids"),
         ("codes 0", assign(2, 255), "has codes of more than 20 bits"),
     ],
 )
@@ -395,8 +395,8 @@ def test_verify_checks_the_metadata_of_each_item(folder: Path, model: PlainIndex
 
 def test_verify_checks_the_bytes_between_sections(folder: Path, model: PlainIndex) -> None:
     manifest = read_manifest(folder)
-    record = manifest.segments[0][0]
-    sections = _sections(record.rows, record.codes, record.id_bytes, record.metadata_bytes, manifest.n_bits)
+    record = manifest.segments[0]
+    sections = sections_of(record, manifest.n_bits)
     start, content = 64, (folder / record.file).read_bytes()
     for section in sections:
         if section.size < section.padded:
@@ -408,21 +408,21 @@ def test_verify_checks_the_bytes_between_sections(folder: Path, model: PlainInde
         start += section.padded
 
 
-def test_verify_checks_every_byte_of_the_manifest(folder: Path, model: PlainIndex) -> None:
+def test_every_byte_of_the_manifest_is_checked(folder: Path, model: PlainIndex) -> None:
     text = (folder / "manifest.json").read_bytes()
     for changed in (text + b"\n", text.replace(b'"format_version": 1', b'"format_version": true'), b" " + text):
         (folder / "manifest.json").write_bytes(changed)
-        with Index.open(folder) as index, pytest.raises(StorageError, match=r"manifest\.json is not as it was written"):
-            index.verify()
+        with pytest.raises(StorageError, match=r"manifest\.json was changed after it was written"):
+            Index.open(folder)
 
 
 def test_verify_finds_an_item_that_is_there_twice(folder: Path, model: PlainIndex) -> None:
     manifest = read_manifest(folder)
-    last, _ = manifest.segments[-1]
+    last = manifest.segments[-1]
     again = "segment-0123456789abcdef.dlfh"
     shutil.copy(folder / last.file, folder / again)
-    write_manifest(folder, replace(manifest, segments=(*manifest.segments, (replace(last, file=again), None))))
-    with Index.open(folder) as index, pytest.raises(StorageError, match=r"it has the item 'ïd 5[456]' twice"):
+    write_manifest(folder, replace(manifest, segments=(*manifest.segments, replace(last, file=again))))
+    with Index.open(folder) as index, pytest.raises(StorageError, match=r"it contains item 'ïd 5[456]' twice"):
         index.verify()
 
 
@@ -449,7 +449,7 @@ def test_a_writer_stops_when_a_backup_is_restored_under_it(
             shutil.copytree(tmp_path / "backup", folder)
         before = files_in(folder)
         for change in CHANGES.values():
-            with pytest.raises(StorageError, match=r"is not as this writer left it: .* open it again"):
+            with pytest.raises(StorageError, match=r"was changed under this writer: .* open the index again"):
                 change(writer)
         assert files_in(folder) == before
         assert writer.ids() == [*model.ids(), "newer"]
@@ -462,11 +462,11 @@ def test_a_writer_stops_when_a_backup_is_restored_under_it(
 def test_a_writer_whose_lock_file_was_deleted_stops(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder, writable=True) as first:
         (folder / ".lock").unlink()
-        with pytest.raises(StorageError, match="its folder or its lock file was replaced or deleted"):
+        with pytest.raises(StorageError, match="its folder or lock file was replaced or deleted"):
             first.add(["first"], **NEW)
         with Index.open(folder, writable=True) as second:
             second.add(["second"], **NEW)
-            with pytest.raises(StorageError, match="its folder or its lock file was replaced or deleted"):
+            with pytest.raises(StorageError, match="its folder or lock file was replaced or deleted"):
                 first.add(["first"], **NEW)
             second.add(["third"], **NEW)
     with Index.open(folder) as index:
@@ -501,7 +501,7 @@ def test_writers_whose_locks_do_nothing_lose_nothing_that_they_said_was_done(
                 thread.join()
     assert len(done) + len(stopped) == 24
     assert len(stopped) >= 12  # of two, one at most can have been first
-    assert all("is not as this writer left it" in sentence for sentence in stopped)
+    assert all("was changed under this writer" in sentence for sentence in stopped)
     with Index.open(folder) as index:
         index.verify()
         assert sorted(index.ids()) == sorted([*model.ids(), *done])
@@ -514,12 +514,14 @@ def test_opening_a_second_writer_where_locks_do_nothing_takes_nothing_from_the_f
     """The second opens while the first commits: it must neither end its claim nor sweep what it has written."""
     monkeypatch.setattr("fcntl.flock", lambda *_: None)
 
-    def write(*arguments: Any) -> bytes:
+    def write(*arguments: Any) -> None:
         monkeypatch.setattr(store, "write_manifest", write_manifest)
-        content = write_manifest(*arguments) if moment == "after" else None
-        with Index.open(folder, writable=True) as second, pytest.raises(StorageError, match="another writer is at"):
+        if moment == "after":
+            write_manifest(*arguments)
+        with Index.open(folder, writable=True) as second, pytest.raises(StorageError, match="writer is committing"):
             second.add(["of the second"], **NEW)
-        return content or write_manifest(*arguments)
+        if moment == "before":
+            write_manifest(*arguments)
 
     with Index.open(folder, writable=True) as first:
         monkeypatch.setattr(store, "write_manifest", write)
@@ -539,7 +541,7 @@ def test_claims_of_the_dead_are_dropped_and_those_of_other_machines_when_they_ar
             assert not claim.exists()
             index.verify()
     claim.write_bytes(b"another machine")
-    with Index.open(folder, writable=True) as index, pytest.raises(StorageError, match="another writer is at work"):
+    with Index.open(folder, writable=True) as index, pytest.raises(StorageError, match="another writer is committing"):
         index.add(["new"], **NEW)
     os.utime(claim, (time.time() - 61, time.time() - 61))
     with Index.open(folder, writable=True) as index:
@@ -552,7 +554,7 @@ def test_an_index_that_cannot_be_made_leaves_no_folder(tmp_path: Path, monkeypat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", refuse)
-    with pytest.raises(StorageError, match=r"cannot make an index in .*index: No space left on device"):
+    with pytest.raises(StorageError, match=r"cannot create an index in .*index: No space left on device"):
         Index.create(tmp_path / "a" / "index", N_BITS, MODALITIES)
     assert os.listdir(tmp_path) == []
 
@@ -589,7 +591,7 @@ import numpy as np
 from dlfh.errors import StorageError
 from dlfh.index import Index, segment_file
 if sys.argv[2] == "mapped":
-    segment_file._MOST_READ = 0
+    segment_file._MAX_READ = 0
 with Index.open(sys.argv[1], writable=True) as index:
     for name in os.listdir(sys.argv[1]):
         if name.startswith("segment"):
@@ -628,7 +630,7 @@ def edit_manifest(folder: Path, **changes: Any) -> None:
     content = json.loads((folder / "manifest.json").read_text())
     content["index"] |= changes
     body = json.dumps(content["index"], sort_keys=True, separators=(",", ":")).encode()
-    (folder / "manifest.json").write_text(json.dumps(content | {"checksum": zlib.crc32(body)}))
+    (folder / "manifest.json").write_text(json.dumps(content | {"checksum": zlib.crc32(body)}, indent=1))
 
 
 @pytest.mark.parametrize(
@@ -690,12 +692,15 @@ def test_other_folders_and_files_are_not_indexes(tmp_path: Path) -> None:
         Index.open(tmp_path, writable=True)
     assert not (tmp_path / ".lock").exists()
     for text, message in (
-        ("[]", "is of something else"),
-        ('{"name": "a web app"}', "is of something else"),
+        ("[]", "belongs to something else"),
+        ('{"name": "a web app"}', "belongs to something else"),
         ("{", "is not valid JSON"),
         ("[" * 100_000, "is not valid JSON"),
-        ('{"format": "dlfh-index"}', "its format version is None"),
-        ('{"format": "dlfh-index", "format_version": 9}', "has format version 9, and this dlfh reads up to 1: upgrade"),
+        ('{"format": "dlfh-index"}', "has the format version None"),
+        (
+            '{"format": "dlfh-index", "format_version": 9}',
+            "has format version 9, but this version of dlfh reads up to 1",
+        ),
         ('{"format": "dlfh-index", "format_version": 1}', "does not describe an index"),
         ('{"format": "dlfh-index", "format_version": 1, "checksum": 1, "index": 2}', "does not match its checksum"),
     ):
@@ -708,12 +713,12 @@ def test_other_folders_and_files_are_not_indexes(tmp_path: Path) -> None:
 
 
 def test_an_index_is_made_only_where_there_is_nothing(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match=r"there is one, or something else with a manifest\.json"):
+    with pytest.raises(StorageError, match=r"it already has a manifest\.json"):
         Index.create(folder, N_BITS, MODALITIES)
     (tmp_path / "file").write_text("hello")
     with pytest.raises(StorageError, match="it is a file, not a folder"):
         Index.create(tmp_path / "file", N_BITS, MODALITIES)
-    with pytest.raises(StorageError, match=r"cannot make an index in .*: Not a directory"):
+    with pytest.raises(StorageError, match=r"cannot create an index in .*: Not a directory"):
         Index.create(tmp_path / "file" / "index", N_BITS, MODALITIES)
     with pytest.raises(StorageError, match="the folder is not empty"):
         Index.create(tmp_path, N_BITS, MODALITIES)
@@ -757,7 +762,7 @@ def test_manifests_survive_a_round_trip(folder: Path, model: PlainIndex) -> None
     write_manifest(folder, manifest)
     assert read_manifest(folder) == manifest
     assert manifest.modalities == MODALITIES
-    assert [removed is not None for _, removed in manifest.segments] == [True, True, False]
+    assert [record.removed is not None for record in manifest.segments] == [True, True, False]
 
 
 def test_no_two_states_of_an_index_have_the_same_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
-from dlfh.index.batch import as_codes, check_codes_of, check_queries
+from dlfh.index.batch import as_codes, check_packed, check_queries
 from dlfh.index.hits import Hits
 from dlfh.index.index import Index
 from dlfh.index.where import parse_where
@@ -90,7 +90,7 @@ class ApproximateSearch:
         self.options_ = dict(self._structure.options)
         if queries is None:
             queries = self._structure.sample(_SAMPLE, rng)
-        self.recall_ = self._measure_recall(index, modality, check_codes_of(queries, index.n_bits, "queries"), k)
+        self.recall_ = self._measure_recall(index, modality, check_packed(queries, index.n_bits, "queries"), k)
 
     def _measure_recall(self, index: Index, modality: str, queries: npt.NDArray[np.uint8], k: int) -> float:
         exact, found = index.search(modality, queries, k).distances, self.search(queries, k).distances

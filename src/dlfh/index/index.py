@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dlfh._validation import check_choice, check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import Backend, Request, check_known
-from dlfh.index.batch import MOST_BITS, as_codes, check_ids, check_queries, check_schema, make_segment
+from dlfh.index.batch import MAX_BITS, as_codes, check_ids, check_modalities, check_queries, make_segment
 from dlfh.index.engines import create_engine, is_address, open_engine
 from dlfh.index.hits import Hits
 from dlfh.index.items import Item
@@ -69,7 +69,7 @@ class Index:
     """
 
     def __init__(self, n_bits: int, modalities: Sequence[str]) -> None:
-        self._use(LocalBackend(check_integer(n_bits, "n_bits", 1, MOST_BITS), check_schema(modalities)))
+        self._use(LocalBackend(check_integer(n_bits, "n_bits", 1, MAX_BITS), check_modalities(modalities)))
 
     def _use(self, backend: Backend) -> Self:
         self._backend = backend
@@ -103,7 +103,7 @@ class Index:
         ...     index.search("image", np.array([[3]], np.uint8), where={"price": {"<": 4}})[0]
         [Hit(id='a', distance=1, learned=False)]
         """
-        n_bits, names = check_integer(n_bits, "n_bits", 1, MOST_BITS), check_schema(modalities)
+        n_bits, names = check_integer(n_bits, "n_bits", 1, MAX_BITS), check_modalities(modalities)
         if is_address(place):
             return cls.__new__(cls)._use(create_engine(str(place), n_bits, names))
         return cls.__new__(cls)._use(LocalBackend.create(Path(place), n_bits, names))

@@ -15,7 +15,7 @@ from dlfh.index import changes, nearest
 from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
 from dlfh.index.batch import as_codes
 from dlfh.index.hits import Hits
-from dlfh.index.items import Item, read_item, read_items
+from dlfh.index.items import Item
 from dlfh.index.segment import Segment
 from dlfh.index.snapshot import Column, Part, Snapshot
 from dlfh.index.store import Store
@@ -47,7 +47,7 @@ class LocalBackend:
     def open(cls, folder: Path, *, writable: bool, verify: bool) -> LocalBackend:
         """Open the index in a folder."""
         store = Store.open(folder, writable=writable, verify=verify)
-        return cls(store.n_bits, store.modalities, store)
+        return cls(store.manifest.n_bits, store.manifest.modalities, store)
 
     address = None
 
@@ -57,15 +57,15 @@ class LocalBackend:
 
     @property
     def identity(self) -> str | None:
-        return None if self._store is None else self._store.identity
+        return None if self._store is None else self._store.manifest.identity
 
     @property
     def state(self) -> str | None:
-        return None if self._store is None else self._store.state
+        return None if self._store is None else self._store.manifest.state
 
     @property
     def writable(self) -> bool:
-        return not self.closed and (self._store is None or self._store.is_mine)
+        return not self.closed and (self._store is None or self._store.writable)
 
     @property
     def closed(self) -> bool:
@@ -83,7 +83,7 @@ class LocalBackend:
     def refresh(self) -> bool:
         with self._writing:
             self._current()
-            if self._store is None or self._store.writable or not self._store.refresh():
+            if self._store is None or self._store.is_writer or not self._store.refresh():
                 return False
             self._snapshot = self._snapshot_of(self._store.parts)
             return True
@@ -168,16 +168,14 @@ class LocalBackend:
 
     def get(self, identifier: Strings) -> Item | None:
         snapshot = self._current()
-        position = int(snapshot.find(identifier)[0])
-        return None if position < 0 else read_item(*snapshot.locate(position), self.modalities)
+        found = snapshot.find(identifier)
+        return None if found[0] < 0 else next(snapshot.items(found, self.modalities))
 
     def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
         snapshot = self._current()
-        every = np.arange(len(snapshot)) if positions is None else np.asarray(positions, np.int64)
-        known = every[(every >= 0) & (every < len(snapshot))]
-        runs = snapshot.locate_runs(known)
-        items = (item for segment, rows in runs for item in read_items(segment, rows, self.modalities))
-        return zip(known.tolist(), items, strict=True)
+        known = np.arange(len(snapshot)) if positions is None else np.asarray(positions, np.int64)
+        known = known[(known >= 0) & (known < len(snapshot))]
+        return zip(known.tolist(), snapshot.items(known, self.modalities), strict=True)
 
     def ids(self) -> list[str]:
         snapshot = self._current()
@@ -205,7 +203,7 @@ class LocalBackend:
     # Inside
 
     def _snapshot_of(self, parts: tuple[Part, ...]) -> Snapshot:
-        return Snapshot(parts, self.n_bits, len(self.modalities))
+        return Snapshot(parts, self.n_bits)
 
     def _current(self) -> Snapshot:
         if self._snapshot is None:

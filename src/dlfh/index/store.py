@@ -1,13 +1,12 @@
-"""An index folder: who may write, and how a change gets to the disk.
+"""An index folder: locking, and how changes reach the disk.
 
-A change writes new files beside the old ones, then replaces the manifest, which is the moment of the change,
-then deletes what the manifest no longer names. So a crash at any point leaves the old state or the new one;
-what it leaves besides, the next writer sweeps away. Readers take no lock: files never change, and one that
-is gone is a reason to read the manifest again.
+A change writes new files, then replaces the manifest, which commits it, and then deletes the files that the manifest no
+longer lists. A crash at any point leaves the old state or the new one; the next writer deletes leftover files. Readers
+take no lock: files never change, and a reader that finds one missing reads the manifest again.
 
-A lock keeps other writers out, but a lock's file can be deleted, some network disks have locks that do nothing, and
-a backup can be restored under an open writer. So before a commit the writer compares: the folder and the lock must be
-those that it opened, and the manifest the one that it last read or wrote.
+A lock excludes other writers. But lock files can be deleted, locks have no effect on some network disks, and a backup
+can be restored under an open writer. So before it commits, a writer checks that the folder and the lock file are those
+it opened, and that the manifest is the one it last read or wrote.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ import platform
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -28,15 +28,10 @@ from dlfh.index.manifest import (
     FILE_NAME,
     MANIFEST,
     Manifest,
-    RemovedRecord,
-    SegmentRecord,
-    check_manifest,
     is_current,
-    manifest_digest,
     read_manifest,
     write_manifest,
 )
-from dlfh.index.segment import Segment
 from dlfh.index.segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
 from dlfh.index.snapshot import Part
 from dlfh.index.strings import Strings
@@ -46,77 +41,60 @@ __all__ = ["Store"]
 Result = TypeVar("Result")
 
 _LOCK = ".lock"
-#: Is there while a writer commits: of several, one alone can make it, whatever locks do. It names the writer's machine.
+#: Exists while a writer commits, and names its machine. Only one of several writers can create it, even without locks.
 _CLAIM = ".committing"
-#: After so many seconds a claim is of no living writer, wherever it was made.
-_LONGEST_CLAIM = 60.0
-_MOST_CLAIM_BYTES = 1 << 10
-#: How often a reader starts again because a writer was faster.
+#: After this many seconds a claim is stale, whichever machine created it.
+_MAX_CLAIM_SECONDS = 60.0
+_MAX_CLAIM_BYTES = 1 << 10
+#: How often a reader starts again because a writer changed the folder.
 _ATTEMPTS = 100
 
 
 class Store:
-    """The parts of an index as a folder holds them.
+    """The segments of an index in a folder.
 
     Attributes
     ----------
     folder : Path
-    writable : bool
+    manifest : Manifest
     parts : tuple of Part
-        The state that was read or written last.
+        The segments that the manifest lists.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, lock: IO[str] | None, *, verify: bool) -> None:
         self.folder = folder
+        self.manifest = manifest
         self.parts: tuple[Part, ...] = ()
-        self._manifest = manifest
-        self._content: bytes | None = None  # of the manifest, if this writer wrote it
         self._lock = lock
         self._verify = verify
         self._process = os.getpid()
-        self._place = self._identity_of_place()
+        self._inodes = self._current_inodes()
 
     @property
-    def identity(self) -> str:
-        return self._manifest.identity
-
-    @property
-    def state(self) -> str:
-        """What tells this state from all others: names of files are drawn, so that no two are alike."""
-        return f"{self.identity}-{manifest_digest(self._manifest)}"
-
-    @property
-    def n_bits(self) -> int:
-        return self._manifest.n_bits
-
-    @property
-    def modalities(self) -> tuple[str, ...]:
-        return self._manifest.modalities
-
-    @property
-    def writable(self) -> bool:
+    def is_writer(self) -> bool:
         return self._lock is not None
 
     @property
-    def is_mine(self) -> bool:
-        """Whether this process is the writer, and not one that was forked from it."""
-        return self.writable and self._process == os.getpid()
+    def writable(self) -> bool:
+        """Whether this process, as opposed to one that it was forked from, is the writer."""
+        return self.is_writer and self._process == os.getpid()
 
     @classmethod
     def create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
-        _check_place(folder)
+        """Create an empty index in a new or empty folder, and open it for writing."""
+        _check_free(folder)
         try:
             with create_folder(folder):
                 return cls._create(folder, n_bits, modalities)
         except OSError as error:
-            raise StorageError(f"cannot make an index in {folder}: {error.strerror or error}") from None
+            raise StorageError(f"cannot create an index in {folder}: {error.strerror or error}") from None
 
     @classmethod
     def _create(cls, folder: Path, n_bits: int, modalities: tuple[str, ...]) -> Store:
         lock = _take_lock(folder)
         try:
-            _check_place(folder)
-            manifest = Manifest(secrets.token_hex(16), n_bits, modalities, 0, ())
+            _check_free(folder)
+            manifest = Manifest(secrets.token_hex(16), n_bits, modalities)
             write_manifest(folder, manifest)
             return cls(folder, manifest, lock, verify=True)
         except BaseException:
@@ -128,25 +106,24 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool, verify: bool) -> Store:
+        """Open the index in a folder."""
         manifest = read_manifest(folder)
-        if not writable:
-            store = cls(folder, manifest, None, verify=verify)
-            store._load()
-            return store
         try:
-            lock = _take_lock(folder)
+            lock = _take_lock(folder) if writable else None
         except OSError as error:
-            raise StorageError(f"cannot write in the index {folder}: {error.strerror or error}") from None
+            raise StorageError(f"cannot write to the index {folder}: {error.strerror or error}") from None
         try:
             store = cls(folder, manifest, lock, verify=verify)
             store._load()
-            with suppress(OSError):
-                if _is_left_over(folder):
-                    (folder / _CLAIM).unlink()
-            with suppress(StorageError, OSError):
-                store._sweep()
+            if writable:
+                with suppress(OSError):
+                    if _is_stale_claim(folder):
+                        (folder / _CLAIM).unlink()
+                with suppress(StorageError, OSError):
+                    store._sweep()
         except BaseException:
-            lock.close()
+            if lock is not None:
+                lock.close()
             raise
         return store
 
@@ -157,56 +134,70 @@ class Store:
         self.parts = ()
 
     def check_writable(self) -> None:
-        """Raise unless this process may change the index."""
-        if self._lock is None:
+        """Raise `StorageError` unless this process may change the index."""
+        if not self.is_writer:
             raise StorageError(f"the index {self.folder} is open for reading: open it with writable=True to change it")
-        if self._process != os.getpid():
+        if not self.writable:
             raise StorageError(f"the index {self.folder} was opened for writing by another process, before a fork")
-        self._check_sizes(self._manifest)
+        self._check_sizes(self.manifest)
 
     def refresh(self) -> bool:
-        """Read the folder again if its manifest has changed; return whether it has."""
-        if read_manifest(self.folder) == self._manifest:
+        """Load the folder again if its manifest has changed; return whether it has."""
+        if is_current(self.folder, self.manifest):
             return False
         self._load()
         return True
 
+    # Committing
+
     def commit(self, parts: tuple[Part, ...]) -> None:
-        """Make ``parts`` the state of the folder, in one step."""
+        """Replace the content of the folder by ``parts`` atomically."""
         if parts == self.parts:
             return
         written: list[str] = []
         manifest = None
         try:
             stored = tuple(self._stored(part, written) for part in parts)
-            segments = tuple(_records(part) for part in stored)
-            generation = self._manifest.generation + 1
-            manifest = Manifest(self.identity, self.n_bits, self.modalities, generation, segments)
+            records = tuple(part.record for part in stored if part.record is not None)
+            manifest = replace(self.manifest, generation=self.manifest.generation + 1, segments=records)
             with self._claimed():
-                self._check_mine(manifest)
-                content = write_manifest(self.folder, manifest)
-                self.parts, self._manifest, self._content = stored, manifest, content
+                self._check_unchanged(manifest)
+                write_manifest(self.folder, manifest)
+                self.parts, self.manifest = stored, manifest
                 self._remove_leftovers()
         except BaseException as error:
             with suppress(StorageError, OSError):
                 self._recover(manifest, written)
             if isinstance(error, FileNotFoundError):
-                raise self._lost(f"{Path(error.filename or self.folder).name} is gone") from None
+                raise self._changed(f"{Path(error.filename or self.folder).name} is missing") from None
             if isinstance(error, OSError):
-                message = f"cannot write in the index {self.folder}: {error.strerror or error}"
+                message = f"cannot write to the index {self.folder}: {error.strerror or error}"
                 raise StorageError(message) from error
             raise
 
+    def _stored(self, part: Part, written: list[str]) -> Part:
+        """Write the files of a part that do not exist yet, and append their names to ``written``."""
+        segment, record = part.segment, part.record
+        if record is None:
+            record = write_segment(self.folder, segment, self.manifest.n_bits)
+            written.append(record.file)
+            segment = read_segment(self.folder, record, self.manifest.n_bits, verify=False)
+        if part.removed is not None and record.removed is None:
+            removed = write_removed(self.folder, part.removed)
+            written.append(removed.file)
+            record = replace(record, removed=removed)
+        return Part(segment, part.removed, record)
+
     @contextmanager
     def _claimed(self) -> Iterator[None]:
-        """Be the only writer that compares and commits."""
+        """Exclude other writers that compare and commit."""
         claim = self.folder / _CLAIM
         try:
             descriptor = os.open(claim, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         except FileExistsError:
-            raise self._lost("another writer is at work in it") from None
+            raise self._changed("another writer is committing") from None
         try:
-            with suppress(OSError):  # on a full disk there is room for names, which is what deleting needs
+            with suppress(OSError):  # a change that only deletes must succeed on a full disk
                 os.write(descriptor, _machine())
             os.close(descriptor)
             yield
@@ -214,150 +205,129 @@ class Store:
             with suppress(OSError):
                 claim.unlink(missing_ok=True)
 
-    def _check_mine(self, manifest: Manifest) -> None:
-        """Raise unless the folder is as this writer left it, and holds all that a new manifest names."""
-        if self._identity_of_place() != self._place:
-            raise self._lost("its folder or its lock file was replaced or deleted")
-        if not is_current(self.folder, self._manifest, self._content):
-            raise self._lost("another writer changed it, or a backup was restored")
-        for record, removed in manifest.segments:
-            check_sizes(self.folder, record, removed, self.n_bits)
+    def _check_unchanged(self, manifest: Manifest) -> None:
+        """Raise unless the folder is as this writer left it and has all files of a new manifest."""
+        if self._current_inodes() != self._inodes:
+            raise self._changed("its folder or lock file was replaced or deleted")
+        if not is_current(self.folder, self.manifest):
+            raise self._changed("another writer changed it, or a backup was restored")
+        for record in manifest.segments:
+            check_sizes(self.folder, record, manifest.n_bits)
 
-    def _lost(self, why: str) -> StorageError:
-        return StorageError(
-            f"the index {self.folder} is not as this writer left it: {why}; nothing was written, so open it again"
-        )
+    def _changed(self, reason: str) -> StorageError:
+        message = f"the index {self.folder} was changed under this writer: {reason}"
+        return StorageError(f"{message}; nothing was written, open the index again")
 
-    def _identity_of_place(self) -> tuple[tuple[int, int] | None, ...]:
+    def _current_inodes(self) -> tuple[tuple[int, int] | None, ...]:
         return identity_of(self.folder), None if self._lock is None else identity_of(self.folder / _LOCK)
 
-    def _recover(self, wanted: Manifest | None, written: list[str]) -> None:
-        """After a commit that failed, take the state that the folder is in, and delete what no state needs."""
-        now = read_manifest(self.folder)
-        for name in {*written} - now.files():
+    def _recover(self, intended: Manifest | None, written: list[str]) -> None:
+        """After a failed commit, load the state of the folder and delete new files that it does not need."""
+        current = read_manifest(self.folder)
+        for name in {*written} - current.files():
             (self.folder / name).unlink(missing_ok=True)
-        if self._identity_of_place() == self._place and now in (self._manifest, wanted):
-            self._load()  # the change was made, or it was not: the folder says
+        if self._current_inodes() == self._inodes and current in (self.manifest, intended):
+            self._load()
             self._sweep()
 
+    def _sweep(self) -> None:
+        """Delete leftover files, unless another writer changed the folder or is about to."""
+        with self._claimed():
+            if is_current(self.folder, self.manifest):
+                self._remove_leftovers()
+
+    def _remove_leftovers(self) -> None:
+        remove_leftovers(self.folder, FILE_NAME, keep=self.manifest.files())
+
+    # Reading
+
     def verify(self) -> None:
-        """Check every byte of the state that the folder holds now."""
+        """Check every byte of the folder in its current state."""
         self._with_manifest(self._check_deeply)
 
     def _check_deeply(self, manifest: Manifest) -> None:
-        check_manifest(self.folder, manifest)
         ids = []
-        for record, removed in manifest.segments:
+        for record in manifest.segments:
             segment = check_deeply(self.folder, record, manifest.n_bits)
-            gone = None if removed is None else read_removed(self.folder, removed, record.rows)
-            ids.append(segment.ids if gone is None else segment.ids.take(np.flatnonzero(~gone)))
-        twice = Strings.concatenate(ids).find_duplicate() if ids else None
-        if twice is not None:
-            raise StorageError(f"index {self.folder} is damaged: it has the item {twice.decode()!r} twice")
+            removed = read_removed(self.folder, record)
+            ids.append(segment.ids if removed is None else segment.ids.take(np.flatnonzero(~removed)))
+        duplicate = Strings.concatenate(ids).find_duplicate() if ids else None
+        if duplicate is not None:
+            raise StorageError(f"index {self.folder} is damaged: it contains item {duplicate.decode()!r} twice")
 
     def _check_sizes(self, manifest: Manifest) -> None:
-        """Check that no file was cut short; one that is gone may be mapped and go on as it was."""
-        for record, removed in manifest.segments:
+        """Raise if a file was truncated. A missing file may be mapped and still readable."""
+        for record in manifest.segments:
             with suppress(OSError):
-                check_sizes(self.folder, record, removed, self.n_bits)
-
-    def _stored(self, part: Part, written: list[str]) -> Part:
-        """Return the part with files that hold it, its segment as it is there; note the names of new files."""
-        segment, record = part.segment, part.segment_record
-        if record is None:
-            record = write_segment(self.folder, segment, self.n_bits)
-            written.append(record.file)
-            segment = read_segment(self.folder, record, self.n_bits, verify=False)
-        removed = part.removed_record
-        if removed is None and part.removed is not None:
-            removed = write_removed(self.folder, part.removed)
-            written.append(removed.file)
-        return Part(segment, part.removed, record, removed)
+                check_sizes(self.folder, record, manifest.n_bits)
 
     def _load(self) -> None:
-        self.parts, self._manifest = self._with_manifest(self._read_parts)
-        self._content = None
+        self.parts, self.manifest = self._with_manifest(self._read_parts)
+
+    def _read_parts(self, manifest: Manifest) -> tuple[tuple[Part, ...], Manifest]:
+        loaded = {replace(part.record, removed=None): part.segment for part in self.parts if part.record is not None}
+        self._check_sizes(manifest)
+        parts = []
+        for record in manifest.segments:
+            segment = loaded.get(replace(record, removed=None))
+            if segment is None:
+                segment = read_segment(self.folder, record, manifest.n_bits, verify=self._verify)
+            parts.append(Part(segment, read_removed(self.folder, record), record))
+        return tuple(parts), manifest
 
     def _with_manifest(self, use: Callable[[Manifest], Result]) -> Result:
-        """Return what ``use`` makes of the manifest and the files it names."""
+        """Return ``use(manifest)`` for the current manifest and its files."""
         for attempt in range(_ATTEMPTS):
             manifest = read_manifest(self.folder)
-            if manifest.identity != self.identity:
+            if manifest.identity != self.manifest.identity:
                 raise StorageError(f"the index {self.folder} was replaced by another one: open it again")
             try:
                 return use(manifest)
             except FileNotFoundError as error:
-                # Another process may have changed the index between the two reads; its state is whole.
-                if attempt == _ATTEMPTS - 1 or read_manifest(self.folder) == manifest:
+                # Another process may have changed the index since the manifest was read.
+                if attempt == _ATTEMPTS - 1 or is_current(self.folder, manifest):
                     name = Path(error.filename).name
                     raise StorageError(f"index {self.folder} is incomplete: {name} is missing") from None
             except OSError as error:
                 raise StorageError(f"cannot read the index {self.folder}: {error.strerror or error}") from None
         raise AssertionError("the last attempt returns or raises")
 
-    def _read_parts(self, manifest: Manifest) -> tuple[tuple[Part, ...], Manifest]:
-        known = {part.segment_record: part.segment for part in self.parts}
-        self._check_sizes(manifest)
-        return tuple(self._read(record, removed, known) for record, removed in manifest.segments), manifest
-
-    def _read(
-        self, record: SegmentRecord, removed: RemovedRecord | None, known: dict[SegmentRecord | None, Segment]
-    ) -> Part:
-        segment = known.get(record) or read_segment(self.folder, record, self.n_bits, verify=self._verify)
-        gone = None if removed is None else read_removed(self.folder, removed, record.rows)
-        return Part(segment, gone, record, removed)
-
-    def _sweep(self) -> None:
-        """Delete what the manifest does not name, unless another writer has changed it or is about to."""
-        with self._claimed():
-            if read_manifest(self.folder) == self._manifest:
-                self._remove_leftovers()
-
-    def _remove_leftovers(self) -> None:
-        """Delete files that the manifest does not name: of the state before, or of a crash."""
-        remove_leftovers(self.folder, FILE_NAME, keep=self._manifest.files())
-
-
-def _records(part: Part) -> tuple[SegmentRecord, RemovedRecord | None]:
-    assert part.segment_record is not None
-    return part.segment_record, part.removed_record
-
 
 def _machine() -> bytes:
-    return platform.node().encode()[:_MOST_CLAIM_BYTES]
+    return platform.node().encode()[:_MAX_CLAIM_BYTES]
 
 
-def _is_left_over(folder: Path) -> bool:
-    """Return whether the claim in a folder that this process has locked is of a writer that was killed.
+def _is_stale_claim(folder: Path) -> bool:
+    """Return whether the claim in a folder that this process has locked belongs to a writer that was killed.
 
-    It is if it was made on this machine, whose locks keep living writers out: the lock is ours, and taking it again
-    fails, so locks are what they should be. (A claim without a name is of a writer that was killed before it wrote
-    it.) Where locks do nothing, or a claim is of another machine, which may not see our locks, its age must tell.
+    A claim of this machine, or one without a name (the writer was killed before it wrote it), is stale if locks work:
+    no other writer can hold the lock. Locks work if the lock that we hold cannot be taken again. Otherwise, and for
+    claims of other machines, which may not see our locks, the age decides.
     """
-    content = read_regular(folder / _CLAIM, _MOST_CLAIM_BYTES)
+    content = read_regular(folder / _CLAIM, _MAX_CLAIM_BYTES)
     again = try_lock(folder / _LOCK)
     if again is None and content in (_machine(), b""):
         return True
     if again is not None:
         again.close()
-    os.utime(folder / _LOCK)  # by the clock of the disk, which is not always that of this machine
-    return os.stat(folder / _LOCK).st_mtime - os.stat(folder / _CLAIM).st_mtime > _LONGEST_CLAIM
+    os.utime(folder / _LOCK)  # the time of the disk, whose clock may differ from that of this machine
+    return os.stat(folder / _LOCK).st_mtime - os.stat(folder / _CLAIM).st_mtime > _MAX_CLAIM_SECONDS
 
 
 def _take_lock(folder: Path) -> IO[str]:
     lock = try_lock(folder / _LOCK)
     if lock is None:
-        raise StorageError(f"the index {folder} is being written by another process or object: one writer at a time")
+        raise StorageError(f"the index {folder} already has a writer: only one is allowed at a time")
     return lock
 
 
-def _check_place(folder: Path) -> None:
-    """Refuse to make an index anywhere but in a new or empty folder, or in what a crash left of one."""
+def _check_free(folder: Path) -> None:
+    """Raise unless the folder is new, empty, or left by a crash during `Store.create`."""
     if folder.exists() and not folder.is_dir():
-        raise StorageError(f"cannot make an index in {folder}: it is a file, not a folder")
+        raise StorageError(f"cannot create an index in {folder}: it is a file, not a folder")
     if not folder.is_dir():
         return
     if (folder / MANIFEST).exists():
-        raise StorageError(f"cannot make an index in {folder}: there is one, or something else with a {MANIFEST}")
+        raise StorageError(f"cannot create an index in {folder}: it already has a {MANIFEST}")
     if any(not name.startswith(".") for name in os.listdir(folder)):
-        raise StorageError(f"cannot make an index in {folder}: the folder is not empty")
+        raise StorageError(f"cannot create an index in {folder}: the folder is not empty")

@@ -1,4 +1,4 @@
-"""Many strings in two arrays: one blob of bytes, and where each string starts in it."""
+"""Many strings in two arrays: their bytes, and where each string starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RowNumbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Strings:
-    """Strings of bytes; string i is ``blob[offsets[i]:offsets[i + 1]]``.
+    """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class Strings:
         return (bytes(blob[start:stop]) for start, stop in itertools.pairwise(self.offsets.tolist()))
 
     def take(self, rows: RowNumbers) -> Strings:
-        """Return the strings of some rows."""
+        """Return the strings in the given rows."""
         offsets = np.zeros(len(rows) + 1, np.int64)
         np.cumsum(np.diff(self.offsets)[rows], out=offsets[1:])
         blob = np.empty(offsets[-1], np.uint8)
@@ -67,9 +67,9 @@ class Strings:
         """Return a string that occurs twice, or None."""
         hashes = self.hashes()
         order = np.argsort(hashes, kind="stable")
-        alike = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
-        pairs = zip(order[alike].tolist(), order[alike + 1].tolist(), strict=True)
-        return next((self[one] for one, other in pairs if self[one] == self[other]), None)
+        equal = np.flatnonzero(hashes[order[1:]] == hashes[order[:-1]])
+        pairs = zip(order[equal].tolist(), order[equal + 1].tolist(), strict=True)
+        return next((self[first] for first, second in pairs if self[first] == self[second]), None)
 
     def hashes(self) -> npt.NDArray[np.uint64]:
         """Return the 64-bit FNV-1a hash of each string."""
@@ -80,7 +80,7 @@ class Strings:
 
 @dataclass(frozen=True)
 class HashTable:
-    """Sorted hashes of strings and the rows they belong to: a dictionary that can be mapped from a file.
+    """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file.
 
     Examples
     --------
@@ -98,9 +98,9 @@ class HashTable:
         order = np.argsort(hashes, kind="stable")
         return cls(hashes[order], order.astype(np.uint32))
 
-    def find(self, strings: Strings, wanted: Strings) -> RowNumbers:
-        """Return the row of each wanted string among ``strings``, or -1."""
-        found = np.empty(len(wanted), np.int64)
+    def find(self, strings: Strings, keys: Strings) -> RowNumbers:
+        """Return the row of each key in ``strings``, or -1."""
+        found = np.empty(len(keys), np.int64)
         stored = (self.hashes, self.rows, strings.offsets, strings.blob)
-        _kernels.find_strings(*stored, wanted.hashes(), wanted.offsets, wanted.blob, found, 0, len(wanted))
+        _kernels.find_strings(*stored, keys.hashes(), keys.offsets, keys.blob, found, 0, len(keys))
         return found

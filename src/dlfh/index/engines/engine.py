@@ -20,7 +20,7 @@ from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
 from dlfh.index.backend import ApproximateIndex, Request, check_known, check_new
-from dlfh.index.batch import MOST_BITS, as_codes, check_schema
+from dlfh.index.batch import MAX_BITS, as_codes, check_modalities
 from dlfh.index.engines.address import Address
 from dlfh.index.hits import Hits
 from dlfh.index.items import Item
@@ -114,8 +114,8 @@ class Engine(ABC):
             if about.format != FORMAT:
                 message = f"has format {about.format}, but this version of dlfh reads format {FORMAT}"
                 raise StorageError(f"the index at {engine.address} {message}")
-            engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MOST_BITS)
-            engine.modalities = check_schema(about.modalities)
+            engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MAX_BITS)
+            engine.modalities = check_modalities(about.modalities)
         return engine
 
     @contextmanager
