@@ -189,7 +189,7 @@ def trust_in_later(asked: Asked) -> Iterator[CalibrationReport]:
     """Yield how far the probabilities of items that came without labels can be trusted, whose labels we know."""
     setting = asked.setting
     places = asked.collection.index.positions(setting.later.ids)
-    vectors = asked.collection.encoder.describe(setting.queries)
+    vectors = asked.collection.encoder.featurize_items(setting.queries)
     for name in ("image", "text"):
         texts = setting.queries.modalities["text"] if name == "text" else None
         answered = asked.searcher.log_odds(name, vectors.matrices[name], texts)

@@ -113,7 +113,7 @@ def other(name: str) -> str:
 
 def by_codes(encoder: Encoder, asking: Items) -> Scores:
     """Return how much the queries' values agree with the codes of the other modality."""
-    vectors = encoder.describe(asking)
+    vectors = encoder.featurize_items(asking)
     return agreement({name: encoder.model_.project(name, vectors.matrices[name]) for name in ("text", "image")})
 
 
@@ -130,7 +130,7 @@ def built(setting: Setting, encoder: Encoder) -> dict[str, tuple[Scores, float]]
         with Collection.open(Path(place, "shop"), writable=True) as collection:
             collection.add(without_labels(asking))
             places = collection.index.positions(asking.ids)
-            vectors = encoder.describe(asking)
+            vectors = encoder.featurize_items(asking)
             whole = {}
             for name in ("text", "image"):
                 texts = asking.modalities["text"] if name == "text" else None

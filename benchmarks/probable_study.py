@@ -80,7 +80,7 @@ def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[
 def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]], modality: str) -> Pairs:
     """Return all pairs, as a search by default sees them."""
     searcher = collection.searcher
-    vectors = collection.encoder.describe(setting.queries).matrices[modality]
+    vectors = collection.encoder.featurize_items(setting.queries).matrices[modality]
     texts = queries_of(setting, modality) if modality == "text" else None
     answered = searcher.log_odds(modality, vectors, texts)
     assert answered is not None

@@ -299,7 +299,7 @@ def journey() -> Figure:
     """Draw a query's journey: words, values, signs, distances, answers."""
     encoder, train, *_ = trained(64)
     figure, sheet = blank(8.6, 3.9)
-    vector = encoder.vectors("text", [QUESTION])
+    vector = encoder.featurize("text", [QUESTION])
     values = encoder.project("text", [QUESTION])[0]
     signs = signs_of(encoder, "text", QUESTION)
     distances = hamming_distances(encoder.encode("text", [QUESTION]), encoder.codes_["image"])[0]

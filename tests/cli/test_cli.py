@@ -330,7 +330,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--hold-out", "39"], "cannot hold out 39"),
         (
             ["fit", "{photos}/items.csv", "--text", "caption", "-o", "{out}"],
-            "DLFH takes at least 2 modalities, and the items have 1: text",
+            "DLFH takes at least 2 modalities but the items have 1: text",
         ),
         (["fit", "{photos}/items.csv", "--text", "nothing", "-o", "{out}"], "has no column 'nothing'"),
         (["fit", "{photos}/gone.csv", *COLUMNS, "-o", "{out}"], "does not exist"),
@@ -340,7 +340,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--encoding", "klingon"], "unknown encoding"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--vectors", "x=gone.npy"], "cannot read gone.npy"),
         (["build", "{photos}/items.csv", *COLUMNS, "-o", "{photos}"], "it is not an empty folder"),
-        (["build", "{photos}", "-o", "{out}"], "DLFH learns from labels and the items have none"),
+        (["build", "{photos}", "-o", "{out}"], "DLFH learns from labels but the items have none"),
         (["build", "{photos}/items.csv", "--image", "file", "--text", "caption", "-o", "{out}"], "learns from labels"),
         (["encode", "{photos}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.npz"], "is not a model"),
         (["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.txt"], "must end in"),

@@ -98,18 +98,18 @@ def known(folder: Path) -> set[tuple[str, str]]:
 def described(folder: Path) -> set[tuple[str, str]]:
     """Sync to the end; return what was described."""
     seen: set[tuple[str, str]] = set()
-    real = Encoder.describe
+    real = Encoder.featurize_items
 
     def describe(encoder: Encoder, items: Items) -> Any:
         seen.update(("image", content_hash(value)) for value in items.modalities["image"] if value is not None)
         seen.update(("text", value) for value in items.modalities["text"] if value is not None)
         return real(encoder, items)
 
-    Encoder.describe = describe  # type: ignore[assignment, method-assign]
+    Encoder.featurize_items = describe  # type: ignore[assignment, method-assign]
     try:
         sync(folder)
     finally:
-        Encoder.describe = real  # type: ignore[method-assign]
+        Encoder.featurize_items = real  # type: ignore[method-assign]
     return seen
 
 

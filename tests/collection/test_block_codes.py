@@ -1,4 +1,4 @@
-"""Codes in a folder, block by block: those of the whole, the same bytes however often a run is stopped and goes on."""
+"""Codes written block by block are those of the whole data, byte for byte, however often a run is interrupted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest.importorskip("pyarrow")
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DLFH, dict[str, Any]]:
-    """Write a model, and twelve files of 50 points with vectors, sparse ones and a column that is none of the model."""
+    """Write a model, and twelve files of 50 points with dense and sparse vectors and an unrelated column."""
     folder = tmp_path_factory.mktemp("blocks")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 8)).astype(np.float32)
@@ -70,7 +70,7 @@ def test_codes_of_blocks_are_those_of_the_whole(
     )
 
 
-def test_a_run_that_fails_goes_on_and_the_bytes_are_the_same(
+def test_a_failed_run_resumes_to_the_same_bytes(
     scene: tuple[Path, DLFH, dict[str, Any]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -101,7 +101,7 @@ def test_a_run_that_fails_goes_on_and_the_bytes_are_the_same(
     assert content(tmp_path / "codes.parquet") == content(tmp_path / "whole.parquet")
 
 
-def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
+def test_errors_are_one_sentence_and_leave_no_files(
     scene: tuple[Path, DLFH, dict[str, Any]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -138,13 +138,13 @@ def test_what_is_wrong_is_one_sentence_and_nothing_is_written(
     output.mkdir()
     (output / "mine.txt").write_text("mine")
     assert main(command(folder, output, "--overwrite")) == 2
-    assert "a folder of something else" in capsys.readouterr().err
+    assert "the folder has other contents" in capsys.readouterr().err
     assert content(output) == {"mine.txt": b"mine"}
     assert main([*command(folder, tmp_path / "codes.npz"), "--cluster", "local"]) == 2
     assert "--cluster requires an output folder" in capsys.readouterr().err
 
 
-def test_codes_of_other_data_are_not_gone_on_with(
+def test_a_run_on_other_data_is_not_resumed(
     scene: tuple[Path, DLFH, dict[str, Any]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder, _, data = scene
@@ -155,7 +155,7 @@ def test_codes_of_other_data_are_not_gone_on_with(
     before = content(tmp_path / "codes.parquet")
     np.save(tmp_path / "x.npy", -data["image"])
     assert main(arguments) == 2
-    assert "codes of other data, or of another model" in capsys.readouterr().err
+    assert "codes of other data or another model" in capsys.readouterr().err
     assert content(tmp_path / "codes.parquet") == before
     assert main([*arguments, "--overwrite"]) == 0
     assert content(tmp_path / "codes.parquet") != before
@@ -163,10 +163,10 @@ def test_codes_of_other_data_are_not_gone_on_with(
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("where", [[], ["--cluster", "local"]])
-def test_a_run_that_is_killed_goes_on_and_the_bytes_are_the_same(
+def test_a_killed_run_resumes_to_the_same_bytes(
     scene: tuple[Path, DLFH, dict[str, Any]], tmp_path: Path, where: list[str]
 ) -> None:
-    """SIGKILL to the command in the middle, with blocks that take a while."""
+    """SIGKILL arrives while blocks are written."""
     folder, _, _ = scene
     many = tmp_path / "many.parquet"
     many.mkdir()

@@ -122,5 +122,5 @@ def test_unsupervised_methods_choose_by_labels_if_given() -> None:
 
 
 def test_an_empty_list_of_candidates_is_refused() -> None:
-    with pytest.raises(InputError, match="there are no features to choose from for the modality 'image'"):
+    with pytest.raises(InputError, match="the list of featurisers for the modality 'image' is empty"):
         Encoder({"image": [], "text": BagOfWords()}, model()).fit_items(coloured(10))

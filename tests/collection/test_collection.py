@@ -446,7 +446,7 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
     with Collection.open(shop) as collection:
         for modality, value, options, sentence in (
             ("sound", "a", {}, "unknown modality 'sound'"),
-            (["a"], "text", {}, "the modality's name comes first"),
+            (["a"], "text", {}, "the first argument must be the name of a modality"),
             ("text", "level", {"modalities": "sound"}, "unknown modality 'sound'"),
             ("text", "level", {"k": 0}, "k must be an integer"),
             ("text", "level", {"ranking": "best"}, "ranking must be one of 'asymmetric', 'specific', 'hamming'"),

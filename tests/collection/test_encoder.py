@@ -65,7 +65,7 @@ def test_learning_from_incomplete_items_is_fitting_the_method_with_masks(items: 
     for name in ("image", "text"):
         np.testing.assert_array_equal(model.codes_[name], plain.codes_[name])
     texts = ["upright", "level stripes"]
-    dense_texts = model.vectors("text", texts).toarray()
+    dense_texts = model.featurize("text", texts).toarray()
     np.testing.assert_array_equal(model.encode("text", texts), plain.encode("text", dense_texts))
 
 
@@ -144,7 +144,7 @@ def test_modalities_that_no_item_has_together_are_refused() -> None:
     with pytest.raises(InputError, match="modalities 'a' and 'b' never overlap"):
         model.fit_items(Items.of(texts, [["p"], ["q"], ["p"], ["q"]]))
     only_a = Items.of({"a": ["x y", "y z", "x"], "b": [None, None, "u v"]}, [["p"], ["q"], []])
-    with pytest.raises(InputError, match="no item with labels has the modality 'b'"):
+    with pytest.raises(InputError, match="no labelled item has the modality 'b'"):
         model.fit_items(only_a)
 
 
@@ -218,7 +218,7 @@ def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:
     training = model.fit_items(unlabelled)
     assert len(training) == 37
     assert not model.encode_items(training.vectors, None, training).is_learned["image"].any()
-    with pytest.raises(InputError, match="DLFH learns from labels and the items have none"):
+    with pytest.raises(InputError, match="DLFH learns from labels but the items have none"):
         encoder().fit_items(unlabelled)
 
 
@@ -231,7 +231,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
     with pytest.raises(InputError, match="unknown modality 'sound'"):
         model.fit_items(Items.of({"sound": ["x"]}, [["a"]]))
     with pytest.raises(NotFittedError, match="Encoder is not fitted"):
-        model.describe(items)
+        model.featurize_items(items)
     with pytest.raises(InputError, match="the items do not have the modality 'image'"):
         model.fit_items(Items(["1"], {"text": ["x"]}, [["a"]], [{}], ["row 0"], []))
     with pytest.raises(InputError, match="nothing to learn from: only one item has image or text and labels"):
@@ -243,7 +243,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
         model.encode("text", "x")
     with pytest.raises(InputError, match="unknown modality 'sound'"):
         model.encode("sound", ["x"])
-    with pytest.raises(InputError, match="the modality's name comes first, then its values; got list"):
+    with pytest.raises(InputError, match="the first argument must be the name of a modality, got list"):
         model.encode(["x"], "text")  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"gone\.png does not exist"):
         model.encode("image", [tmp_path / "gone.png"])
@@ -257,7 +257,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
             lambda features: features["text"].update(kind="unheard"),
             "unknown featuriser 'unheard'",
         ),
-        (lambda features: features.update(text=features["image"]), "do not fit its hash function"),
+        (lambda features: features.update(text=features["image"]), "do not match its hash function"),
     ],
 )
 def test_a_damaged_encoder_is_not_loaded(items: Items, tmp_path: Path, change: object, sentence: str) -> None:

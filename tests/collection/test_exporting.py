@@ -1,4 +1,4 @@
-"""What is exported is read without this library, and finds what the collection finds."""
+"""Exported files are readable without dlfh, and find the same items."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
         assert np.array_equal(distances, hits.distances)
 
 
-def test_sql_makes_a_table_of_pgvector(shop: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 0
     psycopg = importlib.import_module("psycopg")
     with (
@@ -84,7 +84,7 @@ def test_sql_makes_a_table_of_pgvector(shop: Path, tmp_path: Path, tmp_path_fact
         assert {name for (name,) in nearest} == {"a", "b'"}
 
 
-def test_what_the_docs_show_finds_items_without_this_library(
+def test_the_examples_in_the_docs_find_items_without_dlfh(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     blocks = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8").split("```")[1::2]
@@ -116,14 +116,14 @@ def test_what_the_docs_show_finds_items_without_this_library(
         connection.execute(index)
 
 
-def test_what_cannot_be_written_is_said(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, sentence in (
-        (["shop.xml"], "a file that ends in .parquet, .faiss, .sql"),
-        (["shop.sql", "--modality", "text"], "an index of faiss has the codes of one modality"),
-        (["shop.faiss", "--modality", "sound"], "of one modality of 'text', 'title'"),
+def test_invalid_requests_are_refused(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        (["shop.xml"], "its name must end in .parquet, .faiss, .sql"),
+        (["shop.sql", "--modality", "text"], "a modality can be chosen for .faiss files only"),
+        (["shop.faiss", "--modality", "sound"], "unknown modality 'sound': the collection has 'text', 'title'"),
     ):
         assert main(["export", str(shop), "-o", str(tmp_path / arguments[0]), *arguments[1:]]) == 2
-        assert sentence in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     (tmp_path / "shop.sql").write_text("mine", encoding="utf-8")
     assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 2
     assert (tmp_path / "shop.sql").read_text(encoding="utf-8") == "mine"

@@ -1,4 +1,4 @@
-"""Labels that make everything or nothing a right answer are worth a warning, in building and in evaluating."""
+"""Building and evaluating warn of labels that make every item relevant to every other, or none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dlfh import DLFH, Collection, Encoder
-from dlfh.collection.label_warnings import warn_of_labels, warn_of_strangers
+from dlfh.collection.label_warnings import warn_of_disjoint_labels, warn_of_labels
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning
 from dlfh.features import BagOfWords
@@ -28,29 +28,31 @@ def items(labels: list[list[str]]) -> Items:
 
 
 @pytest.mark.parametrize(
-    ("labels", "sentence"),
+    ("labels", "message"),
     [
-        ([["x"]] * 4, "all of 4 items have the label 'x'"),
-        ([["x", "a"], ["x"], ["b", "x"], ["x"]], "all of 4 items have the label 'x'"),
+        ([["x"]] * 4, "all 4 items have the label 'x'"),
+        ([["x", "a"], ["x"], ["b", "x"], ["x"]], "all 4 items have the label 'x'"),
         ([["a"], ["b"], ["c"], ["d"]], "no two of 4 items share a label"),
     ],
 )
-def test_labels_that_tell_nothing_are_said_to(labels: list[list[str]], sentence: str, tmp_path: Path) -> None:
-    with pytest.warns(DataWarning, match=sentence):
+def test_labels_of_all_items_or_of_one_each_cause_a_warning(
+    labels: list[list[str]], message: str, tmp_path: Path
+) -> None:
+    with pytest.warns(DataWarning, match=message):
         Collection.build(tmp_path / "shop", items(labels), encoder()).collection.close()
 
 
-def test_labels_that_are_shared_by_some_are_no_reason_for_a_warning() -> None:
+def test_labels_that_some_items_share_cause_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for labels in ([["a"], ["a"], ["b"]], [["a"], ["a", "b"], ["b"]], [["a"], []], []):
             warn_of_labels(labels)
         for queries, database in (([["a"]], [["b"], ["a"]]), ([[]], [["a"]]), ([], [])):
-            warn_of_strangers(queries, database)
+            warn_of_disjoint_labels(queries, database)
 
 
-def test_queries_that_share_no_label_with_the_database_are_said_to(tmp_path: Path) -> None:
+def test_queries_without_a_label_of_the_database_cause_a_warning(tmp_path: Path) -> None:
     built = Collection.build(tmp_path / "shop", items([["car"], ["car"], ["dog"], ["dog"]]), encoder())
     asked = replace(items([["Car"], ["Car"], ["Dog"], ["Dog"]]), ids=["e", "f", "g", "h"])
-    with built.collection as collection, pytest.warns(DataWarning, match="share no label, .* as 'Car', .* as 'car'"):
+    with built.collection as collection, pytest.warns(DataWarning, match="share no label, .* is 'Car', .* 'car'"):
         collection.evaluate(asked)

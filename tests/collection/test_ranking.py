@@ -148,7 +148,7 @@ def test_hashed_codes_say_as_much_of_trained_items_as_of_those_that_functions_ne
     items, later = without_numbers(drawn(600, 0)), without_numbers(drawn(300, 1))
     training = encoder.fit_items(items)
     codes = encoder.encode_items(training.vectors, None, training)
-    new = encoder.encode_items(encoder.describe(later), later.labels)
+    new = encoder.encode_items(encoder.featurize_items(later), later.labels)
     for name in ("image", "text"):
         repeated = encoder.model_.encode(name, training.vectors.matrices[name])
         assert (unpack(repeated, 32) == unpack(codes.learned[name], 32)).mean() > 0.9
@@ -239,7 +239,7 @@ def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection
 def test_few_of_the_first_answers_are_in_an_arbitrary_order(icons: Collection) -> None:
     searcher = icons.searcher
     texts = [(item.metadata or {})["text"] for item in list(icons)[::9]]
-    texts = [text for text in texts if icons.encoder.vectors("text", [text]).nnz]
+    texts = [text for text in texts if icons.encoder.featurize("text", [text]).nnz]
     queries = [Query("text", text) for text in texts]
     searcher.encode(queries)
     options = searcher.resolve(queries[0], SearchOptions())

@@ -83,7 +83,7 @@ def test_an_item_finds_its_like(service: Running, stripes_folder: Path) -> None:
 
 def test_a_vector_finds_what_its_text_finds(service: Running, stripes_folder: Path) -> None:
     with Collection.open(stripes_folder) as collection:
-        vector = collection.encoder.vectors("text", ["level"]).toarray()[0].tolist()
+        vector = collection.encoder.featurize("text", ["level"]).toarray()[0].tolist()
     by_text = service.search(text="level", match="codes", modalities="image")
     assert served(service.search(vector=vector, modality="text", modalities="image")) == served(by_text)
 

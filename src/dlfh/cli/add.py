@@ -38,7 +38,7 @@ def add(
     # Computing features takes long and needs no lock: others may write meanwhile.
     with open_collection(collection, verbose=options.verbose) as opened:
         new = items.read(opened.encoder.modalities_, outputs=[options.problem_file])
-        vectors = opened.encoder.describe(new)
+        vectors = opened.encoder.featurize_items(new)
     with open_collection(collection, writable=True) as opened:
         n_before, n_learned_before = len(opened), _n_learned(opened)
         n_replaced = int(opened.index.contains(new.ids).sum()) if new.named and update else 0

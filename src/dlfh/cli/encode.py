@@ -77,7 +77,7 @@ def encode(
     read = items.read(encoder.modalities_, outputs=[output, options.problem_file])
     if suffix == ".npy" and len(read.modalities) != 1:
         raise InputError(f"a .npy file holds one modality but the items have {len(read.modalities)}: write a .npz file")
-    vectors = encoder.describe(read)
+    vectors = encoder.featurize_items(read)
     problems = [*read.problems, *vectors.problems]
     arrays: dict[str, Any] = {}
     counts: dict[str, int] = {}

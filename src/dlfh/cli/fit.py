@@ -83,7 +83,7 @@ def _fit_more(more: Path, items: ItemOptions, output: Path, options: OutputOptio
 
     encoder = load_encoder(more, options.verbose)
     read = items.read(encoder.modalities_, outputs=[options.problem_file])
-    n_learned, problems = encoder.fit_more(read)
+    n_learned, problems = encoder.partial_fit(read)
     encoder.save(output, overwrite=options.overwrite)
     options.report(
         f"{output}: trained on {n_learned:,} more items ({describe_model(encoder)})",

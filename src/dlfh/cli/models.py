@@ -22,7 +22,7 @@ def load_encoder(path: Path, verbose: bool = False) -> Encoder:
         features = {name: Vectors() for name in model.modalities_}
         for name, featurizer in features.items():
             featurizer.n_features_ = model.n_features_[name]
-        model = Encoder.of_fitted(features, model)
+        model = Encoder.from_fitted(features, model)
     return _with_verbosity(model, verbose)
 
 

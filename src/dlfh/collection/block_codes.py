@@ -1,7 +1,7 @@
-"""Codes of data that is read by blocks, written block by block: a run that was stopped goes on where it was.
+"""Codes of data in blocks, written to a folder block by block, so that an interrupted run can resume.
 
-The folder gets a Parquet file for each block, whole or not at all, and first of all a file that says what they are
-codes of. A block's codes follow from the block and the model alone, so whoever writes a file writes the same bytes.
+The folder contains a description of the data and the model, and a Parquet file for each block, each written atomically.
+A file depends on the block and the model only, so every run writes the same bytes.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from dlfh.methods.base import CrossModalHasher
 
 __all__ = ["Encoded", "encode_blocks"]
 
-#: What the files are codes of; names with these first characters are nobody's data.
-_ABOUT, _LOCK, _PARTS = "_dlfh.json", ".lock", "part-*.parquet"
+#: Description of the run, lock and codes; readers of Parquet folders skip names that begin with "_" or ".".
+_DESCRIPTION, _LOCK, _PARTS = "_dlfh.json", ".lock", "part-*.parquet"
 
-#: Blocks that a cluster is asked for at a time.
-_AT_A_TIME = 256
+#: Blocks in one request to a cluster.
+_BATCH = 256
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What was done: rows in all, blocks in all, and blocks that were there from a run before."""
+    """Result of `encode_blocks`: numbers of rows, of blocks, and of blocks that an earlier run had written."""
 
     n_rows: int
     n_blocks: int
@@ -46,15 +46,13 @@ class Encoded:
 
 @dataclass(frozen=True)
 class _Job:
-    """All that a block's codes follow from, and where they go."""
-
     functions: Mapping[str, HashFunction]
     features: Mapping[str, Blocks]
     real: bool
     folder: Path
 
     def write(self, number: int, blocks: list[Any]) -> int:
-        """Write the codes of a block; return how many."""
+        """Write the codes of a block; return the number of rows."""
         arrays = {}
         for (name, features), block in zip(self.features.items(), blocks, strict=True):
             with NumberedRows(int(features.starts[number]), block, name):
@@ -77,63 +75,62 @@ def encode_blocks(
     overwrite: bool = False,
     show_progress: bool = False,
 ) -> Encoded:
-    """Write the codes of modalities in blocks to a folder of Parquet files, a file a block; go on if some are there.
+    """Write the codes of data in blocks to a folder, one Parquet file per block; skip the files of an earlier run.
 
     Parameters
     ----------
     features : dict of str to Blocks
-        With blocks of the same rows. Workers of a cluster read them by the same paths.
+        Modalities, cut into blocks at the same rows. Workers of a cluster read them by the same paths.
     folder : path
-        Its rows are in the order of the data: the files', by name.
+        Its files, by name, are in the order of the data.
     sources : dict of str to path
-        The file or folder of each modality: if one changes, codes of before are of something else.
+        File or folder of each modality. An earlier run is resumed only if they have not changed.
     cluster : str, optional
-        Address of a Dask scheduler, or "local"; None works in this process.
+        Address of a Dask scheduler, or "local"; by default, this process.
     overwrite : bool
-        Begin anew, whatever such codes are there.
+        Replace all codes of an earlier run.
     """
     first, *others = features.values()
     first.check_aligned(*others)
     functions = {name: model._check_blocks(name, blocks) for name, blocks in features.items()}
     job = _Job(functions, features, real, folder.absolute())
-    about = _about(model, features, sources, real)
-    _check_begun(folder, about, overwrite)
-    with connect(cluster) as distribute, create_folder(folder), _alone(folder):
-        _check_begun(folder, about, overwrite)
+    description = _describe(model, features, sources, real)
+    _check_resumable(folder, description, overwrite)
+    with connect(cluster) as distribute, create_folder(folder), _locked(folder):
+        _check_resumable(folder, description, overwrite)
         if overwrite:
             for part in folder.glob(_PARTS):
                 part.unlink()
-        replace_file(folder / _ABOUT, [about])
+        replace_file(folder / _DESCRIPTION, [description])
         missing = [number for number in range(first.n_blocks) if not job.path(number).exists()]
         if not missing:
-            raise InputError(f"cannot write {folder}: it exists; use --overwrite to replace it")
+            raise InputError(f"cannot write {folder}: it is complete; use --overwrite to replace it")
         with progress(show_progress) as bar:
             advance = bar.counter("blocks", len(missing))
             if cluster is None:
-                _write_here(job, missing, advance)
+                _write_in_process(job, missing, advance)
             else:
-                _write_there(job, missing, distribute, advance)
+                _write_on_cluster(job, missing, distribute, advance)
     return Encoded(first.shape[0], first.n_blocks, first.n_blocks - len(missing))
 
 
-def _check_begun(folder: Path, about: bytes, overwrite: bool) -> None:
-    """Say so if what is in a folder was not begun by such a run, or by a run on other data."""
+def _check_resumable(folder: Path, description: bytes, overwrite: bool) -> None:
+    """Raise InputError if a folder has other contents, or the codes of other data or another model."""
     if not folder.exists():
         return
-    begun = folder / _ABOUT
-    if not begun.exists():
+    existing = folder / _DESCRIPTION
+    if not existing.exists():
         if any(child.name != _LOCK and not child.name.startswith(".saving-") for child in folder.iterdir()):
-            raise InputError(f"cannot write {folder}: it is a folder of something else")
-    elif not overwrite and read_regular(begun, max_bytes=1 << 20) != about:
+            raise InputError(f"cannot write {folder}: the folder has other contents")
+    elif not overwrite and read_regular(existing, max_bytes=1 << 20) != description:
         raise InputError(
-            f"cannot go on in {folder}: it has codes of other data, or of another model, and --overwrite would "
-            "replace them"
+            f"cannot resume in {folder}: it has codes of other data or another model; use --overwrite to replace it"
         )
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Let nobody else write a folder meanwhile; what is left of a run that wrote no codes is taken away."""
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against other runs; clean up on exit."""
     lock = try_lock(folder / _LOCK)
     if lock is None:
         raise InputError(f"cannot write {folder}: another run is writing it")
@@ -143,23 +140,23 @@ def _alone(folder: Path) -> Iterator[None]:
         finally:
             remove_leftovers(folder)
             if not any(folder.glob(_PARTS)):
-                (folder / _ABOUT).unlink(missing_ok=True)
+                (folder / _DESCRIPTION).unlink(missing_ok=True)
             (folder / _LOCK).unlink(missing_ok=True)
 
 
-def _write_here(job: _Job, missing: list[int], advance: Advance) -> None:
+def _write_in_process(job: _Job, missing: list[int], advance: Advance) -> None:
     first, *others = job.features.values()
     for number, blocks in first.read_ahead(*others, numbers=missing):
         job.write(number, blocks)
         advance()
 
 
-def _write_there(
+def _write_on_cluster(
     job: _Job, missing: list[int], distribute: Callable[[Sequence[Any]], BlockValues], advance: Advance
 ) -> None:
     shared = distribute([job])
-    for start in range(0, len(missing), _AT_A_TIME):
-        group = missing[start : start + _AT_A_TIME]
+    for start in range(0, len(missing), _BATCH):
+        group = missing[start : start + _BATCH]
         distribute(group).map(_read_and_write, shared).results()
         advance(len(group))
 
@@ -168,8 +165,10 @@ def _read_and_write(number: int, job: _Job) -> int:
     return job.write(number, [blocks.read(number) for blocks in job.features.values()])
 
 
-def _about(model: CrossModalHasher, features: Mapping[str, Blocks], sources: Mapping[str, Path], real: bool) -> bytes:
-    """Return what says whether codes are those of this model and this data."""
+def _describe(
+    model: CrossModalHasher, features: Mapping[str, Blocks], sources: Mapping[str, Path], real: bool
+) -> bytes:
+    """Return JSON that identifies the model and the data by checksums."""
     digest = hashlib.sha256()
     for name in features:
         function = model.hash_functions_[name]
@@ -181,10 +180,10 @@ def _about(model: CrossModalHasher, features: Mapping[str, Blocks], sources: Map
     for name, source in sources.items():
         files = sorted(source.glob("**/*")) if source.is_dir() else [source]
         stats = [(str(file.relative_to(source)), file.stat()) for file in files if file.is_file()]
-        data.update(json.dumps([name, [(own, stat.st_size, stat.st_mtime_ns) for own, stat in stats]]).encode())
+        data.update(json.dumps([name, [(path, stat.st_size, stat.st_mtime_ns) for path, stat in stats]]).encode())
         data.update(features[name].starts.tobytes())
     first, *_ = features.values()
-    about = {
+    description = {
         "written_by": "dlfh encode",
         "modalities": [*features],
         "values": "real" if real else "codes",
@@ -194,4 +193,4 @@ def _about(model: CrossModalHasher, features: Mapping[str, Blocks], sources: Map
         "hash_functions": digest.hexdigest(),
         "data": data.hexdigest(),
     }
-    return json.dumps(about, indent=1).encode()
+    return json.dumps(description, indent=1).encode()

@@ -317,8 +317,8 @@ class Collection:
             Whether items with an existing id replace the old ones; otherwise they are left out. Modalities and labels
             that a new item lacks are kept from the old one.
         vectors : ItemVectors, optional
-            The result of ``encoder.describe(items)``, if it is known: computing the features of images takes long and
-            does not need write access.
+            The result of ``encoder.featurize_items(items)``, if it is known: computing the features of images takes
+            long and does not need write access.
 
         Returns
         -------
@@ -327,7 +327,7 @@ class Collection:
         """
         from dlfh.collection.adding import put_items
 
-        return put_items(self, items, vectors or self.encoder.describe(items), update=update)
+        return put_items(self, items, vectors or self.encoder.featurize_items(items), update=update)
 
     def sync(
         self,

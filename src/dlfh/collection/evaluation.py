@@ -18,7 +18,7 @@ from dlfh.codes import Codes, pack
 from dlfh.collection.calibration.report import CalibrationReport, report_calibration
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.label_warnings import warn_of_labels, warn_of_strangers
+from dlfh.collection.label_warnings import warn_of_disjoint_labels, warn_of_labels
 from dlfh.datasets.items import Items
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError
@@ -207,8 +207,8 @@ def fit_and_evaluate(
     queries, others = hold_out(items, n_queries, random_state)
     warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
-    vectors = encoder.describe(others) if training is None else training.vectors
-    query_vectors = encoder.describe(queries)
+    vectors = encoder.featurize_items(others) if training is None else training.vectors
+    query_vectors = encoder.featurize_items(queries)
     report = EvaluationReport()
     if n_queries:
         databases = _hashed_databases(encoder, others, vectors, training)
@@ -238,7 +238,7 @@ def evaluate_collection(collection: Collection, queries: Items) -> EvaluationRep
         for row in np.flatnonzero(stored)
     ]
     unseen = queries.take(np.flatnonzero(~stored))
-    vectors = collection.encoder.describe(unseen)
+    vectors = collection.encoder.featurize_items(unseen)
     quality = _evaluate_queries(collection.encoder, unseen, vectors, _stored_databases(collection))
     calibration = report_calibration(collection.searcher.in_memory(), unseen, vectors)
     return EvaluationReport(quality, calibration, [*queries.problems, *problems, *vectors.problems])
@@ -293,7 +293,8 @@ def _evaluate_queries(
 ) -> list[RetrievalQuality]:
     """Evaluate every direction of search with the labelled queries."""
     labelled = np.flatnonzero(queries.labelled())
-    warn_of_strangers(queries.labels or [], [labels for database in databases.values() for labels in database.labels])
+    database_labels = [labels for database in databases.values() for labels in database.labels]
+    warn_of_disjoint_labels(queries.labels or [], database_labels)
     quality = []
     for name in vectors.matrices:
         rows = np.intersect1d(vectors.positions[name], labelled)

@@ -1,8 +1,10 @@
-"""Items on their way to an index: their vectors, and their codes, in the modalities that they have."""
+"""Vectors and codes of items, by modality; items may lack modalities."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +12,15 @@ import scipy.sparse as sp
 
 from dlfh._validation import Features
 from dlfh.codes import Codes
+from dlfh.collection.contents import content_hashes
 from dlfh.datasets.problem import Problem
+from dlfh.errors import InputError
 
-__all__ = ["ItemCodes", "ItemVectors", "Training"]
+if TYPE_CHECKING:
+    from dlfh.datasets.items import Items
+    from dlfh.features.base import Featurizer
+
+__all__ = ["ItemCodes", "ItemVectors", "Mask", "Training", "check_modalities"]
 
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -20,19 +28,19 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class ItemVectors:
-    """The vectors of some items, by modality, and which items they are of.
+    """Feature vectors of items.
 
     Attributes
     ----------
     n_items : int
     matrices : dict of str to ndarray or CSR matrix
-        A row for each item that has the modality, and has it in a form that can be read.
+        By modality, a row for each item that has it in a readable form.
     positions : dict of str to ndarray of int64
-        The items of these rows, ascending.
+        By modality, the items of these rows, ascending.
     problems : list of Problem
-        What could not be read, and why.
+        Values that could not be read.
     contents : list of dict
-        By item, hashes of what its images and vectors were made of, taken before these were read.
+        By item, hashes of its images and vectors.
     """
 
     n_items: int
@@ -40,6 +48,24 @@ class ItemVectors:
     positions: dict[str, Positions]
     problems: list[Problem]
     contents: list[dict[str, str]]
+
+    @classmethod
+    def from_items(cls, featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
+        """Apply featurisers to items, after fitting them if ``fit``."""
+        check_modalities(featurizers, items, fit=fit)
+        contents = content_hashes(featurizers, items)  # first, so that a file that changes meanwhile has an old hash
+        matrices, positions, problems = {}, {}, []
+        for name, values in items.modalities.items():
+            rows = np.flatnonzero(items.present(name))
+            given = [values[row] for row in rows] if isinstance(values, list) else values
+            if fit and not len(rows):
+                example = f": {items.problems[0]}" if items.problems else ""
+                raise InputError(f"no item has the modality {name!r}{example}")
+            featurizer = featurizers[name]
+            readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
+            matrices[name], positions[name] = readable.features, rows[readable.rows]
+            problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
+        return cls(len(items), matrices, positions, problems, contents)
 
     def present(self, modality: str) -> Mask:
         """Return which items have a vector in a modality."""
@@ -52,7 +78,7 @@ class ItemVectors:
         return self.matrices[modality][np.searchsorted(self.positions[modality], items)]
 
     def take_padded(self, modality: str, items: Positions) -> Features:
-        """Return a row for each of some items, in ascending order; zeros for those that lack the modality."""
+        """Return the vectors of some items, in ascending order; zeros for those that lack the modality."""
         present = self.present(modality)[items]
         matrix = self.take(modality, items[present])
         if present.all():
@@ -67,20 +93,30 @@ class ItemVectors:
         return padded
 
 
+def check_modalities(featurizers: Mapping[str, Any], items: Items, *, fit: bool) -> None:
+    """Raise InputError if items have an unknown modality or, to fit, lack one."""
+    unknown = sorted({*items.modalities} - {*featurizers})
+    if unknown:
+        raise InputError(f"unknown modality {unknown[0]!r}: this model knows {', '.join(map(repr, featurizers))}")
+    missing = sorted({*featurizers} - {*items.modalities})
+    if fit and missing:
+        raise InputError(f"the items do not have the modality {missing[0]!r}")
+
+
 @dataclass(frozen=True)
 class ItemCodes:
-    """The codes of some items, by modality.
+    """Codes of items, by modality.
 
     Attributes
     ----------
     hashed : dict of str to ndarray of uint8 (items, bytes)
-        What the hash function makes of each; zeros for an item that lacks the modality.
+        Codes by hash functions; zeros for items that lack the modality.
     present : dict of str to ndarray of bool (items,)
         Whether an item has the modality.
     learned : dict of str to ndarray of uint8 (items, bytes)
-        What training learned for it, or for its labels; zeros where there is no such code.
+        Codes learned in training, or the codes of the items' label sets; zeros elsewhere.
     is_learned : dict of str to ndarray of bool (items,)
-        Whether there is.
+        Whether an item has a learned code.
     """
 
     hashed: dict[str, Codes]
@@ -91,27 +127,27 @@ class ItemCodes:
 
 @dataclass(frozen=True)
 class Training:
-    """What an encoder learned from.
+    """Result of fitting an encoder to items.
 
     Attributes
     ----------
     vectors : ItemVectors
-        Those of all items that it was given.
+        Vectors of all items.
     items : ndarray of int64
-        The items that it learned from, ascending: row i of the model's ``codes_`` is of the i-th of them.
+        Training items, ascending; row i of the model's ``codes_`` is the code of the i-th.
     learned : dict of str to ndarray of bool (items,)
-        By modality, which of all items have a code there that training learned.
+        By modality, which of all items have a learned code.
     n_incomplete : int
-        How many of the items that it learned from lack a modality or, if it learns from labels, these.
-    left_out : dict of str to ndarray of float32 (learned, n_bits)
-        By modality, what hash functions that were not fitted to them make of these; none by methods that cannot tell.
+        Number of training items that lack a modality or, for supervised methods, labels.
+    leave_one_out : dict of str to ndarray of float32 (learned, n_bits)
+        By modality, leave-one-out projections of the items with learned codes, if the method computes them.
     """
 
     vectors: ItemVectors
     items: Positions
     learned: dict[str, Mask]
     n_incomplete: int
-    left_out: dict[str, npt.NDArray[np.float32]]
+    leave_one_out: dict[str, npt.NDArray[np.float32]]
 
     def __len__(self) -> int:
         return len(self.items)

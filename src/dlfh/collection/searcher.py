@@ -98,7 +98,7 @@ class Searcher:
 
     def _defaults(self, modality: str, options: SearchOptions) -> tuple[tuple[str, ...], str]:
         """Return the modalities that a query searches, and whether it matches codes, words or both."""
-        known, texts, match = self.encoder.searchable(), self.encoder.text_modalities(), options.match
+        known, texts, match = self.encoder.searchable_modalities(), self.encoder.text_modalities(), options.match
         if match not in (None, "codes") and modality not in texts:
             raise InputError(f"match={match!r} needs a text, and {modality!r} does not take texts: use match='codes'")
         if options.modalities is not None:
@@ -126,7 +126,9 @@ class Searcher:
         ):
             if value not in (None, allowed):
                 raise InputError(f"a search by {what} does not support {name}={value!r}")
-        default = self.encoder.searchable()[0] if query.kind == "code" else next(iter(self._item(query).codes))
+        default = (
+            self.encoder.searchable_modalities()[0] if query.kind == "code" else next(iter(self._item(query).codes))
+        )
         names = self._named(default if options.modalities is None else options.modalities)
         if len(names) != 1:
             raise InputError(f"a search by {what} compares codes of one modality: name one of {names}")
@@ -137,7 +139,7 @@ class Searcher:
         known = self.encoder.modalities_
         names = (modalities,) if isinstance(modalities, str) else tuple(dict.fromkeys(modalities))
         if names == ("all",) and "all" not in known:
-            return self.encoder.searchable()
+            return self.encoder.searchable_modalities()
         for name in names:
             if name not in known:
                 raise InputError(f"unknown modality {name!r}: this collection has {', '.join(map(repr, known))}")

@@ -198,7 +198,7 @@ def _put_block(
 ) -> tuple[list[Problem], set[str]]:
     """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
     index, encoder = collection.index, collection.encoder
-    vectors = encoder.describe(items)
+    vectors = encoder.featurize_items(items)
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = encoder.encode_items(vectors, labels)
     fill_in_codes(collection, coded, labels, known)

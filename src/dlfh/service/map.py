@@ -22,7 +22,7 @@ def draw_map(state: State, most: int) -> dict[str, Any]:
     if n > most:
         chosen = np.sort(np.random.default_rng(0).choice(n, most, replace=False))
     items = list(state.index.items(state.index.positions()[chosen].tolist()))
-    modalities = state.encoder.searchable()
+    modalities = state.encoder.searchable_modalities()
     rows = []
     for item in items:
         hashed = hashed_codes(item, modalities)

@@ -64,7 +64,7 @@ class State:
         if self.encoder.text_modalities():
             self.searcher.words.current()
         zeros = np.zeros((1, n_bytes(self.index.n_bits)), np.uint8)
-        for name in self.encoder.searchable():
+        for name in self.encoder.searchable_modalities():
             self.index.search(name, zeros, 1, n_jobs=1)
 
     def warm_up_changes(self) -> None:

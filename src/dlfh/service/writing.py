@@ -38,7 +38,7 @@ def put_items(states: States, new: Sequence[NamedItem], limits: Limits, update: 
         raise Refusal(422, f"at most {limits.batch} items are added in one step")
     state = states.current
     items = _items(state, new, limits)
-    vectors = state.encoder.describe(items)  # takes long, and needs no lock
+    vectors = state.encoder.featurize_items(items)  # takes long, and needs no lock
     problem = next(iter([*items.problems, *vectors.problems]), None)
     if problem is not None:
         raise InputError(f"nothing was added: {problem}")

@@ -108,11 +108,11 @@ def calibrate(
     label_codes, has_code = encoder.codes_of_labels(held_out.labels, len(held_out.labels))
     # Codes of the held-out items without and with their labels; not every method has codes for labels.
     known_item_codes = {"hashed": held_out.codes} | ({"learned": label_codes} if has_code.all() else {})
-    calibration, reports = Calibration(), []
+    calibration, reports, searchable = Calibration(), [], encoder.searchable_modalities()
     for name, projections in all_projections.items():
         mean = encoder.mean_code(name)
         texts = tuple(held_out.texts) if name in held_out.texts else ()
-        every = [*patterns(encoder.searchable(), texts)]
+        every = [*patterns(searchable, texts)]
         words, halves, half_words = _word_evidence(samples, texts, name, rng)
         half_projections = encoder.project(name, halves) if texts else None
         min_word_weight = MIN_WORD_WEIGHT
@@ -130,7 +130,7 @@ def calibrate(
             places = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MAX_PAIRS] for kind, own in pairs.items()}
             if ranking == RANKINGS[0]:
                 fits = fit_patterns(pairs, places, every)
-                modalities, with_words, best_map = choose_defaults(fits, pairs, encoder.searchable(), name, texts)
+                modalities, with_words, best_map = choose_defaults(fits, pairs, searchable, name, texts)
                 calibration.modalities[name], calibration.words[name] = modalities, with_words
                 if with_words and half_projections is not None:
                     searched = _known_item_searches(values, samples, half_words)
