@@ -24,8 +24,8 @@ from dlfh import DLFH
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
-from dlfh.bench.cells import Cell, Deal
-from dlfh.bench.data import Parts, Source
+from dlfh.bench.cells import Cell, SplitSpec
+from dlfh.bench.data import Partition, Source
 from dlfh.bench.measure import retrieval
 from dlfh.bench.sources import load_source
 from dlfh.codes import pack
@@ -71,18 +71,20 @@ def stalls(sources: dict[str, Source], seeds: int, n_points: int = 2000) -> str:
 
 def _full_fit(source: Source, n_bits: int, setting: dict[str, Any], seed: int, n_points: int) -> list[float]:
     """Return flips a bit, the objective a pair before and after, and MAP unseen, hashed and learned."""
-    deal = Deal(seed=seed, size=n_points)
-    parts = source.deal(deal)
+    split = SplitSpec(seed=seed, size=n_points)
+    parts = source.split(split)
     model = DLFH(n_bits, random_state=seed, **setting).fit(parts.train.modalities, parts.train.labels)
     n = len(parts.train)
     rows = n if setting["init"] == "random" else LabelSets.from_labels(parts.train.labels).n_sets
-    values = _protocols(source, parts, n_bits, setting, deal)
+    values = _protocols(source, parts, n_bits, setting, split)
     maps = [_mean_map(values, protocol, "map") for protocol in ("unseen", "hashed", "learned")]
     return [model.flips_.sum() / (2 * rows * n_bits), *(model.objective_[[0, -1]] / n**2), *maps]
 
 
-def _protocols(source: Source, parts: Parts, n_bits: int, setting: dict[str, Any], deal: Deal) -> dict[str, Any]:
-    cell = Cell.make(source.name, source.fingerprint, "DLFH", setting, bits=n_bits, seed=deal.seed, deal=deal)
+def _protocols(
+    source: Source, parts: Partition, n_bits: int, setting: dict[str, Any], split: SplitSpec
+) -> dict[str, Any]:
+    cell = Cell.make(source.name, source.fingerprint, "DLFH", setting, bits=n_bits, seed=split.seed, split=split)
     found, _ = retrieval(cell, parts, threads=os.cpu_count() or 1)
     return found["protocols"]
 
@@ -95,14 +97,16 @@ def ceiling(sources: dict[str, Source], seeds: dict[str, int]) -> str:
     """Unseen MAP of real-valued label predictions, by cosine, beside codes of 64, 128 and 256 bits."""
     rows: dict[str, list[str]] = {}
     for name, source in sources.items():
-        predicted = np.mean([_predictions(source.deal(Deal(seed=seed)), seed) for seed in range(seeds[name])], axis=0)
+        predicted = np.mean(
+            [_predictions(source.split(SplitSpec(seed=seed)), seed) for seed in range(seeds[name])], axis=0
+        )
         for label, value in zip(PREDICTORS, predicted, strict=True):
             rows.setdefault(f"labels, {label} ridge, cosine", []).append(shown(float(value)))
         for n_bits in (64, 128, 256):
             found = []
             for seed in range(seeds[name]):
-                deal = Deal(seed=seed)
-                protocols = _protocols(source, source.deal(deal), n_bits, {}, deal)
+                split = SplitSpec(seed=seed)
+                protocols = _protocols(source, source.split(split), n_bits, {}, split)
                 found.append([_mean_map(protocols, "unseen", each) for each in ("map", "asymmetric_map")])
             for ranking, value in zip(("Hamming", "asymmetric"), np.mean(found, axis=0), strict=True):
                 rows.setdefault(f"{n_bits} bits, {ranking}", []).append(shown(float(value)))
@@ -111,7 +115,7 @@ def ceiling(sources: dict[str, Source], seeds: dict[str, int]) -> str:
     return "\n".join([*lines, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows.items())])
 
 
-def _predictions(parts: Parts, seed: int) -> list[float]:
+def _predictions(parts: Partition, seed: int) -> list[float]:
     """Return MAP by labels that linear, kernel and chosen functions predict."""
     names = list(parts.train.modalities)
     chosen = DLFH(64, random_state=seed).fit(parts.train.modalities, parts.train.labels).chosen_
@@ -119,7 +123,7 @@ def _predictions(parts: Parts, seed: int) -> list[float]:
     return [_predicted(parts, each, seed) for each in learners]
 
 
-def _predicted(parts: Parts, learners: Mapping[str, HashLearner], seed: int) -> float:
+def _predicted(parts: Partition, learners: Mapping[str, HashLearner], seed: int) -> float:
     """Return MAP, unseen, of points ranked by the cosine of their predicted labels: no bits, no codes."""
     train = parts.train
     indicators = train.labels.toarray() > 0

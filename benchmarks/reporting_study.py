@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.report import fill
 from dlfh import DLFH
-from dlfh.bench.cells import Deal
+from dlfh.bench.cells import SplitSpec
 from dlfh.bench.sources import load_source
 from dlfh.codes import hamming_distances
 from dlfh.metrics import AP, evaluate
@@ -22,7 +22,7 @@ DATA = "Icons (GIST and TF-IDF), DLFH with its defaults, five seeds, mean of bot
 
 def measured(n_bits: int, seed: int, source: Any) -> dict[str, float]:
     """Return MAP by what is in the database, how ties are broken, and where the ranking is cut."""
-    parts = source.deal(Deal(seed=seed, unseen_share=0.25))
+    parts = source.split(SplitSpec(seed=seed, unseen_share=0.25))
     train, queries, unseen = parts.train, parts.queries, parts.unseen
     model = DLFH(n_bits=n_bits, random_state=seed).fit(train.modalities, train.labels)
     found: dict[str, list[float]] = {}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dlfh.bench.comparison import published_map, published_seconds
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
+from dlfh.bench.published import published_map, published_seconds
 from dlfh.bench.settings import Settings
 from dlfh.bench.tables import ReportTable
 from tests.bench.faked import faked
@@ -34,16 +34,16 @@ def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(sourc
 def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16, 32], "seeds": 1}))
     results = faked(plan, "map")
-    for cell, result in results.items():
+    for cell, result in list(results.items()):
         if cell.method == "SCM":
             scores = {name: dict(result.values["protocols"]["learned"]) for name in plan.settings.protocols}
             for name, value in {"learned": 0.7, "hashed": 0.3, "unseen": 0.1}.items():
                 scores[name] = {way: {**score, "map": value} for way, score in scores[name].items()}
-            results._found[cell] = replace(result, values={"protocols": scores})
+            results[cell] = replace(result, values={"protocols": scores})
     overview = EXPERIMENTS["map"].sections(plan, results)[0]
     assert overview.paragraphs == (
-        "From unseen to hashed, the methods' mean MAP goes from 0.300 to 0.400.",
-        "From hashed to learned, the methods' mean MAP goes from 0.400 to 0.600.",
+        "From unseen to hashed, the mean MAP of all methods goes from 0.300 to 0.400.",
+        "From hashed to learned, the mean MAP of all methods goes from 0.400 to 0.600.",
     )
     table = overview.blocks[0]
     assert isinstance(table, ReportTable)
@@ -63,7 +63,7 @@ def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
         samples = cell.values.get("sample_size")  # λ = 8 is the default, and so not named
         value = maps[cell.values.get("scale", 8.0)] if samples is None else 0.1 * samples
         scores = {way: {**score, "map": value} for way, score in result.values["protocols"]["learned"].items()}
-        results._found[cell] = replace(result, values={"protocols": {"learned": scores}})
+        results[cell] = replace(result, values={"protocols": {"learned": scores}})
     (section,) = EXPERIMENTS["sensitivity"].sections(plan, results)
     assert section.paragraphs[-1] == (
         "Database learned, mean over directions: DLFH is best at λ = 4 (MAP 0.800; within 5% of it from 2 to 4) and "
@@ -74,7 +74,7 @@ def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
 def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 50}))
     (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the fakes have nine items
-    assert "There are only 9 items to a database, so k is 9 instead of 50." in section.paragraphs
+    assert "A database has only 9 items, so k is 9 instead of 50." in section.paragraphs
     titles = ["MAP", "MAP@9", "Precision@9", "nDCG@9", "Precision@5 by all labels", "Asymmetric MAP"]
     assert [block.title.split(" on ")[0] for block in section.blocks] == titles
 
@@ -82,7 +82,7 @@ def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> 
 def test_what_earlier_runs_did_not_measure_is_left_out_of_the_tables(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 5}))
     results = faked(plan, "map")
-    for _, result in results.items():
+    for result in results.values():
         for scores in result.values["protocols"]["learned"].values():
             scores.pop("ndcg_at", None)
     (section,) = EXPERIMENTS["map"].sections(plan, results)

@@ -1,4 +1,4 @@
-"""Ranks and critical differences, against published tables and SciPy's own test."""
+"""Ranks and critical differences, against published tables and SciPy's test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_critical_values_are_the_published_ones(level: float) -> None:
         assert scaled == pytest.approx(value, abs=0.0012)
 
 
-def test_the_published_example_comes_out() -> None:
+def test_the_published_example_is_reproduced() -> None:
     # Demšar (2006), section 3.2.2: four methods on fourteen data sets.
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.005)
     assert critical_difference(4, 14, 0.10) == pytest.approx(1.12, abs=0.005)
@@ -40,10 +40,10 @@ _SCORES = st.tuples(st.integers(2, 8), st.integers(3, 7)).flatmap(
 
 
 @given(_SCORES)
-def test_ranks_and_statistic_are_those_of_the_textbook(scores: np.ndarray) -> None:
+def test_ranks_and_statistic_match_the_definition(scores: np.ndarray) -> None:
     labels = [f"m{i}" for i in range(scores.shape[1])]
     ranking = rank_methods(labels, scores)
-    # A rank is one more than how many are better, and half of those that are level.
+    # A rank is 1 plus the number of better scores plus half the number of equal ones.
     better = (scores[:, None, :] > scores[:, :, None]).sum(axis=2)
     level = (scores[:, None, :] == scores[:, :, None]).sum(axis=2) - 1
     expected = (1 + better + level / 2).mean(axis=0)
@@ -55,21 +55,21 @@ def test_ranks_and_statistic_are_those_of_the_textbook(scores: np.ndarray) -> No
     else:
         assert ranking.statistic == pytest.approx(friedmanchisquare(*scores.T).statistic)
     first = next(iter(ranking.ranks))
-    assert set(ranking.level_with_the_best()) | set(ranking.beaten_by(first)) == set(labels)
-    assert not set(ranking.level_with_the_best()) & set(ranking.beaten_by(first))
+    assert set(ranking.tied_with_best()) | set(ranking.worse_than(first)) == set(labels)
+    assert not set(ranking.tied_with_best()) & set(ranking.worse_than(first))
 
 
-def test_what_is_always_better_is_told_apart_with_enough_blocks() -> None:
+def test_a_method_that_is_always_better_differs_with_enough_blocks() -> None:
     scores = np.tile([0.3, 0.2, 0.1], (12, 1))
     ranking = rank_methods(["a", "b", "c"], scores)
     assert ranking.ranks == {"a": 1.0, "b": 2.0, "c": 3.0}
     assert ranking.p_value == 0.0
-    assert ranking.beaten_by("a") == ["b", "c"]
-    assert rank_methods(["a", "b", "c"], scores[:2]).beaten_by("a") == []
+    assert ranking.worse_than("a") == ["b", "c"]
+    assert rank_methods(["a", "b", "c"], scores[:2]).worse_than("a") == []
 
 
-def test_two_methods_or_one_block_are_no_ranking() -> None:
-    with pytest.raises(InputError, match="three methods and two blocks, got 2 and 4"):
+def test_a_ranking_needs_three_methods_and_two_blocks() -> None:
+    with pytest.raises(InputError, match="at least 3 methods and 2 blocks, got 2 and 4"):
         rank_methods(["a", "b"], np.zeros((4, 2)))
-    with pytest.raises(InputError, match="three methods and two blocks, got 3 and 1"):
+    with pytest.raises(InputError, match="at least 3 methods and 2 blocks, got 3 and 1"):
         rank_methods(["a", "b", "c"], np.zeros((1, 3)))

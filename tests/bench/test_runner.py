@@ -1,4 +1,4 @@
-"""Runs: stopped at any moment they go on where they were, and say what failed."""
+"""Runs continue after any interruption, and report what failed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from typing import Any
 import pytest
 
 from dlfh.bench.cache import Cache, Result
-from dlfh.bench.cells import Cell, Deal
+from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.process import Message, Process
 from dlfh.bench.report import write_report
-from dlfh.bench.runner import Limits, Runner
+from dlfh.bench.runner import Runner, n_workers
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 from dlfh.bench.worker import compute
@@ -33,18 +33,19 @@ from dlfh.cli import main
 from dlfh.errors import InputError
 
 SETTINGS = """
-methods = ["DLFH", "DLFH too-large", "SCM", "CCAITQ"]
-bits = [8, 16]
+methods = ["CCAITQ", "DLFH too-large", "SCM"]
+bits = [4, 6]
 seeds = 3
 [parameters."DLFH too-large"]
 sample_size = 100000
 """
-N_CELLS = 2 * (3 + 3 + 1 + 3)  # SCM has nothing random in it
-TOO_LARGE = "sample_size is 100000 but there are only 182 points"
+N_CELLS = 2 * (3 + 3 + 1)  # SCM is deterministic
+TOO_LARGE = "sample_size is 100000 but there are only 91 points"
+ONE_JOB = Settings(jobs=1)
 
 
 def command(folder: Path, settings: Path, jobs: int) -> list[str]:
-    words = f"bench map generated:wiki --points 240 --settings {settings} --output {folder} --jobs {jobs}"
+    words = f"bench map generated:wiki --points 120 --settings {settings} --output {folder} --jobs {jobs}"
     return words.split()
 
 
@@ -55,7 +56,7 @@ def start(folder: Path, settings: Path, jobs: int) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        # What a shell starts in the background ignores interrupts, and so would what it starts in turn.
+        # Shells start background processes with interrupts ignored, which their children inherit.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
     )
@@ -77,7 +78,7 @@ def wait_for(process: subprocess.Popen[str], folder: Path, n_computed: int) -> N
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Return what a run wrote, but for what varies from run to run."""
+    """Return the files of a report without what varies from run to run."""
     found = {}
     for path in sorted(folder.rglob("*")):
         relative = str(path.relative_to(folder))
@@ -85,11 +86,11 @@ def files(folder: Path) -> dict[str, bytes]:
             found[relative] = path.read_bytes()
     page = (folder / "map.html").read_text()
     page = re.sub(r'<section id="[a-z]+" class="varies">.*?</section>', "", page, flags=re.DOTALL)
-    return found | {"map.html": page.replace("jobs = 1\n", "").replace("jobs = 2\n", "").encode()}
+    return found | {"map.html": re.sub(r"jobs = \d\n", "", page).encode()}
 
 
-@pytest.mark.skipif(os.name != "posix", reason="groups of processes are killed as on POSIX systems")
-def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
+@pytest.mark.skipif(os.name != "posix", reason="kills process groups")
+def test_a_run_that_is_killed_at_random_continues_to_the_same_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings = tmp_path / "run.toml"
@@ -97,105 +98,98 @@ def test_a_run_that_is_killed_at_random_goes_on_to_the_same_report(
     killed, whole = tmp_path / "killed", tmp_path / "whole"
     chance = random.Random(0)
 
-    first = start(killed, settings, jobs=2)
+    first = start(killed, settings, jobs=1)
     wait_for(first, killed, 1)
     os.killpg(first.pid, signal.SIGINT)
-    _, said = first.communicate(timeout=60)
+    _, errors = first.communicate(timeout=60)
     assert first.returncode == 130
-    assert said.splitlines()[-1] == "dlfh: interrupted; run the same command again to continue"
+    assert errors.splitlines()[-1] == "dlfh: interrupted; run the same command again to continue"
 
     second = start(killed, settings, jobs=2)
-    wait_for(second, killed, chance.randrange(4, 12))
-    time.sleep(chance.random() / 10)
+    wait_for(second, killed, chance.randrange(3, 9))
+    time.sleep(chance.random() / 50)
     os.killpg(second.pid, signal.SIGKILL)
     second.communicate()
     done_before, started_before = results(killed), len(events(killed, "started"))
     assert 1 <= len(done_before) < N_CELLS
 
-    third = start(killed, settings, jobs=2)
-    printed, said = third.communicate(timeout=120)
-    assert third.returncode == 0, said
-    arguments = command(whole, settings, jobs=1)
-    assert main(arguments) == 0
+    assert main(command(killed, settings, jobs=2)) == 0
+    printed = capsys.readouterr().out
+    assert main(command(whole, settings, jobs=1)) == 0
     assert capsys.readouterr().out == printed.replace(str(killed), str(whole))
 
-    # The same report, from two processes as from one; nothing is computed twice, nothing lost.
+    # The report does not depend on the number of processes; nothing is computed twice, and nothing is lost.
     assert files(killed) == files(whole)
     assert results(killed) == results(whole) == set(events(whole, "started"))
-    assert len(results(killed)) == N_CELLS
+    assert len(results(killed)) == len(events(whole, "started")) == N_CELLS
     assert set(events(killed, "started")[started_before:]) == results(killed) - done_before
     assert max(Counter(events(killed, "computed")).values()) == 1
-    assert len(events(killed, "started")) <= N_CELLS + 2 * 2  # what each stop interrupted
-    assert len(events(whole, "started")) == N_CELLS
+    assert len(events(killed, "started")) <= N_CELLS + 1 + 2  # the cells that each kill interrupted
     assert not list(killed.rglob(".saving-*"))
 
-    # A cell that fails is a dash with its sentence; it stops nothing.
+    # A cell that fails becomes a dash with a footnote, and does not stop the run.
     assert TOO_LARGE in printed
-    for form in ("csv", "tex"):
-        assert TOO_LARGE in (killed / "tables" / f"map-hashed.{form}").read_text().replace(r"\_", "_")
-    assert re.search(
-        r"DLFH too-large,image → text,8 bits,,,0,,.*" + TOO_LARGE, (killed / "tables/map-hashed.csv").read_text()
-    )
+    for suffix in ("csv", "tex"):
+        assert TOO_LARGE in (killed / "tables" / f"map-hashed.{suffix}").read_text().replace(r"\_", "_")
+    table = (killed / "tables/map-hashed.csv").read_text()
+    assert re.search(r"DLFH too-large,image → text,4 bits,,,0,,.*" + TOO_LARGE, table)
     assert TOO_LARGE in (killed / "map.html").read_text()
 
 
 @pytest.fixture(scope="module")
 def source() -> Source:
-    return load_source("generated:wiki", n_points=240)
+    return load_source("generated:wiki", n_points=120)
 
 
-def a_cell(source: Source, seed: int = 0) -> Cell:
-    return Cell.make(source.name, source.fingerprint, "SCM", {}, bits=8, seed=seed, deal=Deal())
+def scm_cell(source: Source) -> Cell:
+    return Cell.make(source.name, source.fingerprint, "SCM", {}, bits=4, seed=0, split=SplitSpec())
 
 
 @pytest.mark.parametrize(
-    ("limits", "sentence"),
+    ("settings", "failure"),
     [
-        (Limits(minutes=1e-5), "not finished in 1e-05 minutes"),
-        (Limits(gigabytes=1e-3), "needs more than 0.001 GB of memory"),
+        (Settings(cell_minutes=1e-5), "not finished in 1e-05 minutes"),
+        (Settings(memory_gb=1e-3), "needs more than 0.001 GB of memory"),
     ],
 )
-def test_a_cell_that_is_over_its_limits_is_stopped_and_says_so(
-    source: Source, tmp_path: Path, limits: Limits, sentence: str
+def test_a_cell_that_exceeds_a_limit_is_stopped(
+    source: Source, tmp_path: Path, settings: Settings, failure: str
 ) -> None:
-    if limits.gigabytes < 1 and not Path("/proc/self/statm").exists():
-        pytest.skip("the system does not tell how much memory a process uses")
-    cell = a_cell(source)
-    assert Runner(Cache(tmp_path), limits).run(source, [cell])[cell].failure == sentence
-    # The same limits would stop it again: it is not tried.
-    assert Runner(Cache(tmp_path), limits).run(source, [cell])[cell].failure == sentence
+    if settings.memory_gb < 1 and not Path("/proc/self/statm").exists():
+        pytest.skip("the system does not report the memory of a process")
+    cell = scm_cell(source)
+    for _ in range(2):  # with the same limits, it is not tried again
+        assert Runner(Cache(tmp_path), settings).run(source, [cell])[cell].failure == failure
     assert len(events(tmp_path, "computed")) == 1
 
 
-def test_a_method_that_refuses_for_want_of_memory_is_tried_again_with_more(source: Source) -> None:
-    refused = compute(replace(a_cell(source), method="MLBE").plain(), source, threads=1, memory=1000)
-    assert refused["failure"].startswith("MLBE on 182 points needs 0.0 GiB for their similarities")
+def test_a_method_that_refuses_for_lack_of_memory_is_retried_with_more(source: Source) -> None:
+    refused = compute(replace(scm_cell(source), method="MLBE").plain(), source, threads=1, memory=1000)
+    assert refused["failure"].startswith("MLBE on 91 points needs 0.0 GiB for their similarities")
     assert Result({}, {}, **refused).may_succeed_with({"gigabytes": 8, "minutes": 60})
 
 
-def test_more_points_are_not_tried_where_fewer_took_too_long(source: Source, tmp_path: Path) -> None:
-    cells = [replace(a_cell(source), kind="time", deal=Deal(size=size)) for size in (None, 100, 50)]
-    results = Runner(Cache(tmp_path), Limits(minutes=1e-5)).run(source, cells)
-    sentence = "not finished in 1e-05 minutes"
-    not_tried = f"not tried: with fewer points {sentence}"
-    assert [results[cell].failure for cell in cells] == [not_tried, not_tried, sentence]
+def test_more_points_are_not_tried_if_fewer_took_too_long(source: Source, tmp_path: Path) -> None:
+    cells = [replace(scm_cell(source), kind="time", split=SplitSpec(size=size)) for size in (None, 60, 50)]
+    results = Runner(Cache(tmp_path), Settings(cell_minutes=1e-5)).run(source, cells)
+    failure = "not finished in 1e-05 minutes"
+    not_tried = f"not tried: with fewer points {failure}"
+    assert [results[cell].failure for cell in cells] == [not_tried, not_tried, failure]
     assert len(events(tmp_path, "started")) == 1
 
 
-def test_a_worker_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
+def test_the_end_of_a_worker_is_reported(tmp_path: Path) -> None:
     messages: queue.Queue[Message] = queue.Queue()
     process = Process(tmp_path / "no-such-file", 1, 10**9, messages, tmp_path)
     process.send({})
-    who, answer = messages.get(timeout=60)
-    assert who is process
-    assert answer is None
+    assert messages.get(timeout=60) == (process, None)
     assert not process.is_ready
     assert process.describe_end() == "ended with status 1"
     process.end()
 
 
 class Killed(Process):
-    """A worker that something else kills: before its first answers, so many times."""
+    """A worker that is killed before its first answers, ``kills`` times."""
 
     kills = 0
 
@@ -208,23 +202,22 @@ class Killed(Process):
         super().send(request)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX systems")
-def test_a_worker_that_is_killed_costs_one_more_try_and_no_result(
+@pytest.mark.skipif(os.name != "posix", reason="kills processes")
+def test_a_cell_whose_worker_is_killed_is_retried_once(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dlfh.bench.runner.Process", Killed)
-    cell = a_cell(source)
+    cell = scm_cell(source)
     expected = compute(cell.plain(), source, threads=1, memory=10**10)["values"]
-    Killed.kills = 1
-    assert Runner(Cache(tmp_path / "once")).run(source, [cell])[cell].values == expected
     Killed.kills = 2
-    failed = Runner(Cache(tmp_path / "twice")).run(source, [cell])[cell]
+    failed = Runner(Cache(tmp_path), ONE_JOB).run(source, [cell])[cell]
     assert failed.failure == "its process ended by signal SIGKILL"
-    assert not results(tmp_path / "twice")  # the next run tries again
-    assert Runner(Cache(tmp_path / "twice")).run(source, [cell])[cell].values == expected
+    assert not results(tmp_path)  # the next run tries again
+    Killed.kills = 1
+    assert Runner(Cache(tmp_path), ONE_JOB).run(source, [cell])[cell].values == expected
 
 
-def test_half_an_answer_is_the_end_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partial_answer_is_the_end_of_a_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "worker"))
     (tmp_path / "worker").write_text("#!/bin/sh\nprintf 'ready\\n{\"values\": {'\n")
     (tmp_path / "worker").chmod(0o755)
@@ -235,7 +228,7 @@ def test_half_an_answer_is_the_end_of_a_worker(tmp_path: Path, monkeypatch: pyte
     process.end()
 
 
-def test_damaged_data_in_a_runs_folder_is_written_again(source: Source, tmp_path: Path) -> None:
+def test_damaged_data_is_written_again(source: Source, tmp_path: Path) -> None:
     data = source.save(tmp_path)
     whole = data.read_bytes()
     for damage in (whole[:1000], whole[:-8] + b"\2" * 8, b""):
@@ -247,61 +240,58 @@ def test_damaged_data_in_a_runs_folder_is_written_again(source: Source, tmp_path
 
 
 def test_damaged_results_are_computed_again(source: Source, tmp_path: Path) -> None:
-    cell, other = a_cell(source), replace(a_cell(source), bits=9)
+    cell, other = scm_cell(source), replace(scm_cell(source), bits=9)
     cache = Cache(tmp_path)
     for each in (cell, other):
         cache.put(each, Result({"bits": each.bits}, {}))
         assert cache.get(each) == Result({"bits": each.bits}, {})
     path = cache.cells / f"{cell.key}.json"
-    whole = json.loads(path.read_text())
-    lacking = json.dumps(whole | {"values": None}).encode()
+    lacking = json.dumps(json.loads(path.read_text()) | {"values": None}).encode()
     for damage in (b"\xff", b"[]", b"{}", lacking, (cache.cells / f"{other.key}.json").read_bytes()):
         path.write_bytes(damage)
         assert cache.get(cell) is None
-    assert Runner(cache).run(source, [cell])[cell].values.keys() >= {"protocols"}
+    assert Runner(cache, ONE_JOB).run(source, [cell])[cell].values.keys() >= {"protocols"}
 
 
-def test_more_threads_than_cores_are_refused(source: Source, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="threads is 9999 but there are only"):
-        Runner(Cache(tmp_path), Limits(threads=9999)).run(source, [])
-
-
-def test_processes_times_threads_are_never_more_than_the_cores() -> None:
+def test_processes_times_threads_never_exceed_the_cores(source: Source, tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     for threads in range(1, cores + 1):
         for jobs in (None, 1, 2, 99):
-            assert 1 <= Limits(jobs, threads).n_workers() * threads <= cores
+            assert 1 <= n_workers(Settings(jobs=jobs, threads=threads)) * threads <= cores
+    with pytest.raises(InputError, match="threads is 9999 but there are only"):
+        Runner(Cache(tmp_path), Settings(threads=9999)).run(source, [])
 
 
 def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_path: Path) -> None:
     settings = Settings.from_plain(
         {
-            "methods": ["DLFH", "DLFH paper"],
-            "bits": [16],
+            "methods": ["DLFH paper"],
+            "bits": [8],
             "seeds": 1,
+            "jobs": 1,
             "protocols": ["learned"],
-            "time": {"sizes": [50, 10**6]},
-            "convergence": {"bits": [16], "iterations": 3},
-            "sensitivity": {"scales": [1.0, 8.0], "samples": [4, 16, 10**6]},
+            "time": {"sizes": [50, 10**6], "bits": 8},
+            "convergence": {"bits": [8], "iterations": 3},
+            "sensitivity": {"rows": ["DLFH paper"], "bits": 8, "scales": [1.0, 8.0], "samples": [8, 10**6]},
         }
     )
     plan = Plan(source, settings)
     cells = EXPERIMENTS["paper"].cells(plan)
     assert set(EXPERIMENTS["curves"].cells(plan)) <= set(EXPERIMENTS["map"].cells(plan))
     assert len(set(cells)) < len(cells)
-    results = Runner(Cache(tmp_path)).run(source, cells)
-    assert not [result.failure for _, result in results.items() if result.failure]
+    results = Runner(Cache(tmp_path), settings).run(source, cells)
+    assert not [result.failure for result in results.values() if result.failure]
     sections = {section.key: section for section in write_report(tmp_path, EXPERIMENTS["paper"], plan, results)}
     assert list(sections) == ["map-learned", "curves", "sensitivity", "convergence", "time", "seconds"]
-    assert sections["convergence"].paragraphs[0].endswith("The full solver's objective never falls.")
+    assert sections["convergence"].paragraphs[0].endswith("The full solver's objective never decreases.")
     full = results[next(cell for cell in cells if cell.values.get("solver") == "full" and cell.values["max_iter"] == 3)]
     assert full.values["objective"] == sorted(full.values["objective"])
-    assert [column for _, column in sections["time"].blocks[0].columns] == ["50", "182"]  # type: ignore[union-attr]
+    assert [column for _, column in sections["time"].blocks[0].columns] == ["50", "91"]  # type: ignore[union-attr]
     assert all(entry.mean is not None for row in sections["time"].blocks[0].rows for entry in row.entries)  # type: ignore[union-attr]
     for block in (block for section in sections.values() for block in section.blocks):
-        forms = ("csv", "tex") if hasattr(block, "to_latex") else ("csv", "svg", "png")
+        suffixes = ("csv", "tex") if hasattr(block, "to_latex") else ("csv", "svg", "png")
         folder = tmp_path / ("tables" if hasattr(block, "to_latex") else "figures")
-        assert all((folder / f"{block.key}.{form}").stat().st_size > 100 for form in forms)
+        assert all((folder / f"{block.key}.{suffix}").stat().st_size > 100 for suffix in suffixes)
     text = (tmp_path / "paper.md").read_text(encoding="utf-8")
     drawn = [block.key for section in sections.values() for block in section.blocks if not hasattr(block, "to_latex")]
     assert re.findall(r"\]\(([^)]+)\)", text) == [f"figures/{key}.svg" for key in drawn]

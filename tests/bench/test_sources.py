@@ -72,12 +72,12 @@ def test_a_file_for_data_that_come_from_none_is_refused(tmp_path: Path) -> None:
 def test_only_generated_data_have_any_number_of_points(tmp_path: Path) -> None:
     make_paired(20, random_state=0).write(tmp_path / "own.npz")
     for name in ("icons", "wiki", str(tmp_path / "own.npz")):
-        assert message_for(name, n_points=10).startswith("only generated data can have any number of points")
+        assert message_for(name, n_points=10).startswith("--points applies only to generated data")
     assert len(load_source("generated:Wiki", n_points=60).parts["train"]) == 45
 
 
 def test_what_is_neither_data_set_nor_file_is_said_so(tmp_path: Path) -> None:
-    expected = "there is no data set and no file 'coco': data is icons, wiki, mirflickr-25k, nus-wide, iapr-tc12, "
+    expected = "no data set or file 'coco': data sets are icons, wiki, mirflickr-25k, nus-wide, iapr-tc12, "
     assert message_for("coco").startswith(expected)
     (tmp_path / "own.npz").write_bytes(b"nothing")
     assert "own.npz: it is damaged, truncated or not a NumPy archive" in message_for(str(tmp_path / "own.npz"))
@@ -142,7 +142,7 @@ def test_files_of_ones_own_become_sources(tmp_path: Path) -> None:
     arrays = own_arrays()
     write_arrays(tmp_path / "own.npz", arrays)
     source = load_source(str(tmp_path / "own.npz"))
-    assert (source.name, source.like, source.as_published, source.is_split) == ("own", "", False, True)
+    assert (source.name, source.like, source.as_published, source.has_queries) == ("own", "", False, True)
     np.testing.assert_array_equal(source.parts["train"].modalities["image"], arrays["image"][5:])
     np.testing.assert_array_equal(source.parts["queries"].labels.toarray(), arrays["labels"][:5])
     del arrays["is_test"]

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh.bench.tables import Entry, ReportTable, TableRow, mark_best, summarize
+from dlfh.bench.tables import ReportTable, Summary, TableRow, mark_best, summarize
 
 NOTES = ["", "needs more than 8 GB of memory", "n_pairs = 5 & 50% <of> it"]
 
 
 entries = st.builds(
-    Entry,
+    Summary,
     mean=st.none() | st.floats(0, 999),
     std=st.none() | st.floats(0, 9),
     runs=st.integers(0, 9),
@@ -94,7 +94,7 @@ def test_every_footnote_is_there_in_every_form(table: ReportTable) -> None:
 
 
 def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> None:
-    rows = TableRow("A|B*<i>", (Entry(0.25),)), TableRow("A", (Entry(0.5),), published=True)
+    rows = TableRow("A|B*<i>", (Summary(0.25),)), TableRow("A", (Summary(0.5),), published=True)
     table = ReportTable("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
     assert table.to_markdown().splitlines() == [
         r"| method | a\_b |",
@@ -108,7 +108,7 @@ def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> Non
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 def test_the_best_is_what_looks_best(means: list[float]) -> None:
-    marked = mark_best([TableRow(str(i), (Entry(mean),)) for i, mean in enumerate(means)])
+    marked = mark_best([TableRow(str(i), (Summary(mean),)) for i, mean in enumerate(means)])
     shown = [row.entries[0].numbers(3)[0] for row in marked]
     assert [row.entries[0].is_best for row in marked] == [text == max(shown) for text in shown]
 

@@ -15,10 +15,10 @@ from dlfh._selection import Trial
 from dlfh.bench.cache import Cache
 from dlfh.bench.data import Source
 from dlfh.bench.plan import Plan
-from dlfh.bench.runner import Limits, Runner
+from dlfh.bench.runner import Runner
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
-from dlfh.bench.tune import Search, default_grid, parse_grid, tuned_toml
+from dlfh.bench.tune import ParameterSearch, default_grid, parse_grid, tuned_toml
 from dlfh.cli import main
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError
@@ -27,17 +27,17 @@ from dlfh.methods.catalogue import METHODS
 
 def test_tuned_settings_keep_the_queries_that_tuning_never_saw(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["SCM"], "queries": 10, "unseen_share": 0.25, "resplit": False})
-    search = Search(Plan(source, settings), "SCM", {"ridge": [0.1, 1.0]}, bits=16)
+    search = ParameterSearch(Plan(source, settings), "SCM", {"ridge": [0.1, 1.0]}, bits=16)
     tuned = Settings.from_plain(tomllib.loads(tuned_toml([(search, [Trial({"ridge": 1.0}, np.array([0.5]))])])))
     (cell, *_) = search._cells({"ridge": 1.0}, None)
     asked = Plan(source, tuned).cell(tuned.row("SCM"), 16, seed=3)
-    assert (asked.deal.seed, asked.deal.queries, asked.deal.unseen_share) == (0, 10, 0.25)
-    assert replace(cell.deal, validation=0.0) == asked.deal
+    assert (asked.split.seed, asked.split.queries, asked.split.unseen_share) == (0, 10, 0.25)
+    assert replace(cell.split, validation_share=0.0) == asked.split
 
 
 def test_the_number_of_points_to_learn_from_can_be_tuned(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "resplit": False}))
-    search = Search(plan, "DLFH", {"train_points": [20, 30]}, bits=16)
+    search = ParameterSearch(plan, "DLFH", {"train_points": [20, 30]}, bits=16)
     assert [search._cells(each, None)[0].train_points for each in search.candidates()] == [20, 30]
 
 
@@ -62,8 +62,8 @@ def test_halving_finds_the_best_of_the_grid(tmp_path: Path, capsys: pytest.Captu
     assert (settings.methods, settings.bits, settings.resplit) == (("DLFH",), (16,), False)
 
     plan = Plan(load_source(str(tmp_path / "own.npz")), Settings.from_plain({"seeds": 3, "resplit": False}))
-    whole = Search(plan, "DLFH", {"max_iter": [0, 20, 1], "scale": [8]}, bits=16, protocol="learned")
-    runner = Runner(Cache(tmp_path / "run"), Limits(jobs=1))
+    whole = ParameterSearch(plan, "DLFH", {"max_iter": [0, 20, 1], "scale": [8]}, bits=16, protocol="learned")
+    runner = Runner(Cache(tmp_path / "run"), Settings(jobs=1))
     n_computed = len(list((tmp_path / "run" / "cells").iterdir()))
     trials = whole.run(runner)
     assert [trial.candidate["max_iter"] for trial in trials] == [20, 1, 0]
@@ -78,7 +78,7 @@ def test_halving_finds_the_best_of_the_grid(tmp_path: Path, capsys: pytest.Captu
 @pytest.mark.parametrize("name", METHODS)
 def test_every_method_has_eight_candidates_including_its_default(name: str, source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": [name], "resplit": False}))
-    search = Search(plan, name, default_grid(name), bits=16)  # checks the parameters of every candidate
+    search = ParameterSearch(plan, name, default_grid(name), bits=16)  # checks the parameters of every candidate
     candidates = search.candidates()
     assert len(candidates) == 8
     known = METHODS[name]().get_params(deep=False)
@@ -105,14 +105,14 @@ def test_several_methods_are_tuned_with_one_budget_and_the_settings_run_in_a_ben
     best = next(line["parameters"] for line in listed if line["method"] == "SCM")
     assert best == ", ".join(f"{name} = {value}" for name, value in settings.row("SCM").parameters.items())
     cells = [json.loads(path.read_text(encoding="utf-8")) for path in (tmp_path / "run" / "cells").iterdir()]
-    assert {(each["cell"]["deal"]["size"], each["values"]["n_train"]) for each in cells} == {(60, 60)}
+    assert {(each["cell"]["split"]["size"], each["values"]["n_train"]) for each in cells} == {(60, 60)}
     # A bench with these settings has the queries that tuning never used.
     assert main(["bench", "map", str(tmp_path / "own.npz"), "--settings", str(tuned), "--seeds", "1", *run]) == 0
 
 
 def test_methods_without_an_evaluated_candidate_are_left_out_of_the_settings(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["SCM", "CVH"], "resplit": False}))
-    searches = [Search(plan, name, {"ridge": [0.1]}, bits=16) for name in ("SCM", "CVH")]
+    searches = [ParameterSearch(plan, name, {"ridge": [0.1]}, bits=16) for name in ("SCM", "CVH")]
     failed = [Trial({"ridge": 0.1}, np.empty(0), note="not finished in 3 minutes")]
     text = tuned_toml([(searches[0], failed), (searches[1], [Trial({"ridge": 0.1}, np.array([0.5]))])])
     assert tomllib.loads(text)["methods"] == ["CVH"]

@@ -1,8 +1,6 @@
-"""The paper's experiments: what was published, and what is measured.
+"""Experiments that compare methods, with the figures published in the DLFH paper.
 
-An experiment is a list of *cells*: one method with its parameters, code length and seed on one split of
-one data set. Cells are computed in worker processes and kept in the run's folder by the hash of their
-settings, so that a run that was killed goes on where it was, and experiments share what they have in common.
-
-Nothing heavy is imported here, so that the command line can show its help at once.
+An experiment consists of *cells*. A cell is one method with its parameters, a code length and a seed on one split of a
+data set. Worker processes compute the cells. Results are cached under a hash of the cell, so that an interrupted run
+continues where it stopped, and experiments share the cells they have in common.
 """

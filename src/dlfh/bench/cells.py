@@ -1,4 +1,4 @@
-"""Cells: what is computed, as plain values with a stable hash."""
+"""Cells: the units of computation, as plain values with a stable hash."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any, Literal
 
 from dlfh._version import __version__
 
-__all__ = ["Cell", "Deal"]
+__all__ = ["Cell", "SplitSpec"]
 
 
 @dataclass(frozen=True)
-class Deal:
-    """How the points of a data set are dealt out.
+class SplitSpec:
+    """How to split a data set into training points, queries and unseen points.
 
     Attributes
     ----------
     seed : int
-        Of the random choices below.
+        Random seed of the split.
     queries : int or None
-        How many points are queries, of data that comes without queries of its own.
+        Number of queries, for data sets that do not define them.
     unseen_share : float
-        The share of the training points that training never sees: the *unseen* database. With 0 the
-        queries are dealt into two halves, each of which is the other's unseen database.
-    validation : float
-        The share of the training points that take the place of the queries, to choose parameters by.
+        Share of the training points to hold out as the *unseen* database. With 0, the queries are divided into two
+        halves, and each half is the unseen database of the other.
+    validation_share : float
+        Share of the training points that replace the queries when parameters are tuned.
     validation_seed : int
-        Which of the training points these are.
+        Random seed for choosing the validation points.
     size : int or None
-        How many of the training points are used; all of them by default.
+        Number of training points to keep; None keeps all.
     """
 
     seed: int = 0
     queries: int | None = None
     unseen_share: float = 0.0
-    validation: float = 0.0
+    validation_share: float = 0.0
     validation_seed: int = 0
     size: int | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One computation of an experiment: a method with its parameters on a split of a data set.
+    """One computation: a method with its parameters on a split of a data set.
 
     Attributes
     ----------
@@ -53,20 +53,19 @@ class Cell:
     fingerprint : str
         Hash of its arrays.
     method : str
-        Name of the method, as in `dlfh.methods.available`.
+        Registered name of the method.
     parameters : str
-        JSON of the parameters that differ from the method's own defaults. (A string, so that cells can be
-        hashed; `Cell.make` takes a dict.)
+        JSON of the parameters that differ from the method's defaults; a string makes cells hashable.
     bits, seed : int
-    deal : Deal
+    split : SplitSpec
     kind : {"retrieval", "time"}
-        Whether accuracy is measured, beside others, or training time and memory, alone on the machine.
+        Whether to measure accuracy, or training time and memory with the machine to itself.
     k : int
-        The k of MAP@k and precision@k.
+        Cut-off of MAP@k and precision@k.
     train_points : int or None
-        How many of the training points the method learns from; the others are encoded.
+        Number of training points that the method learns from; it encodes the others.
     version : str
-        Of the library: another one may give other codes.
+        Library version; another one may produce other codes.
 
     Examples
     --------
@@ -81,22 +80,15 @@ class Cell:
     parameters: str
     bits: int
     seed: int
-    deal: Deal = field(default_factory=Deal)
+    split: SplitSpec = field(default_factory=SplitSpec)
     kind: Literal["retrieval", "time"] = "retrieval"
     k: int = 50
     train_points: int | None = None
     version: str = __version__
 
     @classmethod
-    def make(
-        cls,
-        data: str,
-        fingerprint: str,
-        method: str,
-        parameters: Mapping[str, Any],
-        **others: Any,
-    ) -> Cell:
-        """Return a cell with parameters from a dict."""
+    def make(cls, data: str, fingerprint: str, method: str, parameters: Mapping[str, Any], **others: Any) -> Cell:
+        """Return a cell with parameters from a mapping."""
         return cls(data, fingerprint, method, _canonical(dict(parameters)), **others)
 
     @property
@@ -106,18 +98,18 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """A hash of everything that decides the result: the name that the result is kept under."""
+        """Hash of everything that determines the result; the cached result is stored under it."""
         relevant = {name: value for name, value in self.plain().items() if name != "data"}
         return hashlib.sha256(_canonical(relevant).encode()).hexdigest()[:16]
 
     def plain(self) -> dict[str, Any]:
-        """Return the cell as JSON can hold it."""
+        """Return the cell as a JSON object."""
         return asdict(self) | {"parameters": self.values}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Cell:
-        """Return the cell that `plain` was made of."""
-        changed = {"parameters": _canonical(plain["parameters"]), "deal": Deal(**plain["deal"])}
+        """Return a cell from the JSON object that `plain` returned."""
+        changed = {"parameters": _canonical(plain["parameters"]), "split": SplitSpec(**plain["split"])}
         return cls(**{**plain, **changed})
 
 

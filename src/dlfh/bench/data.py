@@ -1,4 +1,4 @@
-"""The data of a run: fingerprinted, stored once for all workers, dealt out by seeds."""
+"""The data of a run: fingerprinted, stored once for all workers, split by seed."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
 from dlfh._persistence.files import replace_file
-from dlfh.bench.cells import Deal
+from dlfh.bench.cells import SplitSpec
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 
-__all__ = ["Parts", "Source"]
+__all__ = ["Partition", "Source"]
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Points to learn from, points to ask with, and points that training never sees."""
+class Partition:
+    """Training points, queries, and points that training never sees."""
 
     train: Paired
     queries: Paired
@@ -32,25 +32,25 @@ class Parts:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set as a run uses it: floating-point features, CSR indicator labels.
+    """A data set with floating-point features and CSR indicator labels.
 
     Attributes
     ----------
     name : str
     parts : dict of str to Paired
-        "all", to be split at random; or "train" and "queries", and perhaps "unseen".
+        "all", to be split at random; or "train", "queries" and optionally "unseen".
     notes : tuple of str
-        What a reader of the results should know of the data.
+        Remarks on the data for the report.
     like : str
-        The key in `dlfh.datasets.DATA_SETS` of the data set that it is, or imitates.
+        Key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates.
     as_published : bool
-        Whether points and features are as many as those of the data set that it is.
+        Whether the numbers of points and features are those of the published data set.
 
     Examples
     --------
     >>> from dlfh.datasets import make_paired
     >>> source = Source.of("generated", {"all": make_paired(100, random_state=0)})
-    >>> parts = source.deal(Deal(seed=0, queries=20, unseen_share=0.25))
+    >>> parts = source.split(SplitSpec(seed=0, queries=20, unseen_share=0.25))
     >>> len(parts.train), len(parts.queries), len(parts.unseen)
     (60, 20, 20)
     """
@@ -63,88 +63,84 @@ class Source:
 
     @classmethod
     def of(cls, name: str, parts: dict[str, Paired], notes: tuple[str, ...] = (), **others: Any) -> Source:
-        """Bring parts of a data set into the form of a source."""
+        """Convert features and labels of any form."""
         names = list(next(iter(parts.values())).modalities)
         if len(names) < 2:
-            raise InputError(f"{name} has the modality {names[0]!r} alone, and two or more are needed")
+            raise InputError(f"{name} has only the modality {names[0]!r}, but at least two are needed")
         labels = _indicators([part.labels for part in parts.values()])
-        plain = {
-            role: Paired({key: _plain(matrix) for key, matrix in part.modalities.items()}, indicator)
+        converted = {
+            role: Paired({key: _to_floats(matrix) for key, matrix in part.modalities.items()}, indicator)
             for (role, part), indicator in zip(parts.items(), labels, strict=True)
         }
-        return cls(name, plain, notes, **others)
+        return cls(name, converted, notes, **others)
 
     @property
     def modalities(self) -> tuple[str, ...]:
         return tuple(next(iter(self.parts.values())).modalities)
 
     @property
-    def is_split(self) -> bool:
-        """Whether the data comes with queries of its own, so that no seed changes the split."""
+    def has_queries(self) -> bool:
+        """Whether the data set defines its queries, so that the split does not depend on the seed."""
         return "queries" in self.parts
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """A hash of all arrays: other data under the same name is other data."""
+        """Hash of all arrays."""
         digest = hashlib.sha256()
         for name, array in sorted(self._arrays().items()):
             digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
             digest.update(np.ascontiguousarray(array).data)
         return digest.hexdigest()[:16]
 
-    def n_train(self, deal: Deal) -> int:
-        """Return how many training points a split leaves."""
-        n_points = len(self.parts["train"]) if self.is_split else len(self.parts["all"]) - self._n_queries(deal)
-        for share in (deal.validation, deal.unseen_share):
+    def n_train(self, spec: SplitSpec) -> int:
+        """Return the number of training points in a split."""
+        n_points = len(self.parts["train"]) if self.has_queries else len(self.parts["all"]) - self._n_queries(spec)
+        for share in (spec.validation_share, spec.unseen_share):
             n_points -= round(share * n_points)
-        return min(n_points, deal.size or n_points)
+        return min(n_points, spec.size or n_points)
 
-    def check(self, deal: Deal) -> None:
-        """Raise InputError if a split leaves nothing to ask with, or fewer than two points to learn from."""
-        n_points = self.n_train(replace(deal, size=None, validation=0.0, unseen_share=0.0))
-        for name, share in (("validation", deal.validation), ("unseen_share", deal.unseen_share)):
-            taken = max(1, round(share * n_points)) if share else 0
-            if n_points - taken < 2:
-                raise InputError(
-                    f"{name} is {share:g}, which leaves {n_points - taken} of {n_points} points to learn from"
-                )
-            n_points -= taken
+    def check(self, spec: SplitSpec) -> None:
+        """Raise InputError if a split leaves no queries, or fewer than two training points."""
+        n_points = self.n_train(replace(spec, size=None, validation_share=0.0, unseen_share=0.0))
+        for name in ("validation_share", "unseen_share"):
+            share = getattr(spec, name)
+            n_held_out = max(1, round(share * n_points)) if share else 0
+            if n_points - n_held_out < 2:
+                raise InputError(f"{name} = {share:g} leaves {n_points - n_held_out} of {n_points} points for training")
+            n_points -= n_held_out
 
-    def deal(self, deal: Deal) -> Parts:
-        """Return the parts that a split describes."""
-        if self.is_split:
+    def split(self, spec: SplitSpec) -> Partition:
+        """Split the data set."""
+        if self.has_queries:
             train, queries, unseen = self.parts["train"], self.parts["queries"], self.parts.get("unseen")
         else:
-            train, queries = self.parts["all"].split(self._n_queries(deal), deal.seed)
+            train, queries = self.parts["all"].split(self._n_queries(spec), spec.seed)
             unseen = None
-        if deal.validation:
-            train, queries = train.split(max(1, round(deal.validation * len(train))), deal.validation_seed)
-        if deal.unseen_share:
-            train, unseen = train.split(max(1, round(deal.unseen_share * len(train))), deal.seed + 2)
-        if deal.size is not None and deal.size < len(train):
-            order = np.random.default_rng(deal.seed + 3).permutation(len(train))
-            train = train.take(np.sort(order[: deal.size]))
-        return Parts(train, queries, unseen)
+        if spec.validation_share:
+            train, queries = train.split(max(1, round(spec.validation_share * len(train))), spec.validation_seed)
+        if spec.unseen_share:
+            train, unseen = train.split(max(1, round(spec.unseen_share * len(train))), spec.seed + 2)
+        if spec.size is not None and spec.size < len(train):
+            order = np.random.default_rng(spec.seed + 3).permutation(len(train))
+            train = train.take(np.sort(order[: spec.size]))
+        return Partition(train, queries, unseen)
 
-    def _n_queries(self, deal: Deal) -> int:
+    def _n_queries(self, spec: SplitSpec) -> int:
         n_points = len(self.parts["all"])
-        chosen = min(2000, max(1, n_points // 5)) if deal.queries is None else deal.queries
-        if chosen >= n_points:
-            raise InputError(f"{self.name} has {n_points} points: {chosen} queries leave none to learn from")
-        return chosen
+        n_queries = min(2000, max(1, n_points // 5)) if spec.queries is None else spec.queries
+        if n_queries >= n_points:
+            raise InputError(f"{self.name} has {n_points} points: {n_queries} queries leave none for training")
+        return n_queries
 
     def save(self, folder: Path) -> Path:
-        """Write the data as one file into a folder, unless it is there already, and whole."""
+        """Write the data to a file in a folder, unless an intact copy exists, and return its path."""
         import safetensors.numpy
 
         target = folder / f"data-{self.fingerprint}.safetensors"
         if not self._is_in(target):
-            roles = ",".join(self.parts)
             arrays = {name: np.ascontiguousarray(array) for name, array in self._arrays().items()}
-            payload = safetensors.numpy.save(
-                arrays, metadata={"name": self.name, "roles": roles, "modalities": "\n".join(self.modalities)}
-            )
-            replace_file(target, [payload])
+            about = {"name": self.name, "roles": ",".join(self.parts), "modalities": "\n".join(self.modalities)}
+            replace_file(target, [safetensors.numpy.save(arrays, metadata=about)])
         return target
 
     def _is_in(self, path: Path) -> bool:
@@ -157,7 +153,7 @@ class Source:
 
     @classmethod
     def open(cls, path: Path) -> Source:
-        """Read what `save` wrote."""
+        """Read a file written by `save`."""
         from safetensors import safe_open
 
         with safe_open(path, "numpy") as file:
@@ -180,22 +176,22 @@ class Source:
         return arrays
 
 
-def _plain(matrix: Any) -> Any:
-    """Return features as floating-point numbers, of the precision that they have."""
+def _to_floats(matrix: Any) -> Any:
+    """Convert features to floating point, keeping double precision."""
     dtype = matrix.dtype if matrix.dtype in (np.float32, np.float64) else np.float32
     if sp.issparse(matrix):
-        plain = sp.csr_array(matrix, dtype=dtype)
-        plain.sum_duplicates()
-        return plain
+        floats = sp.csr_array(matrix, dtype=dtype)
+        floats.sum_duplicates()
+        return floats
     return np.ascontiguousarray(matrix, dtype)
 
 
 def _indicators(labels: list[Any]) -> list[sp.csr_array]:
-    """Return labels of any form as indicator matrices with the same columns."""
+    """Convert labels of any form to indicator matrices with the same columns."""
     if all(getattr(each, "ndim", 1) == 2 and 1 not in each.shape[1:] for each in labels):
         matrices = [sp.csr_array(each) for each in labels]
         if any(not np.isin(matrix.data, (0, 1)).all() for matrix in matrices):
-            raise InputError("labels must be indicators of 0 and 1")
+            raise InputError("label matrices must contain only 0 and 1")
         return [sp.csr_array(matrix, dtype=np.int8) for matrix in matrices]
     flat = [np.asarray(each).ravel() if hasattr(each, "shape") else each for each in labels]
     together = LabelSets.from_labels([label for each in flat for label in each])
@@ -211,11 +207,9 @@ def _indicators(labels: list[Any]) -> list[sp.csr_array]:
 def _arrays_of(matrix: Any, name: str) -> dict[str, npt.NDArray[Any]]:
     if not sp.issparse(matrix):
         return {name: matrix}
-    return {
-        f"{name}/data": matrix.data,
-        f"{name}/indices": matrix.indices,
-        f"{name}/indptr": matrix.indptr,
-        f"{name}/shape": np.array(matrix.shape, np.int64),
+    arrays = {part: getattr(matrix, part) for part in ("data", "indices", "indptr")}
+    return {f"{name}/{part}": array for part, array in arrays.items()} | {
+        f"{name}/shape": np.array(matrix.shape, np.int64)
     }
 
 

@@ -1,4 +1,4 @@
-"""Figures: lines over axes, and mean ranks, drawn by Matplotlib the same way every time."""
+"""Figures: line plots and mean ranks, drawn reproducibly with Matplotlib."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlfh._optional import missing
 
 __all__ = ["Figure", "Line", "LineFigure", "Panel", "RankFigure", "check_can_draw"]
 
-#: A palette that people with any colour vision tell apart (Okabe and Ito), without the yellow that paper swallows.
+#: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
 _STYLES = ("-", "--", ":")
 _MARKERS = "os^Dv<>P"
@@ -23,10 +23,7 @@ _MARKERS = "os^Dv<>P"
 
 @dataclass(frozen=True)
 class Line:
-    """A line: its label, its points, and which colour and style of the figure it has.
-
-    Colours repeat, with another style.
-    """
+    """A line: label, points, and its colour and style in the figure; colours repeat with another style."""
 
     label: str
     x: tuple[float, ...]
@@ -49,16 +46,15 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure(abc.ABC):
-    """What is drawn, with its numbers.
+    """A figure with its data.
 
     Attributes
     ----------
     key : str
-        Name of its files.
+        Base name of its files.
     title : str
-        What it shows, in a sentence.
     remarks : tuple of str
-        What a reader should know.
+        Sentences below the figure.
     """
 
     key: str
@@ -66,8 +62,8 @@ class Figure(abc.ABC):
     remarks: tuple[str, ...] = field(default=(), kw_only=True)
 
     @abc.abstractmethod
-    def _lines(self) -> Iterable[Sequence[str]]:
-        """Return the numbers as lines of a table, its heads first."""
+    def _csv_rows(self) -> Iterable[Sequence[str]]:
+        """Return the data as rows, headings first."""
 
     @abc.abstractmethod
     def _draw(self, canvas: Any) -> None:
@@ -76,17 +72,17 @@ class Figure(abc.ABC):
     def to_csv(self) -> str:
         """Return one line per point."""
         out = io.StringIO()
-        csv.writer(out, lineterminator="\n").writerows(self._lines())
+        csv.writer(out, lineterminator="\n").writerows(self._csv_rows())
         return out.getvalue()
 
     @property
     def svg(self) -> str:
-        """The figure as SVG, the same bytes for the same content."""
+        """The figure as SVG; equal content gives equal bytes."""
         return self._drawn["svg"].decode()
 
     @property
     def png(self) -> bytes:
-        """The figure as PNG, at 160 points per inch."""
+        """The figure as PNG, at 160 dots per inch."""
         return self._drawn["png"]
 
     @functools.cached_property
@@ -95,7 +91,7 @@ class Figure(abc.ABC):
         from matplotlib.figure import Figure as Canvas
 
         options: Any = {
-            "svg.hashsalt": self.key,  # identifiers that do not change from run to run
+            "svg.hashsalt": self.key,  # reproducible identifiers
             "svg.fonttype": "path",
             "font.size": 9,
             "axes.spines.top": False,
@@ -112,12 +108,12 @@ class Figure(abc.ABC):
             canvas = Canvas(layout="constrained")
             self._draw(canvas)
             canvas.draw_without_rendering()
-            canvas.set_layout_engine("none")  # one layout for both files
+            canvas.set_layout_engine("none")  # the same layout for both files
             drawn = {}
-            for form, undated in (("svg", {"Date": None}), ("png", {"Software": None})):
+            for suffix, undated in (("svg", {"Date": None}), ("png", {"Software": None})):
                 out = io.BytesIO()
-                canvas.savefig(out, format=form, dpi=160, metadata=undated)
-                drawn[form] = out.getvalue()
+                canvas.savefig(out, format=suffix, dpi=160, metadata=undated)
+                drawn[suffix] = out.getvalue()
             return drawn
 
 
@@ -128,7 +124,7 @@ class LineFigure(Figure):
     panels: tuple[Panel, ...]
     per_row: int = 2
 
-    def _lines(self) -> Iterator[Sequence[str]]:
+    def _csv_rows(self) -> Iterator[Sequence[str]]:
         yield "panel", "line", "x", "y"
         for panel in self.panels:
             for line in panel.lines:
@@ -154,19 +150,12 @@ class LineFigure(Figure):
 
 @dataclass(frozen=True)
 class RankFigure(Figure):
-    """Mean ranks, the best above, each with a bar: two whose bars do not overlap differ.
-
-    Attributes
-    ----------
-    ranks : dict of str to float
-    difference : float
-        The critical difference: bars reach half of it to either side.
-    """
+    """Mean ranks, best first, with bars as wide as the critical difference: rows whose bars do not overlap differ."""
 
     ranks: dict[str, float]
     difference: float
 
-    def _lines(self) -> Iterator[Sequence[str]]:
+    def _csv_rows(self) -> Iterator[Sequence[str]]:
         yield "row", "rank", "low", "high"
         for label, rank in self._best_first():
             low, high = rank - self.difference / 2, rank + self.difference / 2
@@ -188,12 +177,12 @@ class RankFigure(Figure):
         axis.set_yticks(range(len(labels)), labels)
         axis.tick_params(axis="y", length=0)
         axis.set_ylim(len(labels) - 0.4, -0.6)
-        axis.set_xticks([1, *range(5, len(labels) + 1, 5)])  # there are no other ranks, though bars go beyond
+        axis.set_xticks([1, *range(5, len(labels) + 1, 5)])  # bars may extend beyond the possible ranks
         axis.set_xlabel("mean rank, 1 is best")
 
 
 def check_can_draw() -> None:
-    """Raise InputError unless there is Matplotlib: better before hours of computing than after."""
+    """Raise InputError if Matplotlib is not installed, before hours of computing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise missing("matplotlib", "drawing figures", "plots")
 

@@ -1,4 +1,4 @@
-"""Which methods differ: mean ranks over data sets, directions and runs, with a critical difference.
+"""Significance of differences between methods: mean ranks with a critical difference.
 
 Friedman's test with Nemenyi's comparison of all pairs, as in Demšar, "Statistical comparisons of classifiers over
 multiple data sets", JMLR 7, 2006.
@@ -21,9 +21,9 @@ Floats = npt.NDArray[np.float64]
 
 
 def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> float:
-    """Return by how much two mean ranks must differ to be called different, whichever pair one looks at.
+    """Return the smallest significant difference between two mean ranks, over all pairs of methods.
 
-    Nemenyi's: q sqrt(k (k + 1) / 6 N) for k methods and N blocks, q from the studentized range over sqrt(2).
+    Nemenyi's q sqrt(k (k + 1) / 6 N) for k methods and N blocks, with q from the studentized range over sqrt(2).
 
     Examples
     --------
@@ -37,7 +37,7 @@ def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> f
 
 
 def iman_davenport(statistic: float, n_methods: int, n_blocks: int) -> float:
-    """Return Iman and Davenport's F of Friedman's statistic; infinite where all blocks agree.
+    """Return Iman and Davenport's F from Friedman's statistic; infinite where all blocks agree.
 
     Examples
     --------
@@ -50,19 +50,18 @@ def iman_davenport(statistic: float, n_methods: int, n_blocks: int) -> float:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Mean ranks of methods, 1 for the best.
+    """Mean ranks of methods; rank 1 is best.
 
     Attributes
     ----------
     ranks : dict of str to float
-        The best first.
+        Best first.
     n_blocks : int
-        How many times all methods were compared.
+        Number of comparisons of all methods.
     statistic, p_value : float
-        Friedman's statistic, corrected for ties, and how probable one as large is if all methods are alike: by the F
-        distribution of Iman and Davenport.
+        Friedman's statistic, corrected for ties, and its p-value by Iman and Davenport's F distribution.
     difference : float
-        Two methods whose mean ranks differ by less are not told apart.
+        Critical difference of mean ranks.
     """
 
     ranks: dict[str, float]
@@ -71,25 +70,26 @@ class Ranking:
     p_value: float
     difference: float
 
-    def level_with_the_best(self) -> list[str]:
-        """Return the methods that are not told apart from the first, itself included."""
+    def tied_with_best(self) -> list[str]:
+        """Return the methods that do not differ significantly from the first, including the first."""
         first = next(iter(self.ranks.values()))
         return [label for label, rank in self.ranks.items() if rank - first <= self.difference]
 
-    def beaten_by(self, label: str) -> list[str]:
-        """Return the methods that a method is told apart from, and ahead of."""
+    def worse_than(self, label: str) -> list[str]:
+        """Return the methods that are significantly worse than a method."""
         return [other for other, rank in self.ranks.items() if rank - self.ranks[label] > self.difference]
 
 
 def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> Ranking:
-    """Rank methods by scores, the higher the better; equal ones share their ranks.
+    """Rank methods by scores, higher scores first; equal scores share their ranks.
 
     Parameters
     ----------
     labels : sequence of str
-        Of the methods.
+        Names of the methods.
     scores : ndarray of float64 (blocks, methods)
     level : float
+        Significance level.
 
     Examples
     --------
@@ -101,19 +101,14 @@ def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> 
 
     n_blocks, n_methods = scores.shape
     if n_methods < 3 or n_blocks < 2:
-        raise InputError(f"a ranking needs three methods and two blocks, got {n_methods} and {n_blocks}")
+        raise InputError(f"a ranking needs at least 3 methods and 2 blocks, got {n_methods} and {n_blocks}")
     ranks = rankdata(-scores, axis=1)
     means = ranks.mean(axis=0)
-    # Ties make ranks vary less than 1 to k would: divided by the variance that they have.
+    # Ties reduce the variance of the ranks, by which the statistic is divided.
     variance = float(np.sum((ranks - (n_methods + 1) / 2) ** 2)) / (n_blocks * (n_methods - 1))
     statistic = n_blocks * float(np.sum((means - (n_methods + 1) / 2) ** 2)) / variance if variance else 0.0
     degrees = n_methods - 1, (n_methods - 1) * (n_blocks - 1)
     p_value = float(f.sf(iman_davenport(statistic, n_methods, n_blocks), *degrees))
     order = np.argsort(means, kind="stable")
-    return Ranking(
-        {labels[i]: float(means[i]) for i in order},
-        n_blocks,
-        statistic,
-        p_value,
-        critical_difference(n_methods, n_blocks, level),
-    )
+    difference = critical_difference(n_methods, n_blocks, level)
+    return Ranking({labels[i]: float(means[i]) for i in order}, n_blocks, statistic, p_value, difference)

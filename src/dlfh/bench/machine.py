@@ -1,4 +1,4 @@
-"""Where something was computed: processor, system, versions."""
+"""Description of the machine and library versions."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ def describe_machine() -> dict[str, Any]:
     >>> sorted(describe_machine())
     ['cores', 'memory', 'processor', 'system', 'versions']
     """
+    processor = _find("/proc/cpuinfo", r"model name\s*:\s*(.+)")
+    kilobytes = _find("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
     return {
-        "processor": _processor(),
+        "processor": processor.strip() or platform.processor() or platform.machine(),
         "cores": available_cores(),
-        "memory": _memory(),
+        "memory": f"{int(kilobytes) / 2**20:.0f} GiB" if kilobytes else "unknown",
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {
             "dlfh": __version__,
@@ -37,13 +39,6 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    found = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text()) if cpuinfo.exists() else None
-    return found[1].strip() if found else platform.processor() or platform.machine()
-
-
-def _memory() -> str:
-    meminfo = Path("/proc/meminfo")
-    found = re.search(r"MemTotal:\s*(\d+) kB", meminfo.read_text()) if meminfo.exists() else None
-    return f"{int(found[1]) / 2**20:.0f} GiB" if found else "unknown"
+def _find(file: str, pattern: str) -> str:
+    match = re.search(pattern, Path(file).read_text()) if Path(file).exists() else None
+    return match[1] if match else ""

@@ -1,4 +1,4 @@
-"""What a run is about: a data set and settings, from which experiments make their cells."""
+"""Plans: a data set with settings, from which experiments derive their cells."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from dlfh.bench.cells import Cell, Deal
+from dlfh.bench.cache import Result
+from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.figures import Figure
 from dlfh.bench.measure import directions
-from dlfh.bench.runner import Results
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["Experiment", "Plan", "Section"]
+__all__ = ["Experiment", "Plan", "Results", "Section"]
+
+Results = Mapping[Cell, Result]
 
 
 @dataclass(frozen=True)
@@ -27,27 +29,31 @@ class Plan:
     settings: Settings
 
     def __post_init__(self) -> None:
-        if self.source.is_split and self.settings.queries is not None:
-            raise InputError(f"{self.source.name} comes with queries of its own: leave out queries")
+        if self.source.has_queries and self.settings.queries is not None:
+            raise InputError(f"{self.source.name} defines its queries: omit the setting queries")
 
     @property
     def directions(self) -> list[str]:
         return directions(self.source.modalities)
 
     def n_train(self) -> int:
-        """Return how many points there are to learn from."""
-        return self.source.n_train(self.deal(0))
+        """Return the number of training points."""
+        return self.source.n_train(self.split(0))
 
-    def deal(self, seed: int) -> Deal:
-        """Return how points are dealt out for a seed: data that comes split is the same for all."""
-        drawn = self.settings.resplit and (not self.source.is_split or self.settings.unseen_share > 0)
-        queries = None if self.source.is_split else self.settings.queries
-        return Deal(seed if drawn else 0, queries, self.settings.unseen_share)
+    def split(self, seed: int) -> SplitSpec:
+        """Return the split for a seed; a data set that defines its queries has one split."""
+        is_random = self.settings.resplit and (not self.source.has_queries or self.settings.unseen_share > 0)
+        queries = None if self.source.has_queries else self.settings.queries
+        return SplitSpec(seed if is_random else 0, queries, self.settings.unseen_share)
 
     def seeds(self, row: Row) -> range:
-        """Return the seeds of a row: one where neither the split nor the method has anything random."""
-        is_fixed = METHODS[row.method].info.is_deterministic and self.deal(1).seed == 0
+        """Return the seeds of a row: a single one if neither the split nor the method is random."""
+        is_fixed = METHODS[row.method].info.is_deterministic and self.split(1).seed == 0
         return range(1 if is_fixed else min(row.seeds or self.settings.seeds, self.settings.seeds))
+
+    def cells(self, row: Row, bits: int) -> list[Cell]:
+        """Return the cells of a row, one for each seed."""
+        return [self.cell(row, bits, seed) for seed in self.seeds(row)]
 
     def cell(
         self,
@@ -59,39 +65,40 @@ class Plan:
         size: int | None = None,
         changed: Mapping[str, Any] | None = None,
     ) -> Cell:
-        """Return the cell of a row of a table, with changed parameters."""
-        deal = self.deal(seed)
+        """Return the cell of a row, with changed parameters."""
+        split = self.split(seed)
         if size is not None and size < self.n_train():
-            deal = replace(deal, size=size)
+            split = replace(split, size=size)
         method: Any = METHODS[row.method]
-        usual = method().get_params(deep=False)
+        defaults = method().get_params(deep=False)
         points = None if kind == "time" else row.train_points
+        parameters = row.at(bits, **(changed or {}))
         return Cell.make(
             self.source.name,
             self.source.fingerprint,
             row.method,
-            # What is as it is by default anyway makes no other cell.
-            {name: value for name, value in row.at(bits, **(changed or {})).items() if not _same(value, usual[name])},
+            # Parameters equal to the defaults are omitted, so that equal computations are the same cell.
+            {name: value for name, value in parameters.items() if not _same(value, defaults[name])},
             bits=bits,
-            seed=0 if METHODS[row.method].info.is_deterministic else seed,
-            deal=deal,
+            seed=0 if method.info.is_deterministic else seed,
+            split=split,
             kind=kind,
             k=Cell.k if kind == "time" else self.settings.k,
-            train_points=None if points is None or points >= self.source.n_train(deal) else points,
+            train_points=None if points is None or points >= self.source.n_train(split) else points,
         )
 
 
 def _same(value: Any, other: Any) -> bool:
-    """Return whether two parameters are the same; 1 and true are not."""
+    """Compare parameters; 1 and True differ."""
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report: paragraphs, tables and figures under a title.
+    """A section of a report: paragraphs, tables and figures under a title.
 
-    What ``varies`` from run to run (times and memory) is kept apart from what the settings decide. ``files`` are
-    written beside the report, and not shown in it: their content by their names.
+    ``varies`` marks times and memory, which differ from run to run. ``files`` maps names to the contents of further
+    files, written beside the report but not shown in it.
     """
 
     key: str
@@ -104,7 +111,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Experiment:
-    """Which cells an experiment needs, what it makes of their results, and whether it draws figures."""
+    """The cells that an experiment needs, the sections it makes of their results, and whether it draws figures."""
 
     name: str
     title: str

@@ -1,4 +1,4 @@
-"""A worker process as its parent sees it."""
+"""The parent's handle on a worker process."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from dlfh.bench.worker import READY
 
 __all__ = ["Message", "Process"]
 
-#: Who answers, and the answer; None when a process has ended.
+#: A process and its answer; the answer is None when the process has ended.
 Message: TypeAlias = "tuple[Process, dict[str, Any] | None]"
 
 _THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 class Process:
-    """A worker of `dlfh.bench.worker`: takes a cell, puts its answer on a queue.
+    """A worker process (see `dlfh.bench.worker`).
 
     Parameters
     ----------
     data : path
-        The file that `Source.save` wrote.
+        File written by `Source.save`.
     threads, memory : int
-        What the worker's methods may use.
+        Limits of the worker's methods.
     messages : queue
-        Where answers go.
+        Receives the answers.
     folder : path
-        What the worker prints goes to a file there.
+        Folder for the log of everything that the worker prints.
     """
 
     def __init__(self, data: Path, threads: int, memory: int, messages: queue.Queue[Message], folder: Path) -> None:
@@ -52,7 +52,7 @@ class Process:
                 text=True,
                 encoding="utf-8",
             )
-        self.began = time.monotonic()
+        self.started = time.monotonic()
         self.is_ready = False
         self._reader = threading.Thread(target=self._read, args=(messages,), daemon=True)
         self._reader.start()
@@ -63,26 +63,24 @@ class Process:
             if line.strip() == READY:
                 self.is_ready = True
                 continue
-            with contextlib.suppress(json.JSONDecodeError):  # half a line: the process ended in the middle of it
+            with contextlib.suppress(json.JSONDecodeError):  # a partial line: the process ended while writing it
                 messages.put((self, json.loads(line)))
         messages.put((self, None))
 
     def send(self, request: dict[str, Any]) -> None:
-        """Ask for a cell."""
+        """Request a cell."""
         assert self._process.stdin is not None
-        self.began = time.monotonic()
-        try:
+        self.started = time.monotonic()
+        with contextlib.suppress(BrokenPipeError):  # the reader reports that the process has ended
             self._process.stdin.write(json.dumps(request) + "\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # the reader tells that it has ended
 
     @property
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
     def resident_bytes(self) -> int:
-        """Return the memory in use; 0 where the system does not tell."""
+        """Return the memory in use, or 0 where the system does not report it."""
         try:
             fields = Path(f"/proc/{self._process.pid}/statm").read_text().split()
             return int(fields[1]) * os.sysconf("SC_PAGE_SIZE")
@@ -90,17 +88,16 @@ class Process:
             return 0
 
     def describe_end(self) -> str:
-        """Say how the process ended, which it did by itself; it may have closed its output a moment before."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
+        """Describe how the process ended by itself."""
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it may have closed its output just before
             self._process.wait(timeout=5)
         status = self._process.poll()
         if status is None:
             return "closed its output"
-        how = f"by signal {signal.Signals(-status).name}" if status < 0 else f"with status {status}"
-        return f"ended {how}"
+        return f"ended by signal {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
 
     def end(self) -> None:
-        """Stop the process, whatever it does."""
+        """Kill the process."""
         self._process.kill()
         self._process.wait()
         self._reader.join()

@@ -1,4 +1,4 @@
-"""The values that the paper published, to stand beside those that are measured."""
+"""The figures published in the DLFH paper, to compare measurements with."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-__all__ = ["MapCell", "Published", "TimeCell", "published"]
+from dlfh.bench.data import Source
+from dlfh.bench.settings import Settings
+
+__all__ = ["MapCell", "Published", "TimeCell", "published", "published_map", "published_seconds"]
+
+_METHODS = {"CCAITQ": "CCA-ITQ"}
+_DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
 
 
 class MapCell(NamedTuple):
-    """One cell of the paper's first table: the mean average precision of the learned protocol."""
+    """An entry of Table 1: mean average precision of the learned protocol."""
 
     method: str
     data_set: str
@@ -24,7 +30,7 @@ class MapCell(NamedTuple):
 
 
 class TimeCell(NamedTuple):
-    """One cell of the paper's second table; no seconds where the machine had too little memory."""
+    """An entry of Table 2; None if the method ran out of memory."""
 
     method: str
     data_set: str
@@ -34,67 +40,63 @@ class TimeCell(NamedTuple):
 
 @dataclass(frozen=True)
 class Published:
-    """Both tables of the paper, and how they were made.
+    """Both tables of the paper, the machine of the times, and the number of runs averaged."""
 
-    Attributes
-    ----------
-    title : str
-        Of the paper.
-    machine : str
-        On which the times were taken.
-    runs : int
-        Over how many runs values were averaged.
-    map : tuple of MapCell
-    time : tuple of TimeCell
-    trained_on : dict of str to int
-        On how many points the methods of the first table were trained that could not be trained on all.
-    """
-
-    title: str
     machine: str
     runs: int
     map: tuple[MapCell, ...]
     time: tuple[TimeCell, ...]
-    trained_on: dict[str, int]
 
 
 @cache
 def published() -> Published:
-    """Return the values of the paper's two tables.
-
-    Data sets are named as in `dlfh.datasets.DATA_SETS`, methods as in the paper.
+    """Return the tables of the paper, with its method names and the keys of `dlfh.datasets.descriptions.DATA_SETS`.
 
     Examples
     --------
     >>> [cell.mean for cell in published().map if cell[:3] == ("DLFH", "nus-wide", "T→I")]
     [0.769, 0.801, 0.818]
     """
-    text = resources.files("dlfh.bench").joinpath("published.toml").read_text(encoding="utf-8")
-    tables = tomllib.loads(text)
-    paper = tables["paper"]
-    return Published(
-        paper["title"],
-        paper["machine"],
-        paper["runs"],
-        _map_cells(tables["map"]),
-        _time_cells(tables["time"]),
-        tables["map"]["trained_on"],
-    )
-
-
-def _map_cells(table: dict[str, Any]) -> tuple[MapCell, ...]:
-    return tuple(
+    tables = tomllib.loads(resources.files("dlfh.bench").joinpath("published.toml").read_text(encoding="utf-8"))
+    accuracy, time = tables["map"], tables["time"]
+    map_cells = (
         MapCell(method, data_set, direction, n_bits, *values)
-        for method, rows in table["methods"].items()
-        for data_set in table["data_sets"]
-        for direction in table["directions"]
-        for n_bits, values in zip(table["bits"], rows[f"{data_set} {direction}"], strict=True)
+        for method, rows in accuracy["methods"].items()
+        for data_set in accuracy["data_sets"]
+        for direction in accuracy["directions"]
+        for n_bits, values in zip(accuracy["bits"], rows[f"{data_set} {direction}"], strict=True)
     )
+    time_cells = (
+        TimeCell(method, time["data_set"], n_points, None if math.isnan(seconds) else seconds)
+        for method, row in time["methods"].items()
+        for n_points, seconds in zip(time["sizes"], row, strict=True)
+    )
+    return Published(tables["paper"]["machine"], tables["paper"]["runs"], tuple(map_cells), tuple(time_cells))
 
 
-def _time_cells(table: dict[str, Any]) -> tuple[TimeCell, ...]:
-    return tuple(
-        TimeCell(method, table["data_set"], n_points, None if math.isnan(seconds) else seconds)
-        for method, row in table["methods"].items()
-        for n_points, seconds in zip(table["sizes"], row, strict=True)
-    )
+def published_map(
+    source: Source, settings: Settings, label: str, direction: str, bits: int
+) -> tuple[float, float] | None:
+    """Return the published MAP of a row and its standard deviation, or None if there is none."""
+    if not source.as_published:
+        return None
+    key = (_published_name(settings, label), source.like, _DIRECTIONS.get(direction), bits)
+    return next(((cell.mean, cell.std) for cell in published().map if cell[:4] == key), None)
+
+
+def published_seconds(source: Source, settings: Settings, label: str, size: int) -> float | None:
+    """Return the published training time of a row, or None if there is none.
+
+    Generated data of the same shape takes as long. The last published size is the whole training set, whose exact size
+    depends on the file.
+    """
+    key = (_published_name(settings, label), source.like)
+    times = {cell.n_points: cell.seconds for cell in published().time if cell[:2] == key}
+    return next((times[n_points] for n_points in times if abs(n_points - size) <= n_points / 100), None)
+
+
+def _published_name(settings: Settings, label: str) -> str | None:
+    """Return the paper's name of a row; its DLFH is the row with the paper's parameters, if there is one."""
+    if label == "DLFH paper" or (label == "DLFH" and "DLFH paper" not in settings.methods):
+        return "DLFH"
+    return None if label == "DLFH" else _METHODS.get(label, label)

@@ -1,9 +1,12 @@
-"""``dlfh bench rank``: methods ranked over the reports of several data sets, and which of them differ."""
+"""`dlfh bench rank`: rank methods over the reports of several data sets."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +14,53 @@ import numpy as np
 from dlfh.bench.cache import make_folder
 from dlfh.bench.figures import RankFigure, check_can_draw
 from dlfh.bench.friedman import Floats, Ranking, critical_difference, rank_methods
-from dlfh.bench.outcomes import Outcome, read_outcomes
 from dlfh.bench.plan import Section
-from dlfh.bench.report import TITLE, check_report_place, write_sections
-from dlfh.bench.tables import Entry, ReportTable, TableRow
+from dlfh.bench.report import TITLE, Report, check_report_place
+from dlfh.bench.tables import ReportTable, Summary, TableRow
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 
-__all__ = ["rank_reports"]
+__all__ = ["SCORES_FILE", "RunScore", "rank_reports", "read_scores", "scores_csv"]
+
+#: Where a report lists the MAP of every run.
+SCORES_FILE = "tables/map-runs.csv"
+
+
+@dataclass(frozen=True)
+class RunScore:
+    """The MAP of one run of a row on a data set."""
+
+    data: str
+    row: str
+    bits: int
+    protocol: str
+    direction: str
+    seed: int
+    map: float
+
+
+def scores_csv(scores: Iterable[RunScore]) -> str:
+    """Return scores as CSV."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(RunScore.__dataclass_fields__)
+    writer.writerows([*list(vars(score).values())[:-1], f"{score.map:.6f}"] for score in scores)
+    return out.getvalue()
+
+
+def read_scores(report: Path) -> list[RunScore]:
+    """Read the scores of a report."""
+    path = report / SCORES_FILE
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return [
+                RunScore(**{**line, "bits": int(line["bits"]), "seed": int(line["seed"]), "map": float(line["map"])})  # type: ignore[arg-type]
+                for line in csv.DictReader(file, strict=True)
+            ]
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}; name a report folder of `dlfh bench map`") from None
+    except (csv.Error, KeyError, TypeError, ValueError):
+        raise InputError(f"{path} was not written by `dlfh bench map`") from None
 
 
 def rank_reports(
@@ -29,135 +71,133 @@ def rank_reports(
     Parameters
     ----------
     reports : sequence of path
-        Folders that `dlfh bench map` wrote, one for each data set.
+        Report folders of `dlfh bench map`, one per data set.
     folder : path
     bits : int, optional
-        Code length; by default the longest that all have.
+        Code length; by default the longest that all reports have.
     rows : sequence of str, optional
-        Which rows to rank; by default those that all have.
+        Rows to rank; by default those that all reports have.
     """
     check_can_draw()
-    runs = [run for report in reports for run in read_outcomes(report)]
-    data = list(dict.fromkeys(run.data for run in runs))
+    scores = [score for report in reports for score in read_scores(report)]
+    data = list(dict.fromkeys(score.data for score in scores))
     if len(data) < len(reports):
-        raise InputError(f"there are {len(reports)} reports on {len(data)} data sets: give one for each data set")
-    chosen = _longest(runs, data) if bits is None else bits
-    runs = [run for run in runs if run.bits == chosen]
-    if not runs:
-        raise InputError(f"no report has codes of {chosen} bits")
-    settings = to_toml({"data": data, "bits": chosen, "rows": list(rows or ())})
+        raise InputError(f"{len(reports)} reports cover {len(data)} data sets: name one report per data set")
+    length = _longest(scores, data) if bits is None else bits
+    scores = [score for score in scores if score.bits == length]
+    if not scores:
+        raise InputError(f"no report has {length}-bit codes")
+    settings = to_toml({"data": data, "bits": length, "rows": list(rows or ())})
     make_folder(folder)
     check_report_place(folder, "rank", settings, None)
-    protocols = list(dict.fromkeys(run.protocol for run in runs))
-    sections = [_section([run for run in runs if run.protocol == each], data, each, rows) for each in protocols]
+    protocols = list(dict.fromkeys(score.protocol for score in scores))
+    sections = [
+        _section([each for each in scores if each.protocol == protocol], protocol, rows) for protocol in protocols
+    ]
     lead = (
-        f"Mean ranks over {_listed(data)}, {chosen} bits, by MAP: 1 for the best of all in every comparison.",
-        "Friedman's test with Nemenyi's critical difference, as in Demšar (2006), at the level .05.",
+        f"Mean ranks by MAP over {_listed(data)}, {length} bits; rank 1 is best.",
+        "Friedman's test with Nemenyi's critical difference, as in Demšar (2006), at the 0.05 level.",
     )
-    write_sections(folder, "rank", f"{TITLE}, ranked", lead, sections, settings)
+    Report(f"{TITLE}, ranked", lead, sections, settings).write(folder, "rank")
     return sections
 
 
-def _longest(runs: list[Outcome], data: list[str]) -> int:
-    lengths = [{run.bits for run in runs if run.data == each} for each in data]
+def _longest(scores: list[RunScore], data: list[str]) -> int:
+    lengths = [{score.bits for score in scores if score.data == name} for name in data]
     common = set.intersection(*lengths)
     if not common:
         raise InputError("the reports have no code length in common")
     return max(common)
 
 
-def _section(runs: list[Outcome], data: list[str], protocol: str, rows: Sequence[str] | None) -> Section:
-    labels, left_out = _rows(runs, data, rows)
-    by_run, by_data = (_scores(runs, labels, with_seeds) for with_seeds in (True, False))
-    ranking = rank_methods(labels, by_run)
-    wide = critical_difference(len(labels), len(by_data))
-    title = f"Mean ranks, {protocol} database"
-    words = [_verdict(ranking, wide, len(by_data))]
-    if left_out:
-        words.append(f"Left out, since not every data set has them: {_listed(left_out)}.")
+def _section(scores: list[RunScore], protocol: str, rows: Sequence[str] | None) -> Section:
+    labels, omitted = _common_rows(scores, rows)
+    ranking = rank_methods(labels, _score_matrix(scores, labels))
+    paragraphs = [_verdict(ranking, len(_score_matrix(scores, labels, mean_over_runs=True)))]
+    if omitted:
+        paragraphs.append(f"Omitted because not every data set has them: {_listed(omitted)}.")
     figure = RankFigure(
         f"rank-{protocol}",
-        title,
+        f"Mean ranks, {protocol} database",
         ranking.ranks,
         ranking.difference,
-        remarks=("Rows whose bars do not overlap differ; in blue, those that are not told apart from the first.",),
+        remarks=("Rows whose bars do not overlap differ significantly; blue rows do not differ from the first.",),
     )
-    return Section(
-        f"rank-{protocol}",
-        f"Ranks, {protocol} database",
-        tuple(words),
-        (figure, _table(runs, labels, ranking, protocol)),
-    )
+    blocks = (figure, _table(scores, labels, ranking, protocol))
+    return Section(f"rank-{protocol}", f"Ranks, {protocol} database", tuple(paragraphs), blocks)
 
 
-def _rows(runs: list[Outcome], data: list[str], rows: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Return which rows are in all comparisons, and which are not."""
-    places = {(run.data, run.direction) for run in runs}
-    found: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for run in runs:
-        found[run.row].add((run.data, run.direction))
+def _common_rows(scores: list[RunScore], rows: Sequence[str] | None) -> tuple[list[str], list[str]]:
+    """Return the rows that occur in every data set and direction, and the others."""
+    places = {(score.data, score.direction) for score in scores}
+    by_row: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for score in scores:
+        by_row[score.row].add((score.data, score.direction))
     for label in rows or ():
-        if label not in found:
-            raise InputError(f"no report has a row {label!r}: there are {', '.join(found)}")
-    whole = [label for label, its in found.items() if its == places]
-    wanted = [label for label in whole if rows is None or label in rows]
-    return wanted, [label for label in (rows or found) if label not in whole]
+        if label not in by_row:
+            raise InputError(f"no report has the row {label!r}; rows are {', '.join(by_row)}")
+    complete = [label for label, present in by_row.items() if present == places]
+    ranked = [label for label in complete if rows is None or label in rows]
+    return ranked, [label for label in (rows or by_row) if label not in complete]
 
 
-def _scores(runs: list[Outcome], labels: list[str], with_seeds: bool) -> Floats:
-    """Return MAP by block and row: a block is a data set and a direction, and a run if these count one by one.
+def _score_matrix(scores: list[RunScore], labels: list[str], *, mean_over_runs: bool = False) -> Floats:
+    """Return MAP by block and row; a block is a data set, a direction and, unless means are taken, a run.
 
-    Rows of one run, with nothing random in them, have the same in every run; of others, runs count that all have.
+    Deterministic rows have a single run, which counts in every block. Of the others, only the runs that all have count.
     """
-    values: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
-    for run in runs:
-        values[run.data, run.direction][run.row][run.seed] = run.map
+    by_place: dict[tuple[str, str], dict[str, dict[int, float]]] = defaultdict(lambda: defaultdict(dict))
+    for score in scores:
+        by_place[score.data, score.direction][score.row][score.seed] = score.map
     blocks = []
-    for found in values.values():
-        own = [found[label] for label in labels]
-        if not with_seeds:
-            blocks.append([sum(each.values()) / len(each) for each in own])
+    for by_row in by_place.values():
+        runs = [by_row[label] for label in labels]
+        if mean_over_runs:
+            blocks.append([sum(each.values()) / len(each) for each in runs])
             continue
-        several = [set(each) for each in own if len(each) > 1]
-        for seed in sorted(set.intersection(*several)) if several else [0]:
-            blocks.append([each[seed] if len(each) > 1 else next(iter(each.values())) for each in own])
+        repeated = [set(each) for each in runs if len(each) > 1]
+        for seed in sorted(set.intersection(*repeated)) if repeated else [0]:
+            blocks.append([each[seed] if len(each) > 1 else next(iter(each.values())) for each in runs])
     return np.array(blocks)
 
 
-def _verdict(ranking: Ranking, wide: float, n_few: int) -> str:
-    first, *others = ranking.level_with_the_best()
-    level = f"not told apart from {_listed(others)}" if others else "ahead of every other"
+def _verdict(ranking: Ranking, n_independent: int) -> str:
+    first, *others = ranking.tied_with_best()
+    relation = (
+        f"does not differ significantly from {_listed(others)}" if others else "is significantly better than all others"
+    )
+    wide = critical_difference(len(ranking.ranks), n_independent)
     return (
-        f"{first} is first, and {level}. {ranking.n_blocks} comparisons (data sets, directions, runs); Friedman's "
+        f"{first} ranks first and {relation}. {ranking.n_blocks} comparisons (data sets, directions, runs): Friedman's "
         f"statistic is {ranking.statistic:.1f} (p = {ranking.p_value:.1g}), the critical difference "
-        f"{ranking.difference:.2f}. Runs on one data set are alike, so this says what holds on these data sets; with "
-        f"one comparison for each data set and direction ({n_few}) it is {wide:.2f}, which is what a claim about other "
-        "data would need."
+        f"{ranking.difference:.2f}. Runs on one data set are not independent, so this holds for these data sets; with "
+        f"one comparison for each data set and direction ({n_independent}), as a claim about other data would need, "
+        f"the critical difference is {wide:.2f}."
     )
 
 
-def _table(runs: list[Outcome], labels: list[str], ranking: Ranking, protocol: str) -> ReportTable:
-    """Return mean ranks, over all and by data set, with how many others a row is told apart from."""
-    data = list(dict.fromkeys(run.data for run in runs))
-    own = {each: _ranks_on(runs, labels, each) for each in data}
+def _table(scores: list[RunScore], labels: list[str], ranking: Ranking, protocol: str) -> ReportTable:
+    """Return mean ranks overall and by data set, and the numbers of significantly worse and better rows."""
+    data = list(dict.fromkeys(score.data for score in scores))
+    ranks = {name: _ranks_on([score for score in scores if score.data == name], labels) for name in data}
     rows = []
     for label, rank in ranking.ranks.items():
-        entries = [Entry(rank, runs=ranking.n_blocks), *(Entry(own[each][label], runs=1) for each in data)]
-        ahead = len(ranking.beaten_by(label))
-        behind = sum(label in ranking.beaten_by(other) for other in labels)
-        rows.append(TableRow(label, (*entries, *(Entry(each, runs=1, digits=0) for each in (ahead, behind)))))
-    columns = (("mean rank", "all"), *(("mean rank", each) for each in data), ("rows", "ahead of"), ("rows", "behind"))
+        entries = [Summary(rank, runs=ranking.n_blocks), *(Summary(ranks[name][label], runs=1) for name in data)]
+        ahead = len(ranking.worse_than(label))
+        behind = sum(label in ranking.worse_than(other) for other in labels)
+        rows.append(TableRow(label, (*entries, *(Summary(count, runs=1, digits=0) for count in (ahead, behind)))))
+    columns = (("mean rank", "all"), *(("mean rank", name) for name in data), ("rows", "ahead of"), ("rows", "behind"))
     return ReportTable(
         f"rank-{protocol}", f"Mean ranks, {protocol} database", columns, tuple(rows), digits=2, head="row"
     )
 
 
-def _ranks_on(runs: list[Outcome], labels: list[str], data: str) -> dict[str, float]:
+def _ranks_on(scores: list[RunScore], labels: list[str]) -> dict[str, float]:
     """Return mean ranks on one data set."""
     from scipy.stats import rankdata
 
-    scores = _scores([run for run in runs if run.data == data], labels, with_seeds=True)
-    return dict(zip(labels, rankdata(-scores, axis=1).mean(axis=0).tolist(), strict=True))
+    ranks = rankdata(-_score_matrix(scores, labels), axis=1).mean(axis=0)
+    return dict(zip(labels, ranks.tolist(), strict=True))
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -1,130 +1,197 @@
-"""What a run leaves behind: one report as HTML and as Markdown, CSV, LaTeX, SVG and PNG files."""
+"""Reports: one page as HTML and as Markdown, with CSV, LaTeX, SVG and PNG files."""
 
 from __future__ import annotations
 
+import base64
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from importlib import resources
 from pathlib import Path
 
 from dlfh._persistence.files import replace_file
 from dlfh.bench.cache import make_folder
 from dlfh.bench.figures import Figure
 from dlfh.bench.machine import describe_machine
-from dlfh.bench.markdown import to_markdown
-from dlfh.bench.page import to_page
-from dlfh.bench.plan import Experiment, Plan, Section
-from dlfh.bench.runner import Results
-from dlfh.bench.tables import Entry, ReportTable, TableRow
+from dlfh.bench.plan import Experiment, Plan, Results, Section
+from dlfh.bench.tables import ReportTable, Summary, TableRow, markdown_text
 from dlfh.errors import InputError
 
-__all__ = ["TITLE", "check_report_place", "seconds_section", "write_report", "write_sections"]
+__all__ = ["TITLE", "Report", "check_report_place", "write_report"]
 
-#: What the title of every report begins with.
+#: Beginning of every report's title, by which reports are recognised.
 TITLE = "Cross-modal hashing"
 
 
 def write_report(folder: Path, experiment: Experiment, plan: Plan, results: Results) -> list[Section]:
-    """Write everything that an experiment's results say into a folder; return its sections."""
-    sections = [*experiment.sections(plan, results), seconds_section(plan, results)]
+    """Write the report of an experiment into a folder and return its sections."""
+    sections = [*experiment.sections(plan, results), _seconds_section(results)]
     title = f"{TITLE} on {plan.source.name}"
-    write_sections(folder, experiment.name, title, _lead(experiment, plan), sections, plan.settings.to_toml())
+    Report(title, _lead(experiment, plan), sections, plan.settings.to_toml()).write(folder, experiment.name)
     return sections
 
 
-def write_sections(
-    folder: Path, name: str, title: str, lead: Sequence[str], sections: Sequence[Section], settings: str
-) -> None:
-    """Write sections into a folder: as a page, as Markdown, their tables, figures and files; and the settings."""
-    told = title, lead, sections, _facts(), settings
-    # The page first: where it is, the others are a report's.
-    texts = {"html": to_page(*told), "md": to_markdown(*told), "toml": settings}
-    files = {f"{name}.{suffix}": text.encode() for suffix, text in texts.items()}
-    blocks = [block for section in sections for block in section.blocks]
-    parts = {path: content for block in blocks for path, content in _files(block).items()}
-    parts |= {path: text.encode() for section in sections for path, text in section.files.items()}
-    _check_own(folder, files, f"{name}.*")
-    _check_own(folder, parts, "*.*")  # which all reports in a folder share
-    for path, content in (files | parts).items():
-        make_folder((folder / path).parent)
-        replace_file(folder / path, [content])
+def check_report_place(folder: Path, name: str, settings: str, settings_file: Path | None) -> None:
+    """Raise InputError if a report would replace files that are not a report's, or other settings that were read."""
+    target = folder / f"{name}.toml"
+    _check_replaceable(folder, [f"{name}.html", f"{name}.md", target.name], f"{name}.*")
+    is_source = settings_file is not None and target.exists() and target.samefile(settings_file)
+    if is_source and target.read_text(encoding="utf-8") != settings:
+        raise InputError(f"cannot write {target}: these settings were read from it; choose another --output")
 
 
-def check_report_place(folder: Path, name: str, settings: str, read: Path | None) -> None:
-    """Raise InputError if a report would go over files that are of no report, or over other settings that are read."""
-    own = folder / f"{name}.toml"
-    _check_own(folder, [f"{name}.html", f"{name}.md", own.name], f"{name}.*")
-    if read is not None and own.exists() and own.samefile(read) and own.read_text(encoding="utf-8") != settings:
-        raise InputError(f"cannot write {own}: these settings were read from it; choose another --output")
-
-
-def _check_own(folder: Path, files: Iterable[str], pages: str) -> None:
-    """Raise InputError if one of the files is there, and none of the pages says that it is a report's."""
-    there = [folder / file for file in files if (folder / file).exists()]
-    if there and not any(
+def _check_replaceable(folder: Path, files: Iterable[str], pages: str) -> None:
+    """Raise InputError if one of the files exists and no page among ``pages`` is a report."""
+    existing = [folder / file for file in files if (folder / file).exists()]
+    if existing and not any(
         path.suffix in (".html", ".md")
         and path.is_file()
         and TITLE in path.read_text(encoding="utf-8", errors="replace")
         for path in folder.glob(pages)
     ):
         raise InputError(
-            f"cannot write {there[0]}: the file exists and does not belong to a report; choose another --output"
+            f"cannot write {existing[0]}: the file exists and does not belong to a report; choose another --output"
         )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The content of a report: title, first paragraphs, sections, and the settings as TOML."""
+
+    title: str
+    lead: Sequence[str]
+    sections: Sequence[Section]
+    settings: str
+
+    def write(self, folder: Path, name: str) -> None:
+        """Write the page, the settings, and the files of all tables and figures."""
+        texts = {"html": self.to_html(), "md": self.to_markdown(), "toml": self.settings}
+        files = {f"{name}.{suffix}": text.encode() for suffix, text in texts.items()}  # the page first
+        blocks = [block for section in self.sections for block in section.blocks]
+        parts = {path: content for block in blocks for path, content in _files(block).items()}
+        parts |= {path: text.encode() for section in self.sections for path, text in section.files.items()}
+        _check_replaceable(folder, files, f"{name}.*")
+        _check_replaceable(folder, parts, "*.*")  # reports in one folder share these
+        for path, content in (files | parts).items():
+            make_folder((folder / path).parent)
+            replace_file(folder / path, [content])
+
+    def to_html(self) -> str:
+        """Return a self-contained HTML page without scripts."""
+        style = resources.files("dlfh.bench").joinpath("report.css").read_text(encoding="utf-8")
+        links = [(section.key, section.title) for section in self.sections] + [("settings", "Settings and machine")]
+        contents = "".join(f'<li><a href="#{escape(key)}">{escape(name)}</a></li>' for key, name in links)
+        lead = "".join(f'<p class="lead">{escape(text)}</p>' for text in self.lead)
+        facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in _machine_facts().items())
+        body = "\n".join(map(_html_section, self.sections))
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+            f"<header><h1>{escape(self.title)}</h1>{lead}</header>\n"
+            f'<nav aria-label="Contents"><ol>{contents}</ol></nav>\n<main>\n{body}\n'
+            f'<section id="settings"><h2>Settings and machine</h2><dl>{facts}</dl>\n'
+            f"<pre>{escape(self.settings)}</pre></section>\n</main>\n</body>\n</html>\n"
+        )
+
+    def to_markdown(self) -> str:
+        """Return the report as Markdown, with figures as links to files."""
+        facts = markdown_text(", ".join(f"{name} {value}" for name, value in _machine_facts().items()))
+        head = [f"# {markdown_text(self.title)}", *map(markdown_text, self.lead)]
+        tail = ["## Settings and machine", f"{facts}.", f"```toml\n{self.settings}```"]
+        return "\n\n".join([*head, *map(_markdown_section, self.sections), *tail]) + "\n"
+
+
+def _html_section(section: Section) -> str:
+    """Render a section; all tables but the first are folded."""
+    paragraphs = "".join(f"<p>{escape(text)}</p>" for text in section.paragraphs)
+    blocks = "\n".join(
+        _html_figure(block)
+        if isinstance(block, Figure)
+        else block.to_html()
+        if block is _first_table(section)
+        else f"<details><summary>{escape(block.title)}</summary>\n{block.to_html()}\n</details>"
+        for block in section.blocks
+    )
+    varies = ' class="varies"' if section.varies else ""
+    title = f"<h2>{escape(section.title)}</h2>"
+    return f'<section id="{escape(section.key)}"{varies}>{title}{paragraphs}\n{blocks}\n</section>'
+
+
+def _html_figure(figure: Figure) -> str:
+    encoded = base64.b64encode(figure.svg.encode()).decode()
+    remarks = "".join(f'<p class="remark">{escape(remark)}</p>' for remark in figure.remarks)
+    return (
+        f'<figure class="plot" id="{escape(figure.key)}"><figcaption>{escape(figure.title)}</figcaption>'
+        f'<img alt="{escape(figure.title)}" src="data:image/svg+xml;base64,{encoded}">{remarks}</figure>'
+    )
+
+
+def _markdown_section(section: Section) -> str:
+    """Render a section; all tables but the first are folded."""
+    parts = [f"## {markdown_text(section.title)}", *map(markdown_text, section.paragraphs)]
+    for block in section.blocks:
+        title = markdown_text(block.title)
+        if isinstance(block, Figure):
+            parts += [f"![{title}](figures/{block.key}.svg)", f"*{title}*", *map(markdown_text, block.remarks)]
+        elif block is _first_table(section):
+            parts += [f"*{title}*", block.to_markdown()]
+        else:
+            parts.append(f"<details><summary>{escape(block.title)}</summary>\n\n{block.to_markdown()}\n</details>")
+    return "\n\n".join(part.rstrip("\n") for part in parts)
+
+
+def _first_table(section: Section) -> ReportTable | None:
+    return next((block for block in section.blocks if isinstance(block, ReportTable)), None)
 
 
 def _files(block: ReportTable | Figure) -> dict[str, bytes]:
     if isinstance(block, Figure):
-        return {
-            f"figures/{block.key}.svg": block.svg.encode(),
-            f"figures/{block.key}.png": block.png,
-            f"figures/{block.key}.csv": block.to_csv().encode(),
-        }
+        contents = {"svg": block.svg.encode(), "png": block.png, "csv": block.to_csv().encode()}
+        return {f"figures/{block.key}.{suffix}": content for suffix, content in contents.items()}
     return {f"tables/{block.key}.csv": block.to_csv().encode(), f"tables/{block.key}.tex": block.to_latex().encode()}
 
 
 def _lead(experiment: Experiment, plan: Plan) -> list[str]:
-    parts = plan.source.deal(plan.deal(0))
+    parts = plan.source.split(plan.split(0))
     widths = ", ".join(f"{name} {matrix.shape[1]:,}" for name, matrix in parts.train.modalities.items())
-    n_labels = parts.train.labels.shape[1]
     shape = (
         f"{plan.source.name}: {len(parts.train):,} training points, {len(parts.queries):,} queries; features: "
-        f"{widths}; {n_labels:,} labels. Items are relevant to a query if they share a label with it. They are "
-        "ranked by Hamming distance, ties in the order of the database."
+        f"{widths}; {parts.train.labels.shape[1]:,} labels. Items that share a label with a query are relevant to it. "
+        "They are ranked by Hamming distance, with ties in database order."
     )
-    return [f"{experiment.title}, by dlfh.", shape, *map(_sentence, plan.source.notes)]
+    notes = (note[:1].upper() + note[1:].rstrip(".") + "." for note in plan.source.notes)
+    return [f"{experiment.title}, by dlfh.", shape, *notes]
 
 
-def _sentence(note: str) -> str:
-    return note[:1].upper() + note[1:].rstrip(".") + "."
-
-
-def _facts() -> dict[str, str]:
+def _machine_facts() -> dict[str, str]:
     about = describe_machine()
     versions = about.pop("versions")
     return {**{name: str(value) for name, value in about.items()}, **versions}
 
 
-def seconds_section(plan: Plan, results: Results) -> Section:
-    """Return what the cells took by method, wherever they were computed."""
-    spent: dict[str, list[tuple[float, float]]] = defaultdict(list)
+def _seconds_section(results: Results) -> Section:
+    """Return the computing time by method."""
+    times: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for cell, result in results.items():
         if "total" in result.times:
-            spent[cell.method].append((result.times["total"], result.times["processor"]))
+            times[cell.method].append((result.times["total"], result.times["processor"]))
     rows = []
-    for name, times in sorted(spent.items(), key=lambda item: -sum(total for total, _ in item[1])):
-        totals, used = zip(*times, strict=True)
-        numbers = (sum(totals), max(totals), sum(used))
-        cells = Entry(len(times), runs=1, digits=0)
-        rows.append(TableRow(name, (cells, *(Entry(number, runs=1) for number in numbers))))
-    total = sum(each for times in spent.values() for each, _ in times)
+    for method, pairs in sorted(times.items(), key=lambda item: -sum(total for total, _ in item[1])):
+        totals, processor = zip(*pairs, strict=True)
+        seconds = (Summary(number, runs=1) for number in (sum(totals), max(totals), sum(processor)))
+        rows.append(TableRow(method, (Summary(len(pairs), runs=1, digits=0), *seconds)))
+    total = sum(total for pairs in times.values() for total, _ in pairs)
     table = ReportTable(
         "seconds",
         "Seconds of computing, by method",
-        (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "of processors")),
+        (("", "cells"), ("", "all cells"), ("", "longest cell"), ("", "processor time")),
         tuple(rows),
         digits=1,
     )
-    words = (
-        f"{len(results):,} cells took {total:,.0f} seconds of computing in all, over processes side by side. "
-        "Cells that were computed before are counted as they were then.",
+    paragraph = (
+        f"{len(results):,} cells took {total:,.0f} seconds in total, in parallel processes. Cells that were computed "
+        "in earlier runs count with the time they took then."
     )
-    return Section("seconds", "Seconds", words, (table,), varies=True)
+    return Section("seconds", "Seconds", (paragraph,), (table,), varies=True)

@@ -1,4 +1,4 @@
-"""One run of an experiment: load, compute what is missing, write the report."""
+"""Run an experiment: compute what is missing and write the report."""
 
 from __future__ import annotations
 
@@ -13,76 +13,61 @@ from dlfh.bench.figures import check_can_draw
 from dlfh.bench.measure import build
 from dlfh.bench.plan import Plan, Section
 from dlfh.bench.report import write_report
-from dlfh.bench.runner import Limits, Runner
+from dlfh.bench.runner import Runner, n_workers
 from dlfh.bench.settings import Settings
 from dlfh.errors import InputError
 
-__all__ = ["check_cells", "limits_of", "run_experiment"]
+__all__ = ["check_cells", "run_experiment"]
 
 
 def run_experiment(
     name: str,
     source: Source,
     settings: Settings,
-    folder: Path,
+    cache: Path,
+    report: Path,
     *,
-    report: Path | None = None,
     show: bool = False,
     retry: bool = False,
 ) -> list[Section]:
-    """Compute an experiment and write its report.
+    """Compute the cells of an experiment that are not cached, and write its report.
 
     Parameters
     ----------
-    name : {"map", "time", "convergence", "sensitivity", "curves", "paper"}
+    name : str
+        A key of `EXPERIMENTS`.
     source : Source
     settings : Settings
-    folder : path
-        Of the results. Those that are there already are not computed again.
-    report : path, optional
-        Folder of the report, if it is to be another.
+    cache, report : path
+        Folders of the results and of the report.
     show : bool
         Whether to show progress.
     retry : bool
-        Whether to compute again what failed before.
-
-    Returns
-    -------
-    list of Section
-        What the report shows.
+        Whether to repeat cells that failed.
     """
-    if name not in EXPERIMENTS:
-        raise InputError(f"there is no experiment {name!r}, but {', '.join(EXPERIMENTS)}")
     experiment = EXPERIMENTS[name]
     plan = Plan(source, settings)
-    limits, cells = limits_of(settings), experiment.cells(plan)
-    limits.n_workers()  # what is wrong is said before there is a folder
+    cells = experiment.cells(plan)
+    n_workers(settings)  # reject invalid settings before creating a folder
     check_cells(source, cells)
     if experiment.draws:
         check_can_draw()
-    shown_in = report or folder
-    check_folder(folder)
-    make_folder(shown_in)
-    cache = Cache(folder)
-    results = Runner(cache, limits, show=show, retry=retry).run(source, cells)
-    sections = write_report(shown_in, experiment, plan, results)
-    failures = [result.failure for _, result in results.items()]
+    check_folder(cache)
+    make_folder(report)
+    results = Runner(Cache(cache), settings, show=show, retry=retry).run(source, cells)
+    sections = write_report(report, experiment, plan, results)
+    failures = [result.failure for result in results.values()]
     if failures and all(failures):
-        raise InputError(f"nothing could be measured: {failures[0]}")
+        raise InputError(f"every computation failed: {failures[0]}")
     return sections
 
 
 def check_cells(source: Source, cells: Iterable[Cell]) -> None:
     """Raise InputError for parameters that a method refuses, or splits that leave too few points."""
-    for deal in {cell.deal: None for cell in cells}:
-        source.check(deal)
+    for split in {cell.split: None for cell in cells}:
+        source.check(split)
     for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in cells}.values():
         try:
             build(cell, 1).check_parameters()
         except InputError as error:
             raise InputError(f"{cell.method}: {error}") from None
-
-
-def limits_of(settings: Settings) -> Limits:
-    """Return what the settings allow a run to use."""
-    return Limits(settings.jobs, settings.threads, settings.memory_gb, settings.cell_minutes)

@@ -1,4 +1,4 @@
-"""Data sets by name, as the command line names them."""
+"""Load data sets by the names that the command line accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from dlfh.bench.data import Source
-from dlfh.datasets import Paired, Split, load_dataset
+from dlfh.datasets import Paired, load_dataset
 from dlfh.datasets.descriptions import DATA_SETS, GENERATED, canonical_name, describe
 from dlfh.datasets.leakage import shared_points
 from dlfh.datasets.loaders import load_file
@@ -17,16 +17,16 @@ __all__ = ["load_source"]
 
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
-    """Return a data set by name.
+    """Load a data set by name.
 
     Parameters
     ----------
     name : str
-        "icons"; a data set of `dlfh.datasets.DATA_SETS`, with its ``file``; "generated:" and the name of one that
-        is to be imitated; or the path of a file that `dlfh.datasets.load_dataset` reads.
+        "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a data
+        set to imitate; or the path of an array file.
     file : path, optional
     n_points : int, optional
-        How many points to generate.
+        Number of points to generate.
 
     Examples
     --------
@@ -34,51 +34,35 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     'Wiki-shaped (generated)'
     """
     name = canonical_name(name)
-    if name.startswith(GENERATED):
-        return _generated(name.removeprefix(GENERATED), file, n_points)
-    if n_points is not None:
-        raise InputError(f"only generated data can have any number of points: {GENERATED}wiki, for example")
+    is_generated = name.startswith(GENERATED)
+    if is_generated and file is not None:
+        key = name.removeprefix(GENERATED)
+        raise InputError(f"{name} is generated, not read: omit --file, or load the file as {key}")
+    if n_points is not None and not is_generated:
+        raise InputError(f"--points applies only to generated data, such as {GENERATED}wiki")
     if name == "icons":
         return _icons(file)
-    if file is not None:
-        return _of_split(load_dataset(name, file), like=describe(name).key)
+    if is_generated or file is not None:
+        split = load_dataset(name, n_points=n_points) if is_generated else load_dataset(name, file)
+        parts = {"train": split.train, "queries": split.queries}
+        if split.database is not split.train:
+            parts["database"] = split.database
+        like = describe(name.removeprefix(GENERATED)).key
+        return Source.of(split.name, _with_unseen(parts), split.notes, like=like, as_published=split.as_published)
     if name in DATA_SETS:
         raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {GENERATED}{name}")
-    return _own(Path(name))
-
-
-def _generated(key: str, file: Path | None, n_points: int | None) -> Source:
-    if file is not None:
-        raise InputError(f"{GENERATED}{key} is generated, not read: omit --file, or load the file as {key}")
-    return _of_split(load_dataset(GENERATED + key, n_points=n_points), like=key)
-
-
-def _own(path: Path) -> Source:
-    if not path.exists():
+    if not Path(name).exists():
         known = ", ".join(("icons", *DATA_SETS, f"{GENERATED}wiki"))
-        raise InputError(f"there is no data set and no file {str(path)!r}: data is {known}, or a file")
-    loaded = load_file(path)
+        raise InputError(f"no data set or file {name!r}: data sets are {known}, or an array file")
+    loaded = load_file(Path(name))
     return Source.of(loaded.name, _with_unseen(loaded.parts), loaded.notes)
 
 
-def _of_split(split: Split, like: str) -> Source:
-    parts = {"train": split.train, "queries": split.queries}
-    if split.database is not split.train:
-        parts["database"] = split.database
-    return Source.of(
-        split.name,
-        _with_unseen(parts),
-        split.notes,
-        like=like,
-        as_published=split.as_published,
-    )
-
-
 def _with_unseen(parts: dict[str, Paired]) -> dict[str, Paired]:
-    """Return the parts with what training never saw of the database, if there is any, in the database's place."""
+    """Replace the database by its points that are not in the training set, if any."""
     if "database" not in parts:
         return parts
-    # A training set is usually drawn from the database: what it shares with it is not unseen.
+    # Training sets are usually drawn from the database; the points they share are not unseen.
     seen, _ = shared_points(parts["database"].modalities, parts["train"].modalities)
     rows = np.setdiff1d(np.arange(len(parts["database"])), seen)
     unseen = {"unseen": parts["database"].take(rows)} if len(rows) else {}
@@ -97,7 +81,7 @@ def _icons(file: Path | None) -> Source:
         "text": words.fit(icons.texts).transform(icons.texts),
     }
     notes = (
-        "Font Awesome's free icons (CC BY 4.0 by Fonticons, Inc.): GIST descriptors of the pictures, TF-IDF of the "
-        "words that at least three icons have.",
+        "Font Awesome's free icons (CC BY 4.0 by Fonticons, Inc.): GIST features of the pictures, TF-IDF of the words "
+        "that occur in at least three icons.",
     )
     return Source.of("icons", {"all": Paired(modalities, list(map(list, icons.labels)))}, notes)

@@ -1,4 +1,4 @@
-"""Which points are queries and which are learned from, by seed: published, so that others can repeat a protocol."""
+"""Query rows by seed, published so that others can repeat an experiment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh.bench.cells import Deal
+from dlfh.bench.cells import SplitSpec
 from dlfh.bench.data import Source
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
@@ -20,11 +20,11 @@ _FORMAT = "dlfh-splits 1"
 
 
 def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[str, Any]:
-    """Return the rows of the queries by seed, with checksums of the data.
+    """Return the query rows by seed, with checksums of the data.
 
-    ``fingerprint`` is that of all arrays, as runs of ``dlfh bench`` have it; ``labels`` that of the labels alone, which
-    do not depend on how features were made. All rows that are no queries are learned from, and are the database of
-    *hashed* and *learned*. Data that comes with queries of its own has them under the seed "any".
+    ``fingerprint`` covers all arrays; ``labels`` covers the labels alone, which do not depend on how features were
+    computed. All other rows are training points, and the database of *hashed* and *learned*. Data sets that define
+    their queries have them under the seed "any".
 
     Examples
     --------
@@ -34,36 +34,35 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
     ([2, 4, 6], [4, 7, 8])
     """
     rows = Source(source.name, _numbered(source))
-    dealt = {"any": 0} if source.is_split else {str(seed): seed for seed in range(seeds)}
-    found = {name: rows.deal(Deal(seed=seed, queries=queries)).queries for name, seed in dealt.items()}
+    by_name = {"any": 0} if source.has_queries else {str(seed): seed for seed in range(seeds)}
+    drawn = {name: rows.split(SplitSpec(seed=seed, queries=queries)).queries for name, seed in by_name.items()}
     return {
         "format": _FORMAT,
         "data": source.name,
         "points": sum(len(part) for part in source.parts.values()),
         "fingerprint": source.fingerprint,
         "labels": _label_checksum(source),
-        "queries": {name: part.modalities["row"][:, 0].tolist() for name, part in found.items()},
+        "queries": {name: part.modalities["row"][:, 0].tolist() for name, part in drawn.items()},
     }
 
 
 def compare_splits(published: Any, source: Source) -> list[str]:
-    """Return in what data and splits differ from published ones, a sentence each."""
+    """Return how the data and its splits differ from published ones."""
     if not isinstance(published, dict) or published.get("format") != _FORMAT:
-        raise InputError(f"this is no file of splits: it has no format {_FORMAT!r}")
-    drawn = published["queries"]
-    some = next(iter(drawn.values()))
-    own = splits_of(source, seeds=len(drawn), queries=None if source.is_split else len(some))
-    said = {
-        "points": "there are other numbers of points",
-        "labels": "labels are other ones, or in another order",
-        "fingerprint": "features are other ones",
-        "queries": "queries are other ones",
+        raise InputError(f"not a splits file: its format is not {_FORMAT!r}")
+    n_queries = len(next(iter(published["queries"].values())))
+    splits = splits_of(source, len(published["queries"]), None if source.has_queries else n_queries)
+    compared = {
+        "points": "numbers of points",
+        "labels": "labels, or their order,",
+        "fingerprint": "features",
+        "queries": "queries",
     }
-    return [f"{sentence}: {key}" for key, sentence in said.items() if published[key] != own[key]]
+    return [f"{what} differ ({key})" for key, what in compared.items() if published[key] != splits[key]]
 
 
 def _numbered(source: Source) -> dict[str, Paired]:
-    """Return the parts with the number of each point in place of its features: training points come first."""
+    """Return the parts with row numbers instead of features; training points come first."""
     parts, first = {}, 0
     for role, part in source.parts.items():
         numbers: npt.NDArray[np.int64] = np.arange(first, first + len(part))[:, None]

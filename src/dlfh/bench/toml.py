@@ -1,4 +1,4 @@
-"""Writing TOML; the standard library reads it only."""
+"""Write TOML, which the standard library can only read."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dlfh._terminal import CONTROL_CHARACTERS
 __all__ = ["to_toml"]
 
 
-def to_toml(values: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
-    """Return nested mappings of numbers, strings and lists as TOML; None is left out.
+def to_toml(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
+    """Return nested mappings of numbers, strings and lists as TOML; None values are omitted.
 
     Examples
     --------
@@ -23,14 +23,13 @@ def to_toml(values: Mapping[str, Any], place: tuple[str, ...] = ()) -> str:
     [time]
     bits = 16
     """
-    own = {name: value for name, value in values.items() if not isinstance(value, Mapping) and value is not None}
-    text = "".join(f"{_key(name)} = {_value(value)}\n" for name, value in own.items())
+    scalars = {name: value for name, value in values.items() if not isinstance(value, Mapping) and value is not None}
+    text = "".join(f"{_key(name)} = {_value(value)}\n" for name, value in scalars.items())
     for name, value in values.items():
         if isinstance(value, Mapping):
-            below = (*place, _key(name))
-            body = to_toml(value, below)
-            has_own = not value or any(not isinstance(each, Mapping) for each in value.values())
-            text += (f"\n[{'.'.join(below)}]\n" if has_own else "") + body
+            table = (*path, _key(name))
+            has_values = not value or any(not isinstance(each, Mapping) for each in value.values())
+            text += (f"\n[{'.'.join(table)}]\n" if has_values else "") + to_toml(value, table)
     return text
 
 
@@ -39,7 +38,7 @@ def _key(name: str) -> str:
 
 
 def _string(text: str) -> str:
-    return CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def _value(value: Any) -> str:
@@ -51,4 +50,4 @@ def _value(value: Any) -> str:
         return _string(value)
     if isinstance(value, (int, float)):
         return repr(value)
-    raise TypeError(f"TOML has no form for {type(value).__name__}")
+    raise TypeError(f"cannot write {type(value).__name__} as TOML")

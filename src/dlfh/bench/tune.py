@@ -20,12 +20,12 @@ from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
 from dlfh.bench.run import check_cells
 from dlfh.bench.runner import Runner
-from dlfh.bench.tables import DASH, Entry, ReportTable, TableRow, mark_best, summarize
+from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["Search", "SearchResults", "default_grid", "parse_grid", "trials_csv", "tuned_toml"]
+__all__ = ["ParameterSearch", "SearchResults", "default_grid", "parse_grid", "trials_csv", "tuned_toml"]
 
 Halving = Literal["max_iter", "size", "seeds"]
 Parameters: TypeAlias = dict[str, Any]
@@ -75,7 +75,7 @@ def _value(word: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Search:
+class ParameterSearch:
     """A search for the parameters of one method.
 
     The queries of the data are never used: in each run, a random share of the training points takes their place.
@@ -89,7 +89,7 @@ class Search:
     bits : int
     protocol : str
         Candidates are compared by the MAP of this protocol, averaged over directions.
-    validation : float
+    validation_share : float
         Share of the training points that are queries.
     halving : {"max_iter", "size", "seeds"}, optional
         Budget of successive halving; by default, every candidate gets the full budget.
@@ -102,13 +102,13 @@ class Search:
     grid: dict[str, list[Any]]
     bits: int = 32
     protocol: str = "unseen"
-    validation: float = 0.2
+    validation_share: float = 0.2
     halving: Halving | None = None
     size: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.validation < 1:
-            raise InputError(f"validation must be a share between 0 and 1, got {self.validation}")
+        if not 0 < self.validation_share < 1:
+            raise InputError(f"validation_share must be between 0 and 1, got {self.validation_share}")
         if "seeds" in self.grid:
             raise InputError("seeds cannot be in the grid: every candidate runs with all of them")
         method = self.plan.settings.row(self.method).method
@@ -157,7 +157,7 @@ class Search:
         if self.halving == "seeds":
             return self.plan.settings.seeds
         if self.halving == "size":
-            return min(self.size or math.inf, round((1 - self.validation) * self.plan.n_train()))  # type: ignore[return-value]
+            return min(self.size or math.inf, round((1 - self.validation_share) * self.plan.n_train()))  # type: ignore[return-value]
         method: Any = METHODS[row.method]
         known = {**method().get_params(deep=False), **row.parameters}
         if "max_iter" not in known or "max_iter" in self.grid:
@@ -179,8 +179,8 @@ class Search:
         for seed in range(n_seeds):
             cell = self.plan.cell(row, self.bits, seed, changed=changed)
             # The queries are those of seed 0 in every run, so that no query is ever a validation point.
-            deal = replace(cell.deal, seed=0, size=size, validation=self.validation, validation_seed=seed)
-            cells.append(replace(cell, deal=deal, train_points=train_points))
+            split = replace(cell.split, seed=0, size=size, validation_share=self.validation_share, validation_seed=seed)
+            cells.append(replace(cell, split=split, train_points=train_points))
         return cells
 
     def _score(self, values: dict[str, Any]) -> float | None:
@@ -193,7 +193,7 @@ class Search:
             [
                 TableRow(
                     trial.option,
-                    (_entry(trial),),
+                    (_summary(trial),),
                     f"eliminated at {self.halving} = {trial.budget}" if trial.budget != trials[0].budget else "",
                 )
                 for trial in trials
@@ -203,12 +203,12 @@ class Search:
         return ReportTable(f"tune-{self.method}", title, (("", f"{self.bits} bits"),), rows, head="parameters")
 
 
-def _entry(trial: Trial[Parameters]) -> Entry:
+def _summary(trial: Trial[Parameters]) -> Summary:
     return summarize(trial.scores.tolist(), [trial.note])
 
 
 #: Searches with their trials, the best first.
-SearchResults: TypeAlias = Sequence[tuple[Search, Sequence[Trial[Parameters]]]]
+SearchResults: TypeAlias = Sequence[tuple[ParameterSearch, Sequence[Trial[Parameters]]]]
 
 
 def tuned_toml(results: SearchResults) -> str:
@@ -242,7 +242,7 @@ def trials_csv(results: SearchResults) -> str:
     writer.writerow(["method", "parameters", "mean", "std", "runs", "note"])
     for search, trials in results:
         for trial in trials:
-            entry = _entry(trial)
-            mean, std = (number.strip(DASH) for number in entry.numbers(4))
-            writer.writerow([search.method, trial.option, mean, std, entry.runs, entry.note])
+            summary = _summary(trial)
+            mean, std = (number.strip(DASH) for number in summary.numbers(4))
+            writer.writerow([search.method, trial.option, mean, std, summary.runs, summary.note])
     return out.getvalue()

@@ -1,9 +1,9 @@
-"""A process that computes cells: JSON lines in, JSON lines out.
+"""Worker process that computes cells: JSON lines in, JSON lines out.
 
     python -m dlfh.bench.worker DATA THREADS BYTES
 
-Its first line says that it is ready. It ends at once when its standard input closes, also in the middle of a
-cell: a run that is killed leaves nothing running behind.
+The first line of output announces that the data is loaded. The process exits as soon as its standard input closes, even
+in the middle of a cell, so that a killed run leaves no workers behind.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any
 
 __all__ = ["READY", "compute", "main"]
 
-#: The line that says that the data is read, and cells can come.
+#: First line of output.
 READY = "ready"
 
 
 def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> dict[str, Any]:
-    """Return what came of a cell: values and times, or why there are none."""
+    """Compute a cell and return its values and times, or the reason why it failed."""
     from dlfh.bench.cells import Cell
     from dlfh.bench.measure import retrieval, training_time
     from dlfh.errors import DLFHError
@@ -33,27 +33,27 @@ def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> 
 
     cell = Cell.from_plain(request)
     measure = retrieval if cell.kind == "retrieval" else training_time
-    began, used = time.perf_counter(), time.process_time()
+    started, used = time.perf_counter(), time.process_time()
     try:
-        values, times = measure(cell, source.deal(cell.deal), threads, memory)
+        values, times = measure(cell, source.split(cell.split), threads, memory)
     except DLFHError as error:
-        # A method that knows what memory it needs may have refused for want of it: more of it is worth a try.
-        knows = "memory" in METHODS[cell.method]().get_params(deep=False)
-        return {"failure": str(error), "limit": {"gigabytes": memory / 1e9} if knows else None}
+        # A method that has a memory limit may have refused because of it, so a higher limit is worth a retry.
+        is_limited = "memory" in METHODS[cell.method]().get_params(deep=False)
+        return {"failure": str(error), "limit": {"gigabytes": memory / 1e9} if is_limited else None}
     except MemoryError:
-        return {"failure": "ran out of memory"}
-    except Exception as error:  # one broken cell must not end the run; its sentence is in the tables
+        return {"failure": "out of memory"}
+    except Exception as error:  # one failing cell must not end the run; the tables show the error
         return {"failure": f"{type(error).__name__}: {error}"}
-    spent = {"total": time.perf_counter() - began, "processor": time.process_time() - used}
+    spent = {"total": time.perf_counter() - started, "processor": time.process_time() - used}
     return {"values": values, "times": times | spent}
 
 
 def main() -> None:
-    """Answer requests until there are none."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    """Answer requests until standard input closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     data, threads, memory = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-    os.dup2(2, 1)  # what anything prints must not get among the answers
+    os.dup2(2, 1)  # keep anything that libraries print out of the answers
     requests: queue.Queue[str] = queue.Queue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
 

@@ -71,7 +71,7 @@ class RunOptions:
         """Return the settings for a data set: its defaults, the settings file, then the options."""
         from dlfh.bench.settings import Settings
 
-        defaults = Settings.usual(data)
+        defaults = Settings.for_data(data)
         settings = defaults if self.settings is None else Settings.read(self.settings, defaults)
         shared = {name: getattr(self, name) for name in ("queries", "jobs", "threads", "memory_gb", "cell_minutes")}
         return settings.changed(**shared, **changes)
@@ -230,7 +230,7 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
         options.load(data),
         settings,
         options.cache or report,
-        report=report,
+        report,
         show=not options.quiet,
         retry=options.retry_failed,
     )

@@ -205,10 +205,9 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     from dlfh._validation import check_choice
     from dlfh.bench.cache import Cache
     from dlfh.bench.plan import Plan
-    from dlfh.bench.run import limits_of
     from dlfh.bench.runner import Runner
     from dlfh.bench.settings import PROTOCOLS
-    from dlfh.bench.tune import Search, default_grid, parse_grid, trials_csv, tuned_toml
+    from dlfh.bench.tune import ParameterSearch, default_grid, parse_grid, trials_csv, tuned_toml
     from dlfh.errors import InputError
     from dlfh.methods.catalogue import METHODS
 
@@ -236,7 +235,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
         check_outputs([target, candidates], inputs, overwrite=options.overwrite)
     plan = Plan(source, settings)
     searches = [
-        Search(
+        ParameterSearch(
             plan,
             row.label,
             grid or default_grid(row.method),
@@ -248,7 +247,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
         )
         for row in settings.rows()
     ]
-    runner = Runner(Cache(cache), limits_of(settings), show=not options.quiet)
+    runner = Runner(Cache(cache), settings, show=not options.quiet)
     results = []
     for search in searches:
         results.append((search, search.run(runner)))

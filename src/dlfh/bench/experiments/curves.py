@@ -1,12 +1,11 @@
-"""Precision-recall and top-N precision curves, from the cells of the table of MAP."""
+"""Precision-recall and top-N precision curves, from the same cells as the MAP tables."""
 
 from __future__ import annotations
 
 from dlfh.bench.cells import Cell
 from dlfh.bench.experiments.map import mean_maps
 from dlfh.bench.figures import Line, LineFigure, Panel
-from dlfh.bench.plan import Experiment, Plan, Section
-from dlfh.bench.runner import Results
+from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.settings import Row
 
 __all__ = ["CURVES"]
@@ -17,53 +16,42 @@ def _bits(plan: Plan) -> int:
 
 
 def _cells(plan: Plan) -> list[Cell]:
-    return [plan.cell(row, _bits(plan), seed) for row in plan.settings.rows() for seed in plan.seeds(row)]
+    return [cell for row in plan.settings.rows() for cell in plan.cells(row, _bits(plan))]
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
-    figures = [
-        _figure(plan, results, protocol)
-        for protocol in plan.settings.protocols
-        if mean_maps(plan, results, _bits(plan), protocol)
-    ]
     n_methods = plan.settings.curves.methods
-    words = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
+    best = {
+        protocol: list(mean_maps(plan, results, _bits(plan), protocol))[:n_methods]
+        for protocol in plan.settings.protocols
+    }
+    figures = tuple(_figure(plan, results, protocol, labels) for protocol, labels in best.items() if labels)
+    paragraphs = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
     if n_methods < len(plan.settings.methods):
-        words.append(f"Figures show the {n_methods} methods of the highest MAP in each protocol.")
-    return [Section("curves", "Precision and recall", tuple(words), tuple(figures))]
+        paragraphs.append(f"Figures show the {n_methods} methods with the highest MAP in each protocol.")
+    return [Section("curves", "Precision and recall", tuple(paragraphs), figures)]
 
 
-def _figure(plan: Plan, results: Results, protocol: str) -> LineFigure:
-    best = list(mean_maps(plan, results, _bits(plan), protocol))[: plan.settings.curves.methods]
-    rows = [plan.settings.row(label) for label in best]
+def _figure(plan: Plan, results: Results, protocol: str, labels: list[str]) -> LineFigure:
     panels = []
     for direction in plan.directions:
-        curves = {row.label: _curve(plan, results, row, protocol, direction) for row in rows}
-        panels += [
-            Panel(
-                f"{direction}: {title}",
-                x_label,
-                "precision",
-                tuple(
-                    Line(label, curve[x], curve["precision"], plan.settings.methods.index(label), markers=False)
-                    for label, curve in curves.items()
-                ),
-                log_x=x == "ranks",
+        curves = {label: _curve(plan, results, plan.settings.row(label), protocol, direction) for label in labels}
+        for title, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks")):
+            lines = tuple(
+                Line(label, curve[x], curve["precision"], plan.settings.methods.index(label), markers=False)
+                for label, curve in curves.items()
             )
-            for title, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks"))
-        ]
-    return LineFigure(
-        f"curves-{protocol}",
-        f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database",
-        tuple(panels),
-    )
+            panels.append(Panel(f"{direction}: {title}", x_label, "precision", lines, log_x=x == "ranks"))
+    title = f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database"
+    return LineFigure(f"curves-{protocol}", title, tuple(panels))
 
 
 def _curve(plan: Plan, results: Results, row: Row, protocol: str, direction: str) -> dict[str, tuple[float, ...]]:
-    cells = (plan.cell(row, _bits(plan), seed) for seed in plan.seeds(row))
-    found = [scores for cell in cells if (scores := results.scores(cell, protocol, direction)) is not None]
+    """Return the mean curve over all runs."""
+    cells = plan.cells(row, _bits(plan))
+    runs = [scores for cell in cells if (scores := results[cell].scores(protocol, direction)) is not None]
     return {
-        name: tuple(sum(values) / len(found) for values in zip(*(each[name] for each in found), strict=True))
+        name: tuple(sum(values) / len(runs) for values in zip(*(run[name] for run in runs), strict=True))
         for name in ("ranks", "precision", "recall")
     }
 

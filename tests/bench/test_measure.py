@@ -1,0 +1,85 @@
+"""One fit measures every protocol, with the values of `dlfh.metrics`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dlfh.bench.cells import Cell, SplitSpec
+from dlfh.bench.data import Source
+from dlfh.bench.measure import build, retrieval
+from dlfh.metrics import PR, evaluate, mean_average_precision
+from tests.bench.test_cells import cell
+
+
+def fast_cell(**changed: object) -> Cell:
+    return cell(parameters={"hash_function": "linear", "max_iter": 2}, bits=8, **changed)
+
+
+@pytest.mark.parametrize("unseen_share", [0.0, 0.25])
+def test_measurements_are_those_of_the_metrics(source: Source, unseen_share: float) -> None:
+    measured = fast_cell(split=SplitSpec(queries=31, unseen_share=unseen_share), k=7)
+    parts = source.split(measured.split)
+    values, _ = retrieval(measured, parts)
+    model = build(measured, 1).fit(parts.train.modalities, parts.train.labels)
+    queries, labels = model.encode("text", parts.queries.modalities["text"]), parts.queries.labels
+    databases = {
+        "learned": (model.codes_["image"], parts.train.labels),
+        "hashed": (model.encode("image", parts.train.modalities["image"]), parts.train.labels),
+    }
+    if parts.unseen is not None:
+        databases["unseen"] = (model.encode("image", parts.unseen.modalities["image"]), parts.unseen.labels)
+    for protocol, (items, item_labels) in databases.items():
+        scores = values["protocols"][protocol]["text → image"]
+        arguments = (queries, items, labels, item_labels)
+        assert scores["map"] == pytest.approx(mean_average_precision(*arguments), abs=1e-12)
+        assert scores["map_at"] == pytest.approx(mean_average_precision(*arguments, k=7), abs=1e-12)
+        curve = PR(ranks=scores["ranks"])
+        expected = evaluate(*arguments, measures=["nDCG@7", 'P(match="all")@5', "P@7", curve])
+        assert scores["ndcg_at"] == pytest.approx(expected["nDCG@7"], abs=1e-12)
+        assert scores["exact_at"] == pytest.approx(expected['P(match="all")@5'], abs=1e-12)
+        real = model.project("text", parts.queries.modalities["text"])
+        asymmetric = mean_average_precision(real, items, labels, item_labels)
+        assert scores["asymmetric_map"] == pytest.approx(asymmetric, abs=1e-12)
+        assert scores["precision_at"] == pytest.approx(expected["P@7"], abs=1e-12)
+        assert scores["precision"] == pytest.approx(expected[curve].precision, abs=1e-12)
+        assert scores["recall"] == pytest.approx(expected[curve].recall, abs=1e-12)
+
+
+def test_a_unified_database_is_encoded_from_all_modalities(source: Source) -> None:
+    measured = cell(method="CMFH", parameters={"max_iter": 2}, bits=8)
+    parts = source.split(measured.split)
+    values, _ = retrieval(measured, parts)
+    model = build(measured, 1).fit(parts.train.modalities, parts.train.labels)
+    queries = model.encode("text", parts.queries.modalities["text"])
+    unified = model.encode_unified(parts.train.modalities)
+    expected = mean_average_precision(queries, unified, parts.queries.labels, parts.train.labels)
+    assert values["protocols"]["unified"]["text → image"]["map"] == pytest.approx(expected, abs=1e-12)
+    assert "unified" not in retrieval(fast_cell(), parts)[0]["protocols"]
+
+
+def test_without_unseen_points_each_half_of_the_queries_searches_the_other(source: Source) -> None:
+    measured = fast_cell()
+    parts = source.split(measured.split)
+    values, _ = retrieval(measured, parts)
+    model = build(measured, 1).fit(parts.train.modalities, parts.train.labels)
+    labels = parts.queries.labels
+    texts = model.encode("text", parts.queries.modalities["text"])
+    images = model.encode("image", parts.queries.modalities["image"])
+    real = model.project("text", parts.queries.modalities["text"])
+    order = np.random.default_rng(0).permutation(31)
+    halves = np.sort(order[::2]), np.sort(order[1::2])
+    for measure, queries in (("map", texts), ("asymmetric_map", real)):
+        total = sum(
+            len(half) * mean_average_precision(queries[half], images[other], labels[half], labels[other])
+            for half, other in (halves, halves[::-1])
+        )
+        assert values["protocols"]["unseen"]["text → image"][measure] == pytest.approx(total / 31, abs=1e-12)
+
+
+def test_a_method_that_learns_from_a_sample_encodes_the_others(source: Source) -> None:
+    values, _ = retrieval(fast_cell(train_points=60), source.split(SplitSpec(queries=31)))
+    assert values["n_train"] == 60
+    few, _ = retrieval(fast_cell(), source.split(SplitSpec(queries=31, size=60)))
+    assert values["protocols"]["learned"]["image → text"]["ranks"][-1] == 89  # the database is the whole training set
+    assert few["protocols"]["learned"]["image → text"]["ranks"][-1] == 60
