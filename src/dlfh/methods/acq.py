@@ -10,11 +10,12 @@ import numpy.typing as npt
 
 from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, signs
-from dlfh._validation import Features, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.errors import InputError
 from dlfh.methods.cca_itq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
 
 __all__ = ["ACQ"]
 
@@ -80,10 +81,10 @@ class ACQ(LinearMethod):
 
     n_bits: int = 64
     _: KW_ONLY
-    coupling: float = 1.0
-    ridge: float = 1e-4
-    max_iter: int = 50
-    random_state: int | np.random.Generator | None = None
+    coupling: NonNegative = 1.0
+    ridge: NonNegative = 1e-4
+    max_iter: NonNegativeInt = 50
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -91,10 +92,8 @@ class ACQ(LinearMethod):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        if check_positive(self.coupling, "coupling", allow_zero=True) > 1:
+        if self.coupling > 1:
             raise InputError(f"coupling must be a number from 0 to 1, got {self.coupling!r}")
-        check_positive(self.ridge, "ridge", allow_zero=True)
-        check_integer(self.max_iter, "max_iter", 0)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         ridge = float(self.ridge)

@@ -36,6 +36,7 @@ from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
 from dlfh.hashing.base import hash_blocks
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import check_types
 
 __all__ = ["CrossModalHasher", "hasher_from_parts", "with_prefix"]
 
@@ -146,6 +147,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
+        check_types(self)
         check_integer(self.n_bits, "n_bits", 1, MAX_BITS)
         check_random_state(getattr(self, "random_state", None))
         check_flag(self.verbose, "verbose")

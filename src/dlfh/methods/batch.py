@@ -13,12 +13,13 @@ from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import uncorrelated
 from dlfh._parallel import Workers
 from dlfh._progress import progress
-from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.label_matrices import LabelMatrices
+from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState
 
 __all__ = ["BATCH"]
 
@@ -104,33 +105,21 @@ class BATCH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    feature_weight: float = 0.05
-    label_weight: float = 0.9
-    omega: float = 0.01
-    delta: float = 1e-3
-    max_iter: int = 6
+    feature_weight: NonNegative = 0.05
+    label_weight: NonNegative = 0.9
+    omega: NonNegative = 0.01
+    delta: Positive = 1e-3
+    max_iter: PositiveInt = 6
     init: Literal["random", "labels"] = "random"
-    n_anchors: int = 500
-    n_other_anchors: int = 1000
-    ridge: float = 0.01
+    n_anchors: PositiveInt = 500
+    n_other_anchors: PositiveInt = 1000
+    ridge: Positive = 0.01
     fit_intercept: bool = False
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     objective_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        for name in ("feature_weight", "label_weight", "omega"):
-            check_positive(getattr(self, name), name, allow_zero=True)
-        check_positive(self.delta, "delta")
-        check_integer(self.max_iter, "max_iter", 1)
-        check_choice(self.init, "init", ("random", "labels"))
-        check_integer(self.n_anchors, "n_anchors", 1)
-        check_integer(self.n_other_anchors, "n_other_anchors", 1)
-        check_positive(self.ridge, "ridge")
-        check_flag(self.fit_intercept, "fit_intercept")
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -12,10 +12,11 @@ import numpy.typing as npt
 from dlfh._mathematics.centred import Centred, CentredBlocks, centre
 from dlfh._mathematics.correlation import Whitening, canonical_directions
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation
-from dlfh._validation import check_choice, check_integer, check_positive, check_random_state
+from dlfh._validation import check_random_state
 from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
 
 __all__ = ["CCAITQ", "correlated_embeddings"]
 
@@ -88,19 +89,13 @@ class CCAITQ(LinearMethod):
     n_bits: int = 64
     _: KW_ONLY
     rotation: Literal["both", "first"] = "both"
-    ridge: float = 1e-4
-    max_iter: int = 51
-    random_state: int | np.random.Generator | None = None
+    ridge: NonNegative = 1e-4
+    max_iter: NonNegativeInt = 51
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     quantization_error_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_choice(self.rotation, "rotation", ("both", "first"))
-        check_positive(self.ridge, "ridge", allow_zero=True)
-        check_integer(self.max_iter, "max_iter", 0)
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         ridge = float(self.ridge)

@@ -14,12 +14,13 @@ from dlfh._mathematics.correlation import Whitening
 from dlfh._mathematics.random_rows import draw, random_rows
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
-from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.blocks import Blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
 
 __all__ = ["CMFH"]
 
@@ -95,29 +96,19 @@ class CMFH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    modality_weight: float = 0.5
-    mu: float = 100.0
-    gamma: float = 0.01
+    modality_weight: Fraction = 0.5
+    mu: Positive = 100.0
+    gamma: Positive = 0.01
     updates: Literal["exact", "code", "code-as-is"] = "exact"
     init: Literal["gaussian", "uniform"] = "gaussian"
-    max_iter: int = 200
-    tol: float = 1e-6
-    random_state: int | np.random.Generator | None = None
+    max_iter: PositiveInt = 200
+    tol: NonNegative = 1e-6
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     objective_: Floats = field(init=False)
     fold_in_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_fraction(self.modality_weight, "modality_weight")
-        check_positive(self.mu, "mu")
-        check_positive(self.gamma, "gamma")
-        check_choice(self.updates, "updates", ("exact", "code", "code-as-is"))
-        check_choice(self.init, "init", ("gaussian", "uniform"))
-        check_integer(self.max_iter, "max_iter", 1)
-        check_positive(self.tol, "tol", allow_zero=True)
 
     @property
     def n_iter_(self) -> int:

@@ -15,9 +15,10 @@ from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.correlation import oriented, top_pair
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
-from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import AtLeastTwo, RandomState, Share
 
 __all__ = ["CMSSH", "best_cut", "principal_directions"]
 
@@ -90,20 +91,14 @@ class CMSSH(LinearMethod):
 
     n_bits: int = 64
     _: KW_ONLY
-    n_pairs: int = 50_000
+    n_pairs: AtLeastTwo = 50_000
     step: Literal["adaptive", "unit"] = "adaptive"
-    variance: float = 0.99
-    random_state: int | np.random.Generator | None = None
+    variance: Share = 0.99
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     agreement_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_integer(self.n_pairs, "n_pairs", 2)
-        check_choice(self.step, "step", ("adaptive", "unit"))
-        check_fraction(self.variance, "variance", allow_one=True)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -15,10 +15,11 @@ from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.correlation import Whitening, top_pair
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
-from dlfh._validation import Features, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.errors import InputError
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import AtLeastTwo, NonNegative, Positive, PositiveInt, RandomState
 
 __all__ = ["CRH", "BitProblem", "Tau"]
 
@@ -107,15 +108,15 @@ class CRH(LinearMethod):
 
     n_bits: int = 64
     _: KW_ONLY
-    gamma: float = 1000.0
-    ridge: float = 0.01
-    margin: float = 1.0
-    shape: float = 3.7
-    n_pairs: int = 20_000
-    n_restarts: int = 2
-    max_iter: int = 10
-    tol: float = 1e-3
-    random_state: int | np.random.Generator | None = None
+    gamma: Positive = 1000.0
+    ridge: Positive = 0.01
+    margin: Positive = 1.0
+    shape: Positive = 3.7
+    n_pairs: AtLeastTwo = 20_000
+    n_restarts: PositiveInt = 2
+    max_iter: PositiveInt = 10
+    tol: NonNegative = 1e-3
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -123,14 +124,8 @@ class CRH(LinearMethod):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        for name in ("gamma", "ridge", "margin"):
-            check_positive(getattr(self, name), name)
-        if check_positive(self.shape, "shape") <= 1:
+        if self.shape <= 1:
             raise InputError(f"shape must be above 1, got {self.shape!r}")
-        check_integer(self.n_pairs, "n_pairs", 2)
-        check_integer(self.n_restarts, "n_restarts", 1)
-        check_integer(self.max_iter, "max_iter", 1)
-        check_positive(self.tol, "tol", allow_zero=True)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -14,10 +14,10 @@ import scipy.sparse as sp
 
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, Whitening, oriented
-from dlfh._validation import check_choice, check_positive
 from dlfh.blocks import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import NonNegative
 
 __all__ = ["CVH"]
 
@@ -80,14 +80,9 @@ class CVH(LinearMethod):
     n_bits: int = 64
     _: KW_ONLY
     similarity: Literal["pairs", "labels"] = "pairs"
-    ridge: float = 1e-4
+    ridge: NonNegative = 1e-4
     n_jobs: int | None = None
     verbose: bool = False
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_choice(self.similarity, "similarity", ("labels", "pairs"))
-        check_positive(self.ridge, "ridge", allow_zero=True)
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         from_labels = self.similarity == "labels"

@@ -13,11 +13,11 @@ from scipy.special import expit
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
-from dlfh._validation import check_flag, check_integer, check_positive
 from dlfh.codes import Codes, unpack
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
+from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState, RidgeOrAuto
 
 __all__ = ["DOCH"]
 
@@ -112,28 +112,19 @@ class DOCH(OnlineHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    scale: float | Literal["auto"] = "auto"
-    theta: float = 0.1
-    max_iter: int = 7
-    n_sweeps: int = 3
-    n_anchors: int = 50
+    scale: Positive | Literal["auto"] = "auto"
+    theta: NonNegative = 0.1
+    max_iter: PositiveInt = 7
+    n_sweeps: PositiveInt = 3
+    n_anchors: PositiveInt = 50
     per_chunk: bool = True
-    chunk_size: int | None = None
+    chunk_size: PositiveInt | None = None
     init: Literal["random", "labels"] = "random"
-    ridge: float | Literal["auto"] = 0.0
+    ridge: RidgeOrAuto = 0.0
     fit_intercept: bool = False
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if self.scale != "auto":
-            check_positive(self.scale, "scale")
-        check_positive(self.theta, "theta", allow_zero=True)
-        for name in ("max_iter", "n_sweeps", "n_anchors"):
-            check_integer(getattr(self, name), name, 1)
-        check_flag(self.per_chunk, "per_chunk")
 
     def _learn_chunk(
         self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers

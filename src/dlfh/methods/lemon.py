@@ -11,11 +11,11 @@ import numpy.typing as npt
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
 from dlfh._parallel import Workers
-from dlfh._validation import check_integer, check_positive
 from dlfh.codes import Codes
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
+from dlfh.methods.parameter_types import Positive, PositiveInt, RandomState, RidgeOrAuto
 
 __all__ = ["LEMON"]
 
@@ -93,23 +93,17 @@ class LEMON(OnlineHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    alpha: float = 1e4
-    beta: float = 1e4
-    gamma: float = 0.1
-    max_iter: int = 5
-    chunk_size: int | None = None
+    alpha: Positive = 1e4
+    beta: Positive = 1e4
+    gamma: Positive = 0.1
+    max_iter: PositiveInt = 5
+    chunk_size: PositiveInt | None = None
     init: Literal["random", "labels"] = "random"
-    ridge: float | Literal["auto"] = 1.0
+    ridge: RidgeOrAuto = 1.0
     fit_intercept: bool = False
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        for name in ("alpha", "beta", "gamma"):
-            check_positive(getattr(self, name), name)
-        check_integer(self.max_iter, "max_iter", 1)
 
     def _learn_chunk(
         self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers

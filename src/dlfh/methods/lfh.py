@@ -13,12 +13,13 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import Bar, progress
-from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, LinearRidge
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
 
 __all__ = ["LFH"]
 
@@ -113,33 +114,21 @@ class LFH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    beta: float = 30.0
-    ridge: float | Literal["auto"] = 1.0
-    max_iter: int = 50
-    tol: float = 1e-3
+    beta: Positive = 30.0
+    ridge: RidgeOrAuto = 1.0
+    max_iter: NonNegativeInt = 50
+    tol: NonNegative = 1e-3
     solver: Literal["stochastic", "full"] = "stochastic"
-    sample_size: int | None = None
+    sample_size: PositiveInt | None = None
     regress_on: Literal["factors", "codes"] = "factors"
     fit_intercept: bool = False
     track_objective: bool = False
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     objective_: Floats = field(init=False)
     changes_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_positive(self.beta, "beta")
-        LinearRidge(self.ridge, fit_intercept=self.fit_intercept).check_parameters()
-        check_integer(self.max_iter, "max_iter", 0)
-        check_positive(self.tol, "tol", allow_zero=True)
-        check_choice(self.solver, "solver", ("stochastic", "full"))
-        if self.sample_size is not None:
-            check_integer(self.sample_size, "sample_size", 1)
-        check_choice(self.regress_on, "regress_on", ("factors", "codes"))
-        check_flag(self.track_objective, "track_objective")
 
     @property
     def n_iter_(self) -> int:

@@ -18,7 +18,7 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.rotation import iterative_quantization, random_rotation, signs
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
-from dlfh._validation import Features, check_choice, check_fraction, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack, pad_to_words
 from dlfh.errors import InputError
@@ -27,6 +27,15 @@ from dlfh.hashing.kernel import KernelHash, RBFMap
 from dlfh.hashing.latent import LatentBinaryHash
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import (
+    AtLeastTwo,
+    Fraction,
+    NonNegative,
+    NonNegativeInt,
+    Positive,
+    PositiveInt,
+    RandomState,
+)
 
 __all__ = ["MLBE"]
 
@@ -102,16 +111,16 @@ class MLBE(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    bit_prior: float = 0.5
-    shape: float = 1.0
-    rate: float = 1.0
+    bit_prior: Fraction = 0.5
+    shape: Positive = 1.0
+    rate: Positive = 1.0
     init: Literal["spectral", "random"] = "spectral"
-    max_iter: int = 30
-    tol: float = 1e-2
+    max_iter: NonNegativeInt = 30
+    tol: NonNegative = 1e-2
     encoding: Literal["mean", "sweep"] = "mean"
-    n_train: int | None = None
-    memory: int = 4 << 30
-    random_state: int | np.random.Generator | None = None
+    n_train: AtLeastTwo | None = None
+    memory: PositiveInt = 4 << 30
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -119,17 +128,8 @@ class MLBE(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_fraction(self.bit_prior, "bit_prior")
-        if check_positive(self.shape, "shape") < 1:
+        if self.shape < 1:
             raise InputError(f"shape must be at least 1, got {self.shape!r}")
-        check_choice(self.init, "init", ("spectral", "random"))
-        check_positive(self.rate, "rate")
-        check_integer(self.max_iter, "max_iter", 0)
-        check_positive(self.tol, "tol", allow_zero=True)
-        check_choice(self.encoding, "encoding", ("mean", "sweep"))
-        if self.n_train is not None:
-            check_integer(self.n_train, "n_train", 2)
-        check_integer(self.memory, "memory", 1)
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -18,18 +18,10 @@ from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
-from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
+from dlfh._mathematics.ridge import Ridge, solve_ridge
 from dlfh._parallel import Workers
 from dlfh._progress import progress
-from dlfh._validation import (
-    Features,
-    check_choice,
-    check_flag,
-    check_integer,
-    check_random_state,
-    raise_for_overflow,
-    raise_if_not_finite,
-)
+from dlfh._validation import Features, check_random_state, raise_for_overflow, raise_if_not_finite
 from dlfh.codes import Codes, pack
 from dlfh.errors import InputError
 from dlfh.hashing.base import check_array
@@ -184,14 +176,6 @@ class OnlineHasher(CrossModalHasher):
         2000
         """
         return cls(**{"n_bits": n_bits, "chunk_size": 2000, **changes})
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        if self.chunk_size is not None:
-            check_integer(self.chunk_size, "chunk_size", 1)
-        check_choice(self.init, "init", ("random", "labels"))
-        check_ridge(self.ridge)
-        check_flag(self.fit_intercept, "fit_intercept")
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

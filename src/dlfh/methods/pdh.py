@@ -14,10 +14,11 @@ from dlfh._mathematics.classifiers import SQUARED_HINGE, Classifiers, Fit
 from dlfh._mathematics.rotation import signs
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
-from dlfh._validation import Features, check_flag, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.methods.cca_itq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
 
 __all__ = ["PDH"]
 
@@ -103,26 +104,17 @@ class PDH(LinearMethod):
 
     n_bits: int = 64
     _: KW_ONLY
-    C: float = 1.0
+    C: Positive = 1.0
     fit_intercept: bool = False
     decorrelate: bool = True
-    ridge: float = 1e-4
-    max_iter: int = 10
-    tol: float = 1e-3
-    random_state: int | np.random.Generator | None = None
+    ridge: NonNegative = 1e-4
+    max_iter: NonNegativeInt = 10
+    tol: NonNegative = 1e-3
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     changes_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_positive(self.C, "C")
-        check_flag(self.fit_intercept, "fit_intercept")
-        check_flag(self.decorrelate, "decorrelate")
-        check_positive(self.ridge, "ridge", allow_zero=True)
-        check_integer(self.max_iter, "max_iter", 0)
-        check_positive(self.tol, "tol", allow_zero=True)
 
     @property
     def n_iter_(self) -> int:

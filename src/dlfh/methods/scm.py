@@ -12,10 +12,10 @@ from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, CanonicalDirections, Whitening, canonical_directions, top_pair
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
-from dlfh._validation import check_choice, check_positive
 from dlfh.blocks.base import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
+from dlfh.methods.parameter_types import NonNegative
 
 __all__ = ["SCM"]
 
@@ -73,14 +73,9 @@ class SCM(LinearMethod):
     n_bits: int = 64
     _: KW_ONLY
     variant: Literal["sequential", "orthogonal"] = "sequential"
-    ridge: float = 1e-6
+    ridge: NonNegative = 1e-6
     n_jobs: int | None = None
     verbose: bool = False
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_choice(self.variant, "variant", ("sequential", "orthogonal"))
-        check_positive(self.ridge, "ridge", allow_zero=True)
 
     def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
         n_bits = int(self.n_bits)

@@ -14,19 +14,13 @@ from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation
 from dlfh._parallel import Workers
 from dlfh._progress import progress
-from dlfh._validation import (
-    Features,
-    check_flag,
-    check_fraction,
-    check_integer,
-    check_positive,
-    check_random_state,
-)
+from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.cmfh import add_errors
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt, RandomState
 
 __all__ = ["SCRATCH"]
 
@@ -99,27 +93,18 @@ class SCRATCH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    modality_weight: float = 0.5
-    alpha: float = 500.0
-    mu: float = 1000.0
-    gamma: float = 5.0
-    max_iter: int = 20
-    n_anchors: int = 500
+    modality_weight: Fraction = 0.5
+    alpha: Positive = 500.0
+    mu: Positive = 1000.0
+    gamma: Positive = 5.0
+    max_iter: PositiveInt = 20
+    n_anchors: PositiveInt = 500
     refresh: bool = False
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     objective_: Floats = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_fraction(self.modality_weight, "modality_weight")
-        for name in ("alpha", "mu", "gamma"):
-            check_positive(getattr(self, name), name)
-        check_integer(self.max_iter, "max_iter", 1)
-        check_integer(self.n_anchors, "n_anchors", 1)
-        check_flag(self.refresh, "refresh")
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
         label_sets = self._read_labels(labels, features)

@@ -15,12 +15,13 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
-from dlfh._validation import Features, check_choice, check_integer, check_positive, check_random_state
+from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack, unpack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction, KernelLogistic
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
 
 __all__ = ["SePH"]
 
@@ -104,14 +105,14 @@ class SePH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    alpha: float = 0.01
-    max_iter: int = 100
-    learning_rate: float | Literal["auto"] = "auto"
+    alpha: NonNegative = 0.01
+    max_iter: NonNegativeInt = 100
+    learning_rate: Positive | Literal["auto"] = "auto"
     init: Literal["labels", "random"] = "labels"
     n_bases: int = 500
     bases: Literal["random", "kmeans"] = "random"
     penalty: float = 0.01
-    random_state: int | np.random.Generator | None = None
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
@@ -119,11 +120,6 @@ class SePH(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_positive(self.alpha, "alpha", allow_zero=True)
-        check_integer(self.max_iter, "max_iter", 0)
-        if self.learning_rate != "auto":
-            check_positive(self.learning_rate, "learning_rate")
-        check_choice(self.init, "init", ("labels", "random"))
         self._learner().check_parameters()
 
     def _learner(self) -> KernelLogistic:

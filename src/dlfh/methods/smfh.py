@@ -13,20 +13,13 @@ from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._parallel import blas_threads
 from dlfh._progress import progress
-from dlfh._validation import (
-    Features,
-    check_choice,
-    check_fraction,
-    check_integer,
-    check_positive,
-    check_random_state,
-    raise_if_not_finite,
-)
+from dlfh._validation import Features, check_random_state, raise_if_not_finite
 from dlfh.codes import pack
 from dlfh.hashing.linear import LinearHash
 from dlfh.hashing.unit import UnitLinearHash, unit_rows
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
 
 __all__ = ["SMFH"]
 
@@ -111,32 +104,21 @@ class SMFH(CrossModalHasher):
 
     n_bits: int = 64
     _: KW_ONLY
-    modality_weight: float = 0.5
-    mu: float = 40.0
-    alpha: float = 2.0
-    gamma: float = 1e-4
-    orthogonality: float = 1e-4
-    eta: float = 1e-3
-    sample_size: int = 1000
+    modality_weight: Fraction = 0.5
+    mu: Positive = 40.0
+    alpha: NonNegative = 2.0
+    gamma: Positive = 1e-4
+    orthogonality: NonNegative = 1e-4
+    eta: NonNegative = 1e-3
+    sample_size: PositiveInt = 1000
     stop: Literal["tolerance", "code"] = "tolerance"
-    max_iter: int = 15
-    tol: float = 1e-3
-    random_state: int | np.random.Generator | None = None
+    max_iter: PositiveInt = 15
+    tol: NonNegative = 1e-3
+    random_state: RandomState = None
     n_jobs: int | None = None
     verbose: bool = False
 
     objective_: npt.NDArray[np.float64] = field(init=False)
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        check_fraction(self.modality_weight, "modality_weight")
-        for name in ("mu", "gamma"):
-            check_positive(getattr(self, name), name)
-        for name in ("alpha", "orthogonality", "eta", "tol"):
-            check_positive(getattr(self, name), name, allow_zero=True)
-        check_integer(self.sample_size, "sample_size", 1)
-        check_choice(self.stop, "stop", ("tolerance", "code"))
-        check_integer(self.max_iter, "max_iter", 1)
 
     @property
     def n_iter_(self) -> int:
