@@ -38,7 +38,7 @@ def write(path: Path, rows: Any, *others: Any) -> Path:
 
 def changed(path: Path, **contents: str | None) -> Path:
     """Replace the sheet or the shared texts of a workbook, or another part; None removes a part."""
-    names = {"sheet": SHEET, "shared": SHARED, "workbook": "xl/workbook.xml"}
+    names = {"sheet": SHEET, "shared": SHARED, "other": "xl/other.xml", "workbook": "xl/workbook.xml"}
     with zipfile.ZipFile(path) as archive:
         parts = {name: archive.read(name) for name in archive.namelist()}
     for key, content in contents.items():
@@ -133,10 +133,13 @@ def test_a_small_workbook_cannot_take_much_memory(tmp_path: Path, monkeypatch: p
         {"sheet": sheet('<row><c r="XFD1"/>' + "<c><v>1</v></c>" * 40_000 + "</row>")},
         {"sheet": sheet(" " * (2 << 20))},
         {"shared": "<sst>" + "<si/>" * 50_000 + "</sst>"},
-        {  # one text in many cells
-            "shared": f"<sst><si><t>{'x' * 10_000}</t></si></sst>",
-            "sheet": sheet('<row><c t="s"><v>0</v></c></row>' * 200),
-        },
+        *(  # one text in many cells, whatever the part with the texts is called
+            {
+                name: f"<sst><si><t>{'x' * 10_000}</t></si></sst>",
+                "sheet": sheet('<row><c t="s"><v>0</v></c></row>' * 200),
+            }
+            for name in ("shared", "other")
+        ),
     ):
         with pytest.raises(InputError, match="DLFH_MAX_BYTES"):
             read_table(changed(path, **contents))

@@ -1,4 +1,4 @@
-"""Files of one's own in the common layout: the data as they are, or one clear sentence."""
+"""Files of the user in the common layout: read as written, or refused in one sentence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Arrays = dict[str, Any]
 N_POINTS, N_TEST = 12, 4
 
 
-def own_arrays() -> Arrays:
+def user_arrays() -> Arrays:
     rng = np.random.default_rng(0)
     return {
         "image": rng.random((N_POINTS, 5)),
@@ -34,7 +34,7 @@ def own_arrays() -> Arrays:
 
 
 def saved(folder: Path, changes: Arrays, name: str = "mine.npz") -> Path:
-    np.savez(folder / name, **{key: array for key, array in (own_arrays() | changes).items() if array is not None})
+    np.savez(folder / name, **{key: array for key, array in (user_arrays() | changes).items() if array is not None})
     return folder / name
 
 
@@ -62,7 +62,7 @@ DAMAGED: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.parametrize("read", [Paired.read, Split.read, load_file, lambda path: load_dataset("wiki", path)])
 @pytest.mark.parametrize("damage", DAMAGED)
-def test_what_a_file_says_of_itself_is_checked(tmp_path: Path, damage: str, read: Callable[[Path], Any]) -> None:
+def test_a_damaged_about_is_refused(tmp_path: Path, damage: str, read: Callable[[Path], Any]) -> None:
     stored, message = DAMAGED[damage]
     path = saved(tmp_path, {"about": stored})
     with pytest.raises(InputError, match=f"'about' is damaged: {message}") as caught:
@@ -82,7 +82,7 @@ json_values = st.recursive(
     json_values
     | st.fixed_dictionaries({}, optional=dict.fromkeys(("name", "notes", "modalities", "label_names"), json_values))
 )
-def test_whatever_a_file_says_of_itself_it_is_read_or_refused_in_one_sentence(tmp_path: Path, value: Any) -> None:
+def test_any_about_is_read_or_refused_in_one_sentence(tmp_path: Path, value: Any) -> None:
     path = saved(tmp_path, {"about": np.array(json.dumps(value))})
     for read in (Paired.read, load_file):
         refusal = f"{path}: "
@@ -99,7 +99,7 @@ def one_value(array: Arrays, row: int, column: int, value: float) -> Any:
     return changed
 
 
-GOOD = own_arrays()
+GOOD = user_arrays()
 WRONG: dict[str, tuple[Arrays, str]] = {
     "soft labels": (
         {"labels": one_value(GOOD["labels"], 5, 2, 0.6)},
@@ -176,7 +176,7 @@ WRONG: dict[str, tuple[Arrays, str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_what_is_wrong_with_a_file_of_ones_own_is_said_in_one_sentence(tmp_path: Path, wrong: str) -> None:
+def test_defects_are_one_sentence(tmp_path: Path, wrong: str) -> None:
     changes, message = WRONG[wrong]
     path = saved(tmp_path, changes)
     with pytest.raises(InputError, match=message) as caught:
@@ -187,73 +187,73 @@ def test_what_is_wrong_with_a_file_of_ones_own_is_said_in_one_sentence(tmp_path:
 
 @in_one_folder
 @given(splits(), st.sampled_from([".npz", ".parquet"]))
-def test_own_data_are_those_that_were_written(tmp_path: Path, split: Split, suffix: str) -> None:
+def test_data_are_read_as_written(tmp_path: Path, split: Split, suffix: str) -> None:
     path = tmp_path / f"mine{suffix}"
     split.write(path)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        own = load_file(path)
-    assert own.name == (split.name or "mine")
-    assert own.notes[: len(split.notes)] == split.notes
+        loaded = load_file(path)
+    assert loaded.name == (split.name or "mine")
+    assert loaded.notes[: len(split.notes)] == split.notes
     expected = {"train": split.train, "queries": split.queries}
     if split.database is not split.train:
         expected["database"] = split.database
-    assert own.parts.keys() == expected.keys()
+    assert loaded.parts.keys() == expected.keys()
     for part, points in expected.items():
-        same_points(own.parts[part], points)
+        same_points(loaded.parts[part], points)
     split.train.write(path)
     if len(split.train) > 1:
-        own = load_file(path)
-        assert (own.name, list(own.parts)) == ("mine", ["all"])
-        same_points(own.parts["all"], split.train)
+        loaded = load_file(path)
+        assert (loaded.name, list(loaded.parts)) == ("mine", ["all"])
+        same_points(loaded.parts["all"], split.train)
 
 
 @pytest.mark.parametrize("dialect", NAMES)
 @pytest.mark.parametrize("ending", ["5.mat", "7.3.mat", ".npz"])
-def test_own_data_may_speak_either_dialect(tmp_path: Path, ending: str, dialect: str) -> None:
+def test_matlab_variable_names_are_accepted(tmp_path: Path, ending: str, dialect: str) -> None:
     expected = original()
     FORMATS[ending](tmp_path / f"mine{ending}", variables(expected, dialect))
-    own = load_file(tmp_path / f"mine{ending}")
-    assert own.name == Path(f"mine{ending}").stem
-    same_points(own.parts["train"], expected.train)
-    same_points(own.parts["queries"], expected.queries)
+    loaded = load_file(tmp_path / f"mine{ending}")
+    assert loaded.name == Path(f"mine{ending}").stem
+    same_points(loaded.parts["train"], expected.train)
+    same_points(loaded.parts["queries"], expected.queries)
 
 
-def test_features_of_a_network_are_a_modality_if_all_parts_have_them(tmp_path: Path) -> None:
+def test_network_features_are_a_modality_if_all_parts_have_them(tmp_path: Path) -> None:
     expected = original()
     network = {"VTest": expected.queries.modalities["image"][:, :7]}
     write_arrays(tmp_path / "mine.mat", variables(expected) | network)
     assert list(load_file(tmp_path / "mine.mat").parts["train"].modalities) == ["image", "text"]
     network["VDatabase"] = expected.train.modalities["image"][:, :7]
     write_arrays(tmp_path / "mine.mat", variables(expected) | network)
-    own = load_file(tmp_path / "mine.mat")
-    assert [list(points.modalities) for points in own.parts.values()] == [["image", "text", "cnn"]] * 2
+    loaded = load_file(tmp_path / "mine.mat")
+    assert [list(points.modalities) for points in loaded.parts.values()] == [["image", "text", "cnn"]] * 2
 
 
 @pytest.mark.parametrize(("stored", "name"), [(None, "mine"), (about(), "mine"), (about(name="Ours"), "Ours")])
-def test_data_are_called_as_the_file_calls_them_or_as_the_file(tmp_path: Path, stored: Any, name: str) -> None:
+def test_the_name_is_the_stored_one_or_the_file_name(tmp_path: Path, stored: Any, name: str) -> None:
     for division in (GOOD["is_test"], None):
         path = saved(tmp_path, {"about": stored, "is_test": division})
         assert load_file(path).name == name
     assert Split.read(saved(tmp_path, {"about": stored})).name == name
 
 
-def test_class_ids_of_one_array_count_from_the_same_number(tmp_path: Path) -> None:
+def test_class_ids_of_one_array_are_not_compared_between_parts(tmp_path: Path) -> None:
     ids = np.where(GOOD["is_test"], 0, 1) + np.arange(N_POINTS) % 3
-    own = load_file(saved(tmp_path, {"labels": ids}))
-    np.testing.assert_array_equal(own.parts["queries"].labels, ids[GOOD["is_test"]])
+    loaded = load_file(saved(tmp_path, {"labels": ids}))
+    np.testing.assert_array_equal(loaded.parts["queries"].labels, ids[GOOD["is_test"]])
 
 
 def test_points_without_labels_are_counted_over_all_parts(tmp_path: Path) -> None:
     labels = GOOD["labels"].copy()
     labels[[0, 5, 6]] = 0
     with pytest.warns(DataWarning, match="mine: 3 rows of labels have no label") as caught:
-        own = load_file(saved(tmp_path, {"labels": labels}))
+        loaded = load_file(saved(tmp_path, {"labels": labels}))
     assert [warning.filename for warning in caught] == [__file__]
-    assert own.notes == ("3 rows of labels have no label, so no point counts as similar to them",)
+    assert loaded.notes == ("3 rows of labels have no label, so no point counts as similar to them",)
 
 
-def test_leaks_in_own_data_are_found(tmp_path: Path) -> None:
+def test_leaks_are_reported(tmp_path: Path) -> None:
     image, text = GOOD["image"].copy(), GOOD["text"].copy()
     image[9], text[9] = image[2], text[2]
     path = saved(tmp_path, {"image": image, "text": text})
@@ -270,9 +270,9 @@ def test_leaks_in_own_data_are_found(tmp_path: Path) -> None:
         load_file(path, on_leak="no")  # type: ignore[arg-type]
 
 
-def test_sparse_parts_are_read_as_dense_ones(tmp_path: Path) -> None:
+def test_a_sparse_is_test_is_read(tmp_path: Path) -> None:
     data = make_paired(20, random_state=0)
     arrays = {**data.modalities, "labels": data.labels, "is_test": sp.csr_array(np.arange(20)[None] < 5)}
     write_arrays(tmp_path / "mine.npz", arrays)
-    own = load_file(tmp_path / "mine.npz")
-    same_points(own.parts["queries"], data.take(np.arange(5)))
+    loaded = load_file(tmp_path / "mine.npz")
+    same_points(loaded.parts["queries"], data.take(np.arange(5)))

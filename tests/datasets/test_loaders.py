@@ -1,4 +1,4 @@
-"""Data sets from the files in which they circulate: the right data, or one clear sentence."""
+"""Published data sets are read from files as they circulate; defects are one sentence."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def same_points(found: Paired, expected: Paired) -> None:
 @pytest.mark.parametrize("form", LABELS)
 @pytest.mark.parametrize("dialect", NAMES)
 @pytest.mark.parametrize("ending", FORMATS)
-def test_every_dialect_format_and_form_of_labels_gives_the_same_data(
+def test_every_convention_format_and_form_of_labels_yields_the_same_data(
     tmp_path: Path, ending: str, dialect: str, form: str
 ) -> None:
     expected = original()
@@ -105,7 +105,7 @@ def test_every_dialect_format_and_form_of_labels_gives_the_same_data(
 
 
 @pytest.mark.parametrize("ending", ["5.mat", "7.3.mat"])
-def test_a_database_of_its_own_and_features_of_a_network_are_found(tmp_path: Path, ending: str) -> None:
+def test_a_separate_database_and_network_features_are_read(tmp_path: Path, ending: str) -> None:
     expected = original()
     whole = variables(expected, "I, T") | {
         f"{letter}_db": array
@@ -125,7 +125,7 @@ def test_a_database_of_its_own_and_features_of_a_network_are_found(tmp_path: Pat
     assert "modality 'image' has 7 features; Wiki as published has 128" in split.notes
 
 
-def test_features_of_a_network_can_be_all_that_a_file_has_of_the_images(tmp_path: Path) -> None:
+def test_network_features_can_replace_the_image_features(tmp_path: Path) -> None:
     expected = original()
     data = variables(expected)
     for part in ("Test", "Database"):
@@ -234,7 +234,7 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         put("testL", lambda L: L[:, :0]),
         "testL must be a matrix with one row per point or a vector of class ids, got shape 6 x 0",
     ),
-    "labels in space": (
+    "labels with three dimensions": (
         put("testL", lambda L: np.ones((N_QUERIES, 2, 2))),
         "testL must be a matrix with one row per point or a vector of class ids, got shape 6 x 2 x 2",
     ),
@@ -242,16 +242,16 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         both(put("testL", lambda L: np.full(len(L), "sea", object)), put("databaseL", lambda L: L.argmax(1))),
         "databaseL and testL use different label formats",
     ),
-    "features of a network for the queries alone": (
+    "network features for the queries only": (
         lambda data: data.update(VTest=data.pop("XTest")),
         "the variable 'XTest' is missing; it contains 'VTest', ",
     ),
-    "features of a network alone": (
+    "network features only": (
         lambda data: data.update(VTest=data.pop("XTest"), VDatabase=data.pop("XDatabase")),
         "there is no modality 'image'; the file has 'text', 'cnn'",
     ),
     "empty": (put("XTest", lambda X: np.zeros((0, 0))), "XTest must be a numeric matrix with one row per point"),
-    "another language": (
+    "unknown names": (
         lambda data: [data.pop(name) for name in list(data)] and data.update(A=np.eye(3)),
         "it has neither the variables XTest, .*; it contains 'A'$",
     ),
@@ -260,7 +260,7 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
 
 @pytest.mark.parametrize("wrong", WRONG)
 @pytest.mark.parametrize("ending", ["5.mat", "7.3.mat"])
-def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, ending: str, wrong: str) -> None:
+def test_defects_are_one_sentence(tmp_path: Path, ending: str, wrong: str) -> None:
     change, message = WRONG[wrong]
     data = variables(original())
     change(data)
@@ -272,7 +272,7 @@ def test_what_is_wrong_is_said_in_one_sentence(tmp_path: Path, ending: str, wron
     assert "\n" not in str(caught.value)
 
 
-def test_options_that_make_no_sense_are_refused(tmp_path: Path) -> None:
+def test_unknown_names_and_options_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "wiki.mat"
     scipy.io.savemat(path, variables(original()))
     with pytest.raises(InputError, match=r"unknown data set 'coco': the known ones are 'wiki', 'mirflickr-25k', .*"):
@@ -307,7 +307,7 @@ def test_wrong_arguments_are_not_blamed_on_the_file(tmp_path: Path, wrong: str) 
         load_dataset("wiki", tmp_path / "wiki.mat", **options)
 
 
-def test_points_without_labels_are_counted(tmp_path: Path) -> None:
+def test_points_without_labels_cause_a_warning(tmp_path: Path) -> None:
     data = variables(original())
     data["databaseL"][[2, 5, 6]] = 0
     scipy.io.savemat(tmp_path / "wiki.mat", data)
@@ -321,12 +321,12 @@ def leaking(tmp_path: Path) -> Path:
     data = variables(original())
     for modality in "XY":
         data[f"{modality}Test"][[1, 4]] = data[f"{modality}Database"][[9, 3]]
-    data["XTest"][0] = data["XDatabase"][0]  # alike in one modality alone
+    data["XTest"][0] = data["XDatabase"][0]  # identical in one modality only
     scipy.io.savemat(tmp_path / "wiki.mat", data)
     return tmp_path / "wiki.mat"
 
 
-def test_queries_in_the_database_are_reported(leaking: Path) -> None:
+def test_leaks_are_reported(leaking: Path) -> None:
     message = "2 queries also occur in the training set, identical in all modalities: query 1 = row 9, query 4 = row 3"
     with pytest.warns(DataWarning, match=message):
         assert len(load_dataset("wiki", leaking).train) == N_DATABASE
@@ -334,7 +334,7 @@ def test_queries_in_the_database_are_reported(leaking: Path) -> None:
         load_dataset("wiki", leaking, on_leak="error")
 
 
-def test_queries_in_the_database_can_be_dropped_from_it(leaking: Path) -> None:
+def test_leaks_can_be_dropped(leaking: Path) -> None:
     split = load_dataset("wiki", leaking, on_leak="drop")
     kept = np.setdiff1d(np.arange(N_DATABASE), [3, 9])
     same_points(split.train, original().train.take(kept))
@@ -352,7 +352,7 @@ def test_dropping_leaks_must_leave_some_points(tmp_path: Path, part: str, called
         load_dataset("wiki", tmp_path / "wiki.npz", on_leak="drop")
 
 
-def test_notes_of_a_file_follow_what_is_done_with_its_leaks(leaking: Path) -> None:
+def test_notes_state_whether_leaks_were_dropped(leaking: Path) -> None:
     with pytest.warns(DataWarning, match="2 queries also occur in the training set"):
         split = load_dataset("wiki", leaking)
     converted = leaking.with_suffix(".npz")
@@ -363,7 +363,7 @@ def test_notes_of_a_file_follow_what_is_done_with_its_leaks(leaking: Path) -> No
     assert notes == (*split.notes[:-1], f"{split.notes[-1]}; dropped")
 
 
-def test_leaks_into_a_database_of_its_own_are_found_apart(tmp_path: Path) -> None:
+def test_leaks_into_a_separate_database_are_reported_separately(tmp_path: Path) -> None:
     expected = original()
     whole = variables(expected, "I, T") | {
         "I_db": np.concatenate([expected.train.modalities["image"], expected.queries.modalities["image"][:2]]),
@@ -379,7 +379,7 @@ def test_leaks_into_a_database_of_its_own_are_found_apart(tmp_path: Path) -> Non
 
 
 @given(seeds, st.booleans(), st.booleans())
-def test_shared_points_are_those_a_search_finds(seed: int, query_sparse: bool, database_sparse: bool) -> None:
+def test_shared_points_equal_those_of_a_direct_search(seed: int, query_sparse: bool, database_sparse: bool) -> None:
     rng = np.random.default_rng(seed)
     items = {"a": rng.integers(-1, 2, (40, 2)).astype(np.float32), "b": rng.integers(0, 2, (40, 3)) * -0.0}
     items["b"] += rng.integers(0, 2, (40, 3))
@@ -395,7 +395,7 @@ def test_shared_points_are_those_a_search_finds(seed: int, query_sparse: bool, d
 
 
 @given(seeds, st.integers(1, 49), st.integers(1, 10))
-def test_a_split_by_protocol_divides_the_points(seed: int, n_queries: int, n_unseen: int) -> None:
+def test_a_split_by_protocol_contains_each_point_once(seed: int, n_queries: int, n_unseen: int) -> None:
     n = 60
     ids = np.arange(n, dtype=float).reshape(-1, 1)
     data = Paired({"image": ids, "text": ids}, np.arange(n))
@@ -411,7 +411,7 @@ def test_a_split_by_protocol_divides_the_points(seed: int, n_queries: int, n_uns
     np.testing.assert_array_equal(unseen.queries.labels, split.queries.labels)
 
 
-def test_queries_can_be_drawn_anew_with_a_seed(tmp_path: Path) -> None:
+def test_a_seed_draws_the_queries_anew(tmp_path: Path) -> None:
     expected = original()
     scipy.io.savemat(tmp_path / "wiki.mat", variables(expected))
     one, two, again = (load_dataset("wiki", tmp_path / "wiki.mat", random_state=seed) for seed in (1, 2, 1))
@@ -423,7 +423,7 @@ def test_queries_can_be_drawn_anew_with_a_seed(tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.sort(points[:, 0]), np.sort(whole[:, 0]))
 
 
-def test_a_file_that_is_not_split_is_split_by_the_papers_protocol(tmp_path: Path) -> None:
+def test_a_file_without_a_split_is_split_by_the_papers_protocol(tmp_path: Path) -> None:
     data = make_paired(1000, image_features=500, text_features=1000, random_state=0)
     data.write(tmp_path / "nus.npz")
     split = load_dataset("nus-wide", tmp_path / "nus.npz")
@@ -476,7 +476,7 @@ def identical(found: Paired, expected: Paired) -> None:
 
 @in_one_folder
 @given(splits(), st.sampled_from([".npz", ".parquet"]))
-def test_a_split_comes_back_from_its_file(tmp_path: Path, split: Split, suffix: str) -> None:
+def test_splits_are_read_as_written(tmp_path: Path, split: Split, suffix: str) -> None:
     split.write(tmp_path / f"data{suffix}")
     found = Split.read(tmp_path / f"data{suffix}")
     assert (found.name, found.notes) == (split.name, split.notes)
@@ -490,7 +490,7 @@ def test_a_split_comes_back_from_its_file(tmp_path: Path, split: Split, suffix: 
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".parquet", ".mat"])
-def test_converting_a_matlab_file_changes_nothing(tmp_path: Path, suffix: str) -> None:
+def test_a_converted_matlab_file_contains_the_same_data(tmp_path: Path, suffix: str) -> None:
     write_matlab73(tmp_path / "wiki.mat", variables(original(), "I, T", "ids from 1"))
     split = load_dataset("wiki", tmp_path / "wiki.mat")
     split.write(tmp_path / f"converted{suffix}")
@@ -523,7 +523,7 @@ AS_PUBLISHED: dict[str, tuple[Split, dict[str, Any], bool]] = {
 
 
 @pytest.mark.parametrize("case", AS_PUBLISHED)
-def test_data_are_as_published_if_name_and_numbers_are(tmp_path: Path, case: str) -> None:
+def test_as_published_requires_the_name_and_the_published_numbers(tmp_path: Path, case: str) -> None:
     split, options, expected = AS_PUBLISHED[case]
     split.write(tmp_path / "wiki.npz")
     found = load_dataset("wiki", tmp_path / "wiki.npz", **options)
@@ -531,7 +531,7 @@ def test_data_are_as_published_if_name_and_numbers_are(tmp_path: Path, case: str
     assert found.as_published is expected
 
 
-def test_data_stay_as_published_when_their_leaks_are_left_out(tmp_path: Path) -> None:
+def test_dropping_leaks_keeps_as_published(tmp_path: Path) -> None:
     split = wiki_of(2173, 693)
     for name, matrix in split.queries.modalities.items():
         matrix[0] = split.train.modalities[name][5]
@@ -540,7 +540,7 @@ def test_data_stay_as_published_when_their_leaks_are_left_out(tmp_path: Path) ->
     assert (len(found.train), found.as_published) == (2172, True)
 
 
-def test_files_that_are_no_data_sets_are_refused(tmp_path: Path) -> None:
+def test_files_without_a_data_set_are_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=np.eye(3))
     with pytest.raises(InputError, match=r"a\.npz: it has neither .* nor modalities with 'labels'; it contains 'x'"):
         Paired.read(tmp_path / "a.npz")
@@ -563,9 +563,7 @@ SHAPES = [("wiki", 500), ("mirflickr", 900), ("nus-wide", 2000), ("iapr-tc12", 6
 
 
 @pytest.mark.parametrize(("name", "n_points"), SHAPES)
-def test_generated_data_have_the_shape_of_the_original_and_say_that_they_are_generated(
-    name: str, n_points: int, tmp_path: Path
-) -> None:
+def test_generated_data_have_the_shape_of_the_original_and_are_marked(name: str, n_points: int, tmp_path: Path) -> None:
     description, split = describe(name), load_dataset(f"generated:{name}", n_points=n_points)
     assert "generated" in split.name
     assert "generated" in split.notes[0]
@@ -586,7 +584,7 @@ def test_generated_data_have_the_shape_of_the_original_and_say_that_they_are_gen
     assert load_dataset(name, tmp_path / "again.npz").notes == loaded.notes
 
 
-def test_generated_data_at_full_size_have_as_many_label_sets_as_the_original() -> None:
+def test_generated_data_at_full_size_have_the_label_sets_of_the_original() -> None:
     split = load_dataset("generated:mirflickr-25k", random_state=1)
     description = describe("mirflickr-25k")
     assert len(split.train) + len(split.queries) == description.n_points
@@ -596,7 +594,7 @@ def test_generated_data_at_full_size_have_as_many_label_sets_as_the_original() -
     assert text.nnz / text.shape[0] == pytest.approx(description.words_per_text, rel=0.1)
 
 
-def test_loaders_know_their_data_sets(tmp_path: Path) -> None:
+def test_every_data_set_has_its_title_and_notes(tmp_path: Path) -> None:
     for name in ("mirflickr-25k", "nus-wide", "iapr-tc12"):
         scipy.io.savemat(tmp_path / "a.mat", variables(original(name)))
         split = load_dataset(name, tmp_path / "a.mat")
@@ -626,3 +624,30 @@ def test_iapr_is_as_described(data_folder: Path, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
         same_points(load_dataset("iapr-tc12", tmp_path / "iapr.parquet").queries, split.queries)
+
+
+def test_a_user_file_is_split_as_stored_or_drawn(tmp_path: Path) -> None:
+    original().write(tmp_path / "mine.npz")
+    split = load_dataset(tmp_path / "mine.npz")
+    assert (split.name, split.as_published) == ("original", False)
+    same_points(split.queries, original().queries)
+    make_paired(50, random_state=0).write(tmp_path / "mine.npz")
+    drawn = load_dataset(tmp_path / "mine.npz")
+    assert (drawn.name, len(drawn.queries), len(drawn.train)) == ("mine", 5, 45)
+    assert len(load_dataset(tmp_path / "mine.npz", n_queries=7, random_state=1).queries) == 7
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("wiki",), "wiki does not come with dlfh: pass the path of its file, or load 'generated:wiki'"),
+        (("coco",), "no data set and no file is called 'coco': use icons, wiki, "),
+        (("generated:wiki", "x.npz"), "generated:wiki is not read from a file: leave out path, or load .* 'wiki'"),
+        (("icons", "x.npz"), "the icons come with the extra 'icons', not from a file"),
+    ],
+)
+def test_names_without_a_file_and_files_without_a_name_are_refused(arguments: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_dataset(*arguments)
+    with pytest.raises(InputError, match="n_points applies to generated data only"):
+        load_dataset("wiki", "x.npz", n_points=5)

@@ -418,15 +418,22 @@ _CELLS = (
     '<row r="2"><c r="A2" t="s"><v>2</v></c><c r="B2" t="str"><v>x;y</v></c><c r="C2"><v>7</v></c></row>'
     '<row r="4"><c r="A4" t="b"><v>1</v></c><c r="B4" s="1"><v>45351.5</v></c><c r="C4" t="e"><v>#N/A</v></c></row>'
 )
+_MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+_OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 #: The parts of a small workbook.
 WORKBOOK = {
-    "xl/workbook.xml": '<workbook xmlns:r="u"><workbookPr date1904="0"/><sheets><sheet r:id="r1"/></sheets></workbook>',
-    "xl/_rels/workbook.xml.rels": '<R><Relationship Id="r1" Target="worksheets/sheet1.xml"/></R>',
-    "xl/worksheets/sheet1.xml": f"<worksheet><sheetData>{_CELLS}</sheetData></worksheet>",
-    "xl/sharedStrings.xml": "<sst><si><t>caption</t></si><si><r><t>ta</t></r><r><t>gs</t></r></si>"
+    "xl/workbook.xml": f'<workbook xmlns="{_MAIN}" xmlns:r="{_OFFICE}"><workbookPr date1904="0"/>'
+    '<sheets><sheet name="s" sheetId="1" r:id="r1"/></sheets></workbook>',
+    "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+    f'<Relationship Id="r1" Type="{_OFFICE}/worksheet" Target="worksheets/sheet1.xml"/></Relationships>',
+    "xl/worksheets/sheet1.xml": f"<worksheet xmlns='{_MAIN}'><sheetData>{_CELLS}</sheetData></worksheet>",
+    "xl/sharedStrings.xml": f"<sst xmlns='{_MAIN}'><si><t>caption</t></si><si><r><t>ta</t></r><r><t>gs</t></r></si>"
     "<si><t>é</t></si></sst>",
-    "xl/styles.xml": '<s><numFmts><numFmt numFmtId="170" formatCode="yyyy-mm"/></numFmts><cellXfs><xf/>'
-    '<xf numFmtId="170"/></cellXfs></s>',
+    "xl/styles.xml": f"<styleSheet xmlns='{_MAIN}'><numFmts><numFmt numFmtId='170' formatCode='yyyy-mm'/></numFmts>"
+    "<cellXfs><xf/><xf numFmtId='170'/></cellXfs></styleSheet>",
+    "_rels/.rels": f'<Relationships xmlns="{_PACKAGE}/relationships">'
+    f'<Relationship Id="r1" Type="{_OFFICE}/officeDocument" Target="xl/workbook.xml"/></Relationships>',
 }
 
 

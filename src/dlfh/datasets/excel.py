@@ -8,9 +8,11 @@ file of a kilobyte could exhaust the memory, which ends the process. So the arch
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date, datetime, time, timedelta
 from pathlib import Path
@@ -23,7 +25,7 @@ from dlfh.errors import InputError
 
 __all__ = ["read_sheet"]
 
-_SHARED_TEXTS = "xl/sharedstrings.xml"
+_NOT_A_WORKBOOK = "it is not an Excel workbook (.xlsx), or has a password: save it as .xlsx without one, or as .csv"
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14
 
@@ -41,9 +43,7 @@ def read_sheet(file: Path, budget: Budget) -> Iterator[tuple[int, list[Any]]]:
         parts = _unpack(file, budget)
         _check_usage(parts, budget)
     except zipfile.BadZipFile:
-        raise InputError(
-            "it is not an Excel workbook (.xlsx), or has a password: save it as .xlsx without one, or as .csv"
-        ) from None
+        raise InputError(_NOT_A_WORKBOOK) from None
     except (expat.ExpatError, zlib.error, EOFError, NotImplementedError, RuntimeError, UnicodeDecodeError):
         raise InputError("it is damaged") from None
     for number, cells in enumerate(_calamine_rows(calamine, parts), 1):
@@ -85,7 +85,8 @@ def _calamine_rows(calamine: Any, parts: dict[str, bytes]) -> Iterator[list[Any]
     except calamine.WorksheetNotFound:
         raise InputError("it is damaged: its first sheet is missing") from None
     except calamine.CalamineError as error:
-        raise InputError(f"it is damaged: {' '.join(str(error).split())[:200]}") from None
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(_NOT_A_WORKBOOK if "file format" in reason else f"it is damaged: {reason}") from None
     except BaseException as error:  # panics of Rust code are not derived from Exception
         if type(error).__name__ != "PanicException":
             raise
@@ -107,29 +108,30 @@ def _value(cell: Any) -> Any:
 
 def _check_usage(parts: dict[str, bytes], budget: Budget) -> None:
     """Raise InputError if a sheet would take more than the budget."""
-    lengths: list[int] = []
-    for name, part in sorted(parts.items(), key=lambda named: named[0].lower() != _SHARED_TEXTS):  # shared texts first
-        usage = _Usage(lengths)
+    usages = [_Usage() for _ in parts]
+    for usage, part in zip(usages, parts.values(), strict=True):
         usage.parse(part)
-        if name.lower() == _SHARED_TEXTS:
-            lengths = usage.texts
-        if usage.n_bytes() > budget.bytes_left:
-            budget.take_bytes(usage.n_bytes())  # which raises
+    # Any part may be the one with the shared texts.
+    lengths = [max(several) for several in itertools.zip_longest(*(usage.texts for usage in usages), fillvalue=0)]
+    largest = max((usage.n_bytes(lengths) for usage in usages), default=0)
+    if largest + sum(lengths) > budget.bytes_left:
+        budget.take_bytes(largest + sum(lengths))  # which raises
 
 
 class _Usage:
     """Memory that one part of a workbook would take: a grid with copies of shared texts, or the shared texts."""
 
-    def __init__(self, lengths: list[int]) -> None:
-        self.lengths = lengths
-        self.texts: list[int] = []
-        self.copied = self.last_row = self.last_column = 0
+    def __init__(self) -> None:
+        self.texts: list[int] = []  # memory of each shared text in this part
+        self.copies: Counter[int] = Counter()  # cells that refer to each shared text
+        self.last_row = self.last_column = 0
         self._row = self._column = 0
         self._is_shared = False
         self._pieces: list[str] | None = None
 
-    def n_bytes(self) -> int:
-        return _GRID_CELL_BYTES * self.last_row * self.last_column + self.copied + sum(self.texts)
+    def n_bytes(self, lengths: list[int]) -> int:
+        copied = sum(count * lengths[number] for number, count in self.copies.items() if number < len(lengths))
+        return _GRID_CELL_BYTES * self.last_row * self.last_column + copied
 
     def parse(self, content: bytes) -> None:
         parser = expat.ParserCreate()
@@ -166,8 +168,8 @@ class _Usage:
             self._pieces = None
         elif tag == "v" and self._pieces is not None:
             number = "".join(self._pieces).strip() if self._is_shared else ""
-            if number.isdecimal() and len(number) < 10 and int(number) < len(self.lengths):
-                self.copied += self.lengths[int(number)]
+            if number.isdecimal() and len(number) < 10:
+                self.copies[int(number)] += 1
             self._pieces = None
 
     def _position(self, reference: str | None) -> tuple[int, int]:
