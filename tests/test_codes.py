@@ -44,11 +44,11 @@ def test_random_codes_leave_unused_bits_zero(seed: int, n_bits: int) -> None:
 
 
 def test_bad_codes() -> None:
-    with pytest.raises(InputError, match="codes differ in length: a has 1 bytes, b has 2"):
+    with pytest.raises(InputError, match="codes must have the same length, but a has 1 bytes and b has 2"):
         hamming_distances(np.zeros((1, 1), np.uint8), np.zeros((1, 2), np.uint8))
     with pytest.raises(InputError, match=r"a must be packed codes \(uint8, two-dimensional\), got type float64"):
         hamming_distances(np.zeros((1, 1)), np.zeros((1, 1), np.uint8))
-    with pytest.raises(InputError, match="codes of 9 bits have 2 bytes, got 1"):
+    with pytest.raises(InputError, match="codes of 9 bits must have 2 bytes, got 1"):
         unpack(np.zeros((1, 1), np.uint8), 9)
     with pytest.raises(InputError, match="two-dimensional array of numbers"):
         pack([1, -1])

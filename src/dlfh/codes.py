@@ -1,8 +1,7 @@
 """Packed binary codes: packing, unpacking and Hamming distances.
 
-A code of c bits is a row of ceil(c / 8) bytes in the order of `numpy.packbits` (the first bit is
-the highest of the first byte; unused bits are 0), as faiss and sentence-transformers use. Bit 1
-stands for +1 and bit 0 for -1.
+A code of c bits is a row of ceil(c / 8) bytes in the order of `numpy.packbits`, which faiss and sentence-transformers
+also use: the first bit is the highest of the first byte, and unused bits are 0. Bit 1 stands for +1 and bit 0 for -1.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Codes = npt.NDArray[np.uint8]
 
 
 def n_bytes(n_bits: int) -> int:
-    """Return how many bytes a code of ``n_bits`` takes.
+    """Return the number of bytes of a code of ``n_bits`` bits.
 
     Examples
     --------
@@ -36,7 +35,7 @@ def pack(values: npt.ArrayLike) -> Codes:
     Parameters
     ----------
     values : array-like of shape (n, n_bits)
-        Positive entries (or True) become bit 1, all others bit 0.
+        Positive values and True become bit 1, all others bit 0.
 
     Returns
     -------
@@ -51,8 +50,7 @@ def pack(values: npt.ArrayLike) -> Codes:
     matrix = np.asarray(values)
     if matrix.ndim != 2 or not (np.issubdtype(matrix.dtype, np.number) or matrix.dtype == bool):
         raise InputError(
-            f"values to pack must be a two-dimensional array of numbers, got shape {matrix.shape} "
-            f"and type {matrix.dtype}"
+            f"values must be a two-dimensional array of numbers, got shape {matrix.shape} and type {matrix.dtype}"
         )
     return np.packbits(matrix > 0, axis=1)
 
@@ -77,7 +75,7 @@ def unpack(codes: npt.ArrayLike, n_bits: int) -> npt.NDArray[np.int8]:
     """
     packed = check_codes(codes, "codes")
     if packed.shape[1] != n_bytes(n_bits):
-        raise InputError(f"codes of {n_bits} bits have {n_bytes(n_bits)} bytes, got {packed.shape[1]}")
+        raise InputError(f"codes of {n_bits} bits must have {n_bytes(n_bits)} bytes, got {packed.shape[1]}")
     bits = np.unpackbits(packed, axis=1, count=n_bits).view(np.int8)
     return 2 * bits - np.int8(1)
 
@@ -102,7 +100,9 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike, *, n_jobs: int | None 
     """
     packed_a, packed_b = check_codes(a, "a"), check_codes(b, "b")
     if packed_a.shape[1] != packed_b.shape[1]:
-        raise InputError(f"codes differ in length: a has {packed_a.shape[1]} bytes, b has {packed_b.shape[1]}")
+        raise InputError(
+            f"codes must have the same length, but a has {packed_a.shape[1]} bytes and b has {packed_b.shape[1]}"
+        )
     a_words, b_words = as_words(packed_a), by_word(packed_b)
     distances = np.empty((len(packed_a), len(packed_b)), np.uint16)
 
@@ -115,7 +115,7 @@ def hamming_distances(a: npt.ArrayLike, b: npt.ArrayLike, *, n_jobs: int | None 
 
 
 def check_codes(codes: npt.ArrayLike, name: str) -> Codes:
-    """Return ``codes`` as an array, or say that they are not packed codes."""
+    """Return ``codes`` as an array; raise `InputError` if they are not packed codes."""
     packed = np.asarray(codes)
     if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] == 0:
         raise InputError(
@@ -125,7 +125,7 @@ def check_codes(codes: npt.ArrayLike, name: str) -> Codes:
 
 
 def pad_to_words(codes: Codes) -> Codes:
-    """Return a copy of ``codes`` whose rows are filled up with zeros to whole 64-bit words."""
+    """Return a copy of ``codes`` whose rows are padded with zeros to a multiple of 64 bits."""
     padded = np.zeros((len(codes), 8 * -(-codes.shape[1] // 8)), np.uint8)
     padded[:, : codes.shape[1]] = codes
     return padded
@@ -139,7 +139,7 @@ def as_words(codes: Codes) -> npt.NDArray[np.uint64]:
 
 
 def by_word(codes: Codes) -> npt.NDArray[np.uint64]:
-    """Return word w of every code in row w, so that one loop runs over many codes."""
+    """Return the transposed words of codes: row w has word w of every code."""
     return np.ascontiguousarray(as_words(codes).T)
 
 

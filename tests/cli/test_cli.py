@@ -580,7 +580,7 @@ def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
 
 def test_a_second_writer_is_told_to_wait(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Collection.open(shop, writable=True):
-        assert "one writer at a time" in refused(capsys, "remove", shop, "8.png")
+        assert "already has a writer" in refused(capsys, "remove", shop, "8.png")
 
 
 def test_a_reader_that_leaves_early_is_no_error(shop: Path) -> None:

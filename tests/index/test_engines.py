@@ -238,7 +238,7 @@ def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(index: Any) -> 
     before = index.ids()
     for wrong, sentence in (
         (lambda: index.add(["b", "a"], {"image": np.zeros((2, 13), np.uint8)}), "id 'a' is already"),
-        (lambda: index.put(["b", "b"], {"image": np.zeros((2, 13), np.uint8)}), "ids must be distinct"),
+        (lambda: index.put(["b", "b"], {"image": np.zeros((2, 13), np.uint8)}), "duplicate id 'b'"),
         (lambda: index.put([""], {"image": code}), "non-empty strings"),
         (lambda: index.put(["b"], {"sound": code}), "has modality 'sound'"),
         (lambda: index.put(["b"], {"image": code}, metadata=[{"a": {1}}]), "dicts of JSON values"),

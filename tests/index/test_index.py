@@ -194,7 +194,7 @@ def large() -> tuple[Index, np.ndarray]:
 def test_large_searches_equal_brute_force_on_any_number_of_threads(
     large: tuple[Index, np.ndarray], n_jobs: int, n_queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nearest, "_BY_HAMMING", 1 << 18)
+    monkeypatch.setattr(nearest, "_MIN_BY_HAMMING", 1 << 18)
     index, codes = large
     projections = np.random.default_rng(n_queries).standard_normal((n_queries, 16))
     distances = hamming_distances(pack(projections), codes)
@@ -477,7 +477,7 @@ CODES = {"image": np.zeros((2, 1), np.uint8)}
     ("arguments", "message"),
     [
         ((["a"], CODES), "modality 'image' has 2 codes, but there are 1 ids"),
-        ((["a", "a"], CODES), "ids must be distinct, got 'a' in rows 0 and 1"),
+        ((["a", "a"], CODES), "duplicate id 'a' in rows 0 and 1"),
         ((["a", ""], CODES), "ids must be non-empty strings, got '' in row 1"),
         ((["a", 3], CODES), "ids must be non-empty strings, got 3 in row 1"),
         ((["a", "\ud800"], CODES), "ids must be valid Unicode"),

@@ -222,7 +222,7 @@ def test_health_and_metrics_are_there(service: Running) -> None:
         ("POST", "/v1/remove", {"ids": ["8.png"]}, 403, "takes no changes"),
         ("POST", "/v1/search", {"text": "a", "modalities": "sound"}, 422, "unknown modality 'sound'"),
         ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where names 'colour'"),
-        ("POST", "/v1/search", {"text": "a", "where": {"parity": {"~": 1}}}, 422, "has one of the operators"),
+        ("POST", "/v1/search", {"text": "a", "where": {"parity": {"~": 1}}}, 422, "must have one of the operators"),
         ("POST", "/v1/search", {"text": "a", "where": {"or": [{"not": 1}]}}, 422, "a filter must be a dict"),
         ("POST", "/v1/search", {"text": "a", "min_probability": 1}, 422, "min_probability: input should be less"),
         ("POST", "/v1/search", {"id": "8.png", "min_probability": 0.5}, 422, "does not support min_probability"),

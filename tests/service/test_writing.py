@@ -71,7 +71,7 @@ def test_an_item_that_was_removed_is_gone(writable: Running) -> None:
     ("items", "sentence"),
     [
         ([{"id": "n1", "text": "a"}, {"id": "n2"}], "nothing describes the item"),
-        ([{"id": "n1", "text": "a"}, {"id": "n1", "text": "b"}], "an id is given twice"),
+        ([{"id": "n1", "text": "a"}, {"id": "n1", "text": "b"}], "duplicate id 'n1' in rows 0 and 1"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "????"}], "not in base64"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "aGVsbG8="}], "the image cannot be read"),
         ([{"id": "n1", "texts": {"image": "/etc/passwd"}}], "'image' is no modality of texts"),

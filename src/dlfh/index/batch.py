@@ -15,7 +15,16 @@ from dlfh.errors import InputError
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment
 from dlfh.index.strings import Strings
 
-__all__ = ["MAX_BITS", "as_codes", "check_ids", "check_modalities", "check_packed", "check_queries", "make_segment"]
+__all__ = [
+    "MAX_BITS",
+    "as_codes",
+    "check_distinct",
+    "check_ids",
+    "check_modalities",
+    "check_packed",
+    "check_queries",
+    "make_segment",
+]
 
 #: The search kernels add up 3 per bit in 16 bits.
 MAX_BITS = 16_384
@@ -56,13 +65,15 @@ def check_ids(ids: Any) -> list[bytes]:
     return encoded
 
 
-def _check_distinct(ids: Sequence[bytes]) -> None:
+def check_distinct(ids: Sequence[str | bytes]) -> None:
+    """Raise `InputError` if an id occurs twice."""
     if len(set(ids)) == len(ids):
         return
-    seen: dict[bytes, int] = {}
+    seen: dict[str | bytes, int] = {}
     for row, value in enumerate(ids):
         if value in seen:
-            raise InputError(f"ids must be distinct, got {value.decode()!r} in rows {seen[value]} and {row}")
+            name = value if isinstance(value, str) else value.decode()
+            raise InputError(f"duplicate id {name!r} in rows {seen[value]} and {row}")
         seen[value] = row
 
 
@@ -120,7 +131,7 @@ def make_segment(
 ) -> Segment:
     """Check the arguments of `Index.add`, and return them as a segment."""
     names = check_ids(ids)
-    _check_distinct(names)
+    check_distinct(names)
     n = len(names)
     if not isinstance(codes, Mapping):
         raise InputError('codes must be a dict such as {"image": codes}, got ' + type(codes).__name__)

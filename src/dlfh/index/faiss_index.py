@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,55 +22,35 @@ __all__ = ["KINDS", "FaissIndex"]
 Codes = npt.NDArray[np.uint8]
 Options = dict[str, int]
 
-
-class _Kind(NamedTuple):
-    """A structure of faiss: its default options, given the number of items and of bits, and its constructor."""
-
-    defaults: Callable[[int, int], Options]
-    build: Callable[[Any, int, int, Options], Any]
+#: Inverted lists around centroids, hash tables of parts of the code, or a neighbourhood graph.
+KINDS = ("ivf", "multihash", "hnsw")
 
 
-def _ivf_defaults(n_items: int, n_bits: int) -> Options:
-    n_lists = max(1, math.isqrt(n_items))
-    return {"n_lists": n_lists, "n_probe": max(1, n_lists // 32)}
-
-
-def _build_ivf(faiss: Any, n_bits: int, n_items: int, options: Options) -> Any:
-    index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(n_bits), n_bits, min(options["n_lists"], n_items))
-    index.cp.min_points_per_centroid = 1  # faiss prints a warning when items are few
-    index.nprobe = options["n_probe"]
-    return index
-
-
-def _multihash_defaults(n_items: int, n_bits: int) -> Options:
-    bits = max(1, min(n_bits, 30, n_items.bit_length() - 3))
-    return {"n_tables": min(4, n_bits // bits), "bits": bits, "n_flips": 1}
-
-
-def _build_multihash(faiss: Any, n_bits: int, n_items: int, options: Options) -> Any:
-    if options["n_tables"] * options["bits"] > n_bits or options["bits"] > 62:
-        raise InputError(f"n_tables * bits must be at most {n_bits} and bits at most 62, got {options}")
-    index = faiss.IndexBinaryMultiHash(n_bits, options["n_tables"], options["bits"])
-    index.nflip = options["n_flips"]
-    return index
-
-
-def _hnsw_defaults(n_items: int, n_bits: int) -> Options:
+def _defaults(kind: str, n_items: int, n_bits: int) -> Options:
+    if kind == "ivf":
+        n_lists = max(1, math.isqrt(n_items))
+        return {"n_lists": n_lists, "n_probe": max(1, n_lists // 32)}
+    if kind == "multihash":
+        bits = max(1, min(n_bits, 30, n_items.bit_length() - 3))
+        return {"n_tables": min(4, n_bits // bits), "bits": bits, "n_flips": 1}
     return {"n_links": 16, "build_breadth": 40, "breadth": 64}
 
 
-def _build_hnsw(faiss: Any, n_bits: int, n_items: int, options: Options) -> Any:
-    index = faiss.IndexBinaryHNSW(n_bits, options["n_links"])
-    index.hnsw.efConstruction = options["build_breadth"]
-    index.hnsw.efSearch = options["breadth"]
+def _structure(faiss: Any, kind: str, n_items: int, n_bits: int, options: Options) -> Any:
+    if kind == "ivf":
+        index = faiss.IndexBinaryIVF(faiss.IndexBinaryFlat(n_bits), n_bits, min(options["n_lists"], n_items))
+        index.cp.min_points_per_centroid = 1  # otherwise faiss prints a warning when items are few
+        index.nprobe = options["n_probe"]
+    elif kind == "multihash":
+        if options["n_tables"] * options["bits"] > n_bits or options["bits"] > 62:
+            raise InputError(f"n_tables * bits must be at most {n_bits} and bits at most 62, got {options}")
+        index = faiss.IndexBinaryMultiHash(n_bits, options["n_tables"], options["bits"])
+        index.nflip = options["n_flips"]
+    else:
+        index = faiss.IndexBinaryHNSW(n_bits, options["n_links"])
+        index.hnsw.efConstruction = options["build_breadth"]
+        index.hnsw.efSearch = options["breadth"]
     return index
-
-
-KINDS: dict[str, _Kind] = {
-    "ivf": _Kind(_ivf_defaults, _build_ivf),
-    "multihash": _Kind(_multihash_defaults, _build_multihash),
-    "hnsw": _Kind(_hnsw_defaults, _build_hnsw),
-}
 
 
 class FaissIndex:
@@ -80,13 +59,13 @@ class FaissIndex:
     def __init__(
         self, snapshot: Snapshot, column: Column, kind: str, options: Options, n_jobs: int | None = None
     ) -> None:
-        check_choice(kind, "kind", tuple(KINDS))
+        check_choice(kind, "kind", KINDS)
         self._snapshot, self._column = snapshot, column
         codes = np.ascontiguousarray(column.codes)
         n_bits = 8 * codes.shape[1]
-        self.options = check_options(kind, options, KINDS[kind].defaults(len(codes), n_bits))
+        self.options = check_options(kind, options, _defaults(kind, len(codes), n_bits))
         with faiss_threads(resolve_n_jobs(n_jobs)):
-            self._faiss = KINDS[kind].build(import_faiss(), n_bits, len(codes), self.options)
+            self._faiss = _structure(import_faiss(), kind, len(codes), n_bits, self.options)
             self._faiss.train(codes)
             self._faiss.add(codes)
 
@@ -97,12 +76,11 @@ class FaissIndex:
         return self._column.codes[rng.choice(len(self), min(n, len(self)), replace=False)]
 
     def search(self, codes: Codes, k: int, where: Where | None, n_jobs: int | None) -> Hits:
-        """Search the structure; exactly, if there is a filter."""
-        column = self._column if where is None else self._column.within(self._snapshot.mask(where))
-        k = min(k, len(column))
+        column = self._column
         if where is None:
-            distances, rows = self._search(np.ascontiguousarray(codes), k, n_jobs)
-        else:
+            distances, rows = self._search(np.ascontiguousarray(codes), min(k, len(column)), n_jobs)
+        else:  # faiss cannot filter
+            column = column.within(self._snapshot.mask(where))
             distances, rows = nearest_by_hamming(codes, column.codes, k, n_jobs)
         return Hits(distances, column.positions_of(rows), column.learned[rows], self._snapshot)
 

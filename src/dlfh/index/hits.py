@@ -1,4 +1,4 @@
-"""What a search finds."""
+"""Results of a search."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import numpy.typing as npt
 __all__ = ["Hit", "Hits"]
 
 
-class Names(Protocol):
-    """What knows the ids of items by their positions."""
+class Ids(Protocol):
+    """A mapping from positions to ids."""
 
     def ids_at(self, positions: npt.ArrayLike) -> list[str]: ...
 
 
 class Hit(NamedTuple):
-    """One item found: its id, how far it is from the query, and whether its code was learned (or hashed).
+    """An item that was found: its id, its distance from the query, and whether its code is learned.
 
     Examples
     --------
@@ -35,20 +35,19 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True)
 class Hits:
-    """Items found for each query, the nearest first; equally near ones in the order in which they were added.
+    """The items found for each query, nearest first; items at the same distance in the order they were added.
 
     Attributes
     ----------
     distances : ndarray of shape (n_queries, n_found)
-        Hamming distances (int32); from a real-valued query z, the sums of ``|z_j|`` over the bits j in which
-        a code differs from the sign of z (float64). The latter is the Hamming distance where all ``|z_j|``
-        are 1, and orders items as the inner product of z with the +-1 code does, which is
-        ``sum(|z_j|) - 2 * distance``.
+        Hamming distances (int32). For asymmetric ranking by a projection z, the sums of ``|z_j|`` over the bits j in
+        which a code differs from the sign of z (float64). The inner product of z with the +-1 code is
+        ``sum(|z_j|) - 2 * distance``, so that both rank items alike.
     positions : ndarray of int64, shape (n_queries, n_found)
-        The items' places in `Index.ids`, at the time of the search; in an engine their numbers, which grow in that
-        order.
+        Positions of the items, for `Index.items`. Without a database, these are the places in `Index.ids` at the time
+        of the search.
     learned : ndarray of bool, shape (n_queries, n_found)
-        Whether an item's code was learned; otherwise it was hashed.
+        Whether the code of an item is learned; otherwise it is hashed.
     ids : list of lists of str
 
     Examples
@@ -66,18 +65,18 @@ class Hits:
     distances: npt.NDArray[Any]
     positions: npt.NDArray[np.int64]
     learned: npt.NDArray[np.bool_]
-    _names: Names
+    _ids: Ids
 
     @cached_property
     def ids(self) -> list[list[str]]:
-        return [self._names.ids_at(row) for row in self.positions]
+        return [self._ids.ids_at(row) for row in self.positions]
 
     def __len__(self) -> int:
         return len(self.positions)
 
     def __getitem__(self, query: int) -> list[Hit]:
-        """Return what was found for one query."""
-        ids = self._names.ids_at(self.positions[query])
+        """Return the items found for one query."""
+        ids = self._ids.ids_at(self.positions[query])
         values = zip(ids, self.distances[query].tolist(), self.learned[query].tolist(), strict=True)
         return [Hit(name, distance, learned) for name, distance, learned in values]
 

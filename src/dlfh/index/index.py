@@ -383,10 +383,6 @@ class Index:
         """Return all ids, in the order in which items were added."""
         return self._open_backend().ids()
 
-    def codes(self, modality: str) -> tuple[list[str], npt.NDArray[np.uint8]]:
-        """Return the ids of all items that have a code in a modality, and their codes."""
-        return self._open_backend().codes(self._column(modality))
-
     def contains(self, ids: Sequence[str]) -> npt.NDArray[np.bool_]:
         """Return which of the given ids are in the index."""
         names = Strings.of(check_ids(ids))

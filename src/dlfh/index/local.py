@@ -181,11 +181,6 @@ class LocalBackend:
         snapshot = self._current()
         return snapshot.ids_at(np.arange(len(snapshot)))
 
-    def codes(self, column: int) -> tuple[list[str], Codes]:
-        snapshot = self._current()
-        codes = snapshot.column(column)
-        return snapshot.ids_at(codes.positions_of(np.arange(len(codes)))), codes.codes
-
     def states(self, column: int) -> npt.NDArray[np.uint8]:
         return self._current().states_of(column)
 

@@ -1,23 +1,22 @@
-"""Filters: which items may be found, by what their metadata say. One small language, with one meaning everywhere.
+"""Filters of items by their metadata: a small language with the same meaning in memory and in every database.
 
-An item has *values* under a name: what its metadata have there or, if they have nothing of that name, what its table
-had (``metadata["columns"]``). A value is a text, a number, true or false; a list has several, and null, an empty list
-and a name that is not there are no value. Conditions ask whether some value is as they say, so that each holds of an
-item or does not, and "not" is what it is in logic:
+An item has *values* under a name: those in its metadata or, if the name is missing there, in ``metadata["columns"]``.
+A value is a string, a number or a boolean. A list has several values; null, an empty list and a missing name have none.
+A condition matches an item if at least one of its values meets it, and "not" matches all other items:
 
 ==========================  ================================================================
-``{"brand": "x"}``          some value is "x"
-``{"brand": ["x", "y"]}``   some value is one of these
-``{"price": {"<": 20}}``    some value is less; also ``<=``, ``>``, ``>=``, ``=``, ``in``
+``{"brand": "x"}``          a value is "x"
+``{"brand": ["x", "y"]}``   a value is "x" or "y"
+``{"price": {"<": 20}}``    a value is less than 20; also ``<=``, ``>``, ``>=``, ``=``, ``in``
 ``{"brand": {"!=": "x"}}``  no value is "x"; also ``not in``
-``{"brand": None}``         there is no value; ``{"!=": None}``: there is one
-``{"a": 1, "b": 2}``        both; so too several operators of one name
-``{"or": [..., ...]}``      one of these filters holds; also ``and``, and ``{"not": ...}``
+``{"brand": None}``         no value at all; ``{"!=": None}``: at least one
+``{"a": 1, "b": 2}``        both conditions; likewise several operators of one name
+``{"or": [..., ...]}``      at least one of these filters; also ``and``, and ``{"not": ...}``
 ==========================  ================================================================
 
-Types differ: 3 is 3.0, and is not "3"; 1 is not true. Numbers are compared as 64-bit floats, texts by their code
-points, and a text is neither less nor more than a number. What is nested deeper, a text of more than 1,000 characters
-or with a NUL in it, and a number beyond all floats are no values.
+Types are distinct: 3 equals 3.0 but not "3", and 1 does not equal true. Numbers are compared as 64-bit floats and
+strings by code points; a string is neither less nor greater than a number. Nested objects, strings that have more than
+1,000 characters or contain NUL, and numbers beyond the range of floats are not values.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from dlfh._validation import shown
 from dlfh.errors import InputError
 
 __all__ = [
-    "MOST_CHARACTERS",
+    "MAX_CHARACTERS",
     "And",
     "Condition",
     "Not",
@@ -47,17 +46,17 @@ __all__ = [
 Value = str | float | bool
 Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 
-#: Longer texts are to be read, not to filter by.
-MOST_CHARACTERS = 1_000
-#: How deep and how large a filter may be: those of people are not.
-_MOST_LEVELS, _MOST_VALUES = 16, 10_000
-#: Where metadata keep what a table had of an item.
+#: Longer strings cannot be filtered.
+MAX_CHARACTERS = 1_000
+#: Maximum nesting depth of a filter, and maximum number of values of a condition.
+_MAX_DEPTH, _MAX_VALUES = 16, 10_000
+#: The entry of metadata with the further columns of a table.
 _COLUMNS = "columns"
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Some value under a name is one of several ("in"), or in an order with one; or there is no value ("none").
+    """A value under a name is one of several ("in"), or less or greater than one; or there is no value ("none").
 
     Examples
     --------
@@ -72,21 +71,21 @@ class Condition:
 
 @dataclass(frozen=True)
 class Not:
-    """A filter does not hold."""
+    """Negation of a filter."""
 
     part: Where
 
 
 @dataclass(frozen=True)
 class And:
-    """All of some filters hold."""
+    """Conjunction of filters."""
 
     parts: tuple[Where, ...]
 
 
 @dataclass(frozen=True)
 class Or:
-    """One of some filters holds."""
+    """Disjunction of filters."""
 
     parts: tuple[Where, ...]
 
@@ -95,18 +94,18 @@ Where = Condition | Not | And | Or
 
 
 def parse_where(where: Any) -> Where:
-    """Return a filter, checked, in as few kinds of parts as can be.
+    """Check a filter, and return it in a normal form.
 
     Examples
     --------
     >>> parse_where({"brand": {"!=": "x"}})
     Not(part=Condition(name='brand', operator='in', values=('x',)))
     """
-    return _parsed(where, 0)
+    return _parse(where, 0)
 
 
 def names_of(where: Where) -> frozenset[str]:
-    """Return the names that a filter asks for.
+    """Return the names that a filter uses.
 
     Examples
     --------
@@ -120,7 +119,7 @@ def names_of(where: Where) -> frozenset[str]:
 
 
 def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
-    """Return the values that an item has under a name.
+    """Return the values of an item under a name.
 
     Examples
     --------
@@ -132,16 +131,16 @@ def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
     if not metadata:
         return []
     if name in metadata:
-        own = metadata[name]
+        found = metadata[name]
     else:
         columns = metadata.get(_COLUMNS)
-        own = columns.get(name) if isinstance(columns, Mapping) else None
-    several = own if isinstance(own, list) else (own,)
-    return [value for value in map(_as_value, several) if value is not None]
+        found = columns.get(name) if isinstance(columns, Mapping) else None
+    values = found if isinstance(found, list) else (found,)
+    return [value for value in map(_as_value, values) if value is not None]
 
 
 def all_values(metadata: Mapping[str, Any] | None) -> Iterator[tuple[str, list[Value]]]:
-    """Yield the names under which an item has values, and these.
+    """Yield the names under which an item has values, with the values.
 
     Examples
     --------
@@ -160,7 +159,7 @@ def _as_value(value: Any) -> Value | None:
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return value if len(value) <= MOST_CHARACTERS and "\0" not in value else None
+        return value if len(value) <= MAX_CHARACTERS and "\0" not in value else None
     if isinstance(value, (int, float)):
         try:
             number = float(value)
@@ -170,86 +169,82 @@ def _as_value(value: Any) -> Value | None:
     return None
 
 
-def _parsed(where: Any, level: int) -> Where:
-    if not isinstance(where, Mapping) or level > _MOST_LEVELS:
-        deep = f"at most {_MOST_LEVELS} deep " if level > _MOST_LEVELS else ""
-        raise InputError(f'a filter must be a dict {deep}such as {{"price": {{"<": 20}}}}, got {shown(where)}')
+def _parse(where: Any, depth: int) -> Where:
+    if not isinstance(where, Mapping) or depth > _MAX_DEPTH:
+        limit = f" nested at most {_MAX_DEPTH} deep" if depth > _MAX_DEPTH else ""
+        raise InputError(f'a filter must be a dict{limit} such as {{"price": {{"<": 20}}}}, got {shown(where)}')
     parts: list[Where] = []
-    for name, wanted in where.items():
+    for name, value in where.items():
         if not isinstance(name, str):
-            raise InputError(f"a filter has names of values, got {shown(name)}")
+            raise InputError(f"names in a filter must be strings, got {shown(name)}")
         if name == "not":
-            parts.append(Not(_parsed(wanted, level + 1)))
+            parts.append(Not(_parse(value, depth + 1)))
         elif name in ("and", "or"):
-            if not isinstance(wanted, (list, tuple)):
-                raise InputError(f"{name!r} in a filter takes a list of filters, got {shown(wanted)}")
-            kind = And if name == "and" else Or
-            parts.append(kind(tuple(_parsed(part, level + 1) for part in wanted)))
-        elif isinstance(wanted, Mapping):
-            parts += [_condition(name, operator, own) for operator, own in wanted.items()]
+            if not isinstance(value, (list, tuple)):
+                raise InputError(f"{name!r} in a filter takes a list of filters, got {shown(value)}")
+            combined = tuple(_parse(part, depth + 1) for part in value)
+            parts.append(And(combined) if name == "and" else Or(combined))
+        elif isinstance(value, Mapping):
+            parts += [_condition(name, operator, operand) for operator, operand in value.items()]
         else:
-            parts.append(_one_of(name, wanted if isinstance(wanted, (list, tuple)) else (wanted,)))
+            parts.append(_one_of(name, value if isinstance(value, (list, tuple)) else (value,)))
     return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
-def _condition(name: str, operator: Any, wanted: Any) -> Where:
+def _condition(name: str, operator: Any, operand: Any) -> Where:
     if operator not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise InputError(f"a filter of {name!r} has one of the operators {known}, got {shown(operator)}")
-    several = isinstance(wanted, (list, tuple))
-    if several != (operator in ("in", "not in")):
-        what = "one value" if several else "a list of values"
-        raise InputError(f"{operator!r} in the filter of {name!r} takes {what}, got {shown(wanted)}")
-    return _OPERATORS[operator](name, wanted if several else (wanted,))
+        raise InputError(f"the filter of {name!r} must have one of the operators {known}, got {shown(operator)}")
+    is_list = isinstance(operand, (list, tuple))
+    if is_list != (operator in ("in", "not in")):
+        expected = "one value" if is_list else "a list of values"
+        raise InputError(f"{operator!r} in the filter of {name!r} takes {expected}, got {shown(operand)}")
+    return _OPERATORS[operator](name, operand if is_list else (operand,))
 
 
-def _one_of(name: str, wanted: Any) -> Where:
-    if len(wanted) > _MOST_VALUES:
-        raise InputError(f"a filter of {name!r} names at most {_MOST_VALUES:,} values, got {len(wanted):,}")
-    values = tuple(_checked(name, value) for value in wanted if value is not None)
+def _one_of(name: str, operands: Any) -> Where:
+    if len(operands) > _MAX_VALUES:
+        raise InputError(f"the filter of {name!r} must have at most {_MAX_VALUES:,} values, got {len(operands):,}")
+    values = tuple(_check(name, value) for value in operands if value is not None)
     some = Condition(name, "in", values)
-    if not any(value is None for value in wanted):
+    if not any(value is None for value in operands):
         return some
     none = Condition(name, "none")
     return Or((none, some)) if values else none
 
 
-def _no_one_of(name: str, wanted: Any) -> Where:
-    return Not(_one_of(name, wanted))
+def _not_one_of(name: str, operands: Any) -> Where:
+    return Not(_one_of(name, operands))
 
 
 def _ordered(operator: Operator) -> Callable[[str, Any], Where]:
-    def condition(name: str, wanted: Any) -> Where:
-        value = _checked(name, wanted[0])
+    def condition(name: str, operands: Any) -> Where:
+        value = _check(name, operands[0])
         if isinstance(value, bool):
-            raise InputError(f"{operator!r} in the filter of {name!r} takes a number or a text, got {value}")
+            raise InputError(f"{operator!r} in the filter of {name!r} takes a number or a string, got {value}")
         return Condition(name, operator, (value,))
 
     return condition
 
 
-def _checked(name: str, value: Any) -> Value:
-    own = _as_value(value)
-    if own is None or (isinstance(own, str) and _has_half_characters(own)):
+def _check(name: str, value: Any) -> Value:
+    checked = _as_value(value)
+    # Stored strings have no lone surrogates.
+    if checked is None or (isinstance(checked, str) and any("\ud800" <= letter <= "\udfff" for letter in checked)):
         raise InputError(
-            f"a filter of {name!r} takes texts (of at most {MOST_CHARACTERS:,} characters, none of them NUL), "
+            f"the filter of {name!r} takes strings (of at most {MAX_CHARACTERS:,} characters, without NUL), "
             f"finite numbers, true, false and null, got {shown(value)}"
         )
-    return own
-
-
-def _has_half_characters(text: str) -> bool:
-    """Return whether a text has halves of surrogate pairs, which no stored text has."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return checked
 
 
 _OPERATORS: dict[str, Callable[[str, Any], Where]] = {
     "=": _one_of,
-    "!=": _no_one_of,
+    "!=": _not_one_of,
     "<": _ordered("<"),
     "<=": _ordered("<="),
     ">": _ordered(">"),
     ">=": _ordered(">="),
     "in": _one_of,
-    "not in": _no_one_of,
+    "not in": _not_one_of,
 }

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
-from dlfh.index.where import MOST_CHARACTERS
+from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import SearchRequest
 from dlfh.service.errors import Refusal
 from dlfh.service.settings import Limits
@@ -39,7 +39,7 @@ Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Value = Annotated[str, Field(max_length=MOST_CHARACTERS)] | bool | int | Number | None
+Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
 Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
 #: A name's condition; or, of "and", "or" and "not", filters, which are checked when they are read.

@@ -16,6 +16,7 @@ from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError, StorageError
+from dlfh.index.batch import check_distinct
 from dlfh.service.errors import Refusal
 from dlfh.service.schemas import NamedItem
 from dlfh.service.settings import Limits
@@ -97,8 +98,7 @@ def _changed(
 def _items(state: State, new: Sequence[NamedItem], limits: Limits) -> Items:
     encoder = state.encoder
     ids = [item.id for item in new]
-    if len({*ids}) < len(ids):
-        raise InputError("an id is given twice")
+    check_distinct(ids)
     modalities: dict[str, Any] = {}
     for row, item in enumerate(new):
         for name, text in _texts(state, item).items():

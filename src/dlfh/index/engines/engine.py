@@ -291,10 +291,6 @@ class Engine(ABC):
     def ids(self) -> list[str]:
         return [row.id for row in self._read(None)]
 
-    def codes(self, column: int) -> tuple[list[str], Codes]:
-        found = [(row.id, code) for row in self._read(None) if (code := row.codes[column]) is not None]
-        return [name for name, _ in found], self._matrix([code for _, code in found])
-
     def states(self, column: int) -> npt.NDArray[np.uint8]:
         return np.array([row.states[column] for row in self._read(None)], np.uint8)
 
