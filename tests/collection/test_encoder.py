@@ -1,4 +1,4 @@
-"""An encoder takes raw texts and images, whole or broken, and is saved and loaded as one model."""
+"""An encoder takes raw texts and images, complete or not, and is saved and loaded as one model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def encoder(n_bits: int = 16) -> Encoder:
     )
 
 
-def test_items_are_learned_from_with_what_they_have(items: Items) -> None:
+def test_incomplete_items_are_learned_from(items: Items) -> None:
     model = encoder()
     training = model.fit_items(items)
     assert training.items.tolist() == sorted({*range(40)} - {7})  # 7 has no labels
@@ -50,7 +50,7 @@ def test_items_are_learned_from_with_what_they_have(items: Items) -> None:
             np.testing.assert_array_equal(coded.hashed[name][row], hashed)
 
 
-def test_learning_from_incomplete_items_is_fitting_the_method_with_masks(items: Items) -> None:
+def test_fitting_incomplete_items_equals_fitting_the_method_with_masks(items: Items) -> None:
     model = encoder()
     vectors = model.fit_items(items).vectors
     rows = np.setdiff1d(np.arange(40), [7])
@@ -69,7 +69,7 @@ def test_learning_from_incomplete_items_is_fitting_the_method_with_masks(items: 
     np.testing.assert_array_equal(model.encode("text", texts), plain.encode("text", dense_texts))
 
 
-def test_what_is_padded_is_zero_and_the_rest_is_as_it_was(items: Items) -> None:
+def test_missing_vectors_are_padded_with_zeros(items: Items) -> None:
     vectors = encoder().fit_items(items).vectors
     rows = np.arange(2, 8)
     for name, missing in (("image", [1, 2]), ("text", [3])):
@@ -82,7 +82,7 @@ def test_what_is_padded_is_zero_and_the_rest_is_as_it_was(items: Items) -> None:
         assert padded.dtype == taken.dtype
 
 
-def test_complete_items_give_the_bits_of_complete_data(items: Items) -> None:
+def test_complete_items_get_the_codes_of_complete_data(items: Items) -> None:
     whole = items.take(range(8, 40))
     by_items, by_values = encoder(), encoder()
     training = by_items.fit_items(whole)
@@ -106,7 +106,7 @@ def test_methods_that_need_complete_data_learn_from_complete_items(items: Items,
     assert training.n_incomplete == 0
 
 
-def test_items_without_labels_are_learned_from_by_self_training(items: Items) -> None:
+def test_self_training_learns_from_unlabelled_items(items: Items) -> None:
     labels = [own if row % 4 < 2 else [] for row, own in enumerate(items.labels or [])]
     some = replace(items, labels=labels)
     known = np.flatnonzero(some.labelled())
@@ -123,7 +123,7 @@ def test_items_without_labels_are_learned_from_by_self_training(items: Items) ->
     ).any()
 
 
-def test_three_modalities_may_each_be_missing() -> None:
+def test_any_of_three_modalities_may_be_missing() -> None:
     kinds = np.array(["red car", "blue sea", "green tree"])[np.arange(60) % 3]
     texts = {name: [f"{kind} {name}{row % 5}" for row, kind in enumerate(kinds)] for name in ("a", "b", "c")}
     for place, name in enumerate(texts):
@@ -138,7 +138,7 @@ def test_three_modalities_may_each_be_missing() -> None:
     assert distances.argmin(axis=1).tolist() == [0, 1, 2]
 
 
-def test_modalities_that_no_item_has_together_are_refused() -> None:
+def test_modalities_without_labelled_items_are_refused() -> None:
     texts = {"a": ["x y", "y z", None, None], "b": [None, None, "u v", "v w"]}
     model = Encoder({name: BagOfWords() for name in texts}, DLFH(n_bits=8, random_state=0, hash_function="linear"))
     with pytest.raises(InputError, match="modalities 'a' and 'b' never overlap"):
@@ -148,7 +148,7 @@ def test_modalities_that_no_item_has_together_are_refused() -> None:
         model.fit_items(only_a)
 
 
-def test_fitting_leaves_what_it_was_given_as_it_was(items: Items) -> None:
+def test_fitting_does_not_change_its_arguments(items: Items) -> None:
     whole = items.take(range(8, 40))
     featurizer, learner = BagOfWords(), DLFH(n_bits=16, random_state=np.random.default_rng(0), hash_function="linear")
     model = Encoder({"image": Gist(size=64), "text": featurizer}, learner)
@@ -168,7 +168,7 @@ def test_fitting_leaves_what_it_was_given_as_it_was(items: Items) -> None:
     np.testing.assert_array_equal(model.fit_items(whole) and model.project("text", ["level"]), first)
 
 
-def test_a_fit_that_fails_leaves_the_encoder_as_it_was(items: Items) -> None:
+def test_a_failed_fit_does_not_change_the_encoder(items: Items) -> None:
     model = encoder()
     model.fit_items(items)
     before = model.project("text", ["level"])
@@ -177,7 +177,7 @@ def test_a_fit_that_fails_leaves_the_encoder_as_it_was(items: Items) -> None:
     np.testing.assert_array_equal(model.project("text", ["level"]), before)
 
 
-def test_fitting_whole_items_is_fitting_vectors_to_the_method(items: Items) -> None:
+def test_fitting_complete_items_equals_fitting_the_method_to_vectors(items: Items) -> None:
     whole = items.take(range(8, 40))
     model = encoder()
     model.fit(whole.modalities, whole.labels)
@@ -212,7 +212,7 @@ def test_vectors_pass_through_an_encoder(paired: tuple[Paired, Paired], tmp_path
         np.testing.assert_array_equal(load(tmp_path / "model").encode(name, matrix), plain.encode(name, matrix))
 
 
-def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:
+def test_unsupervised_methods_need_no_labels(items: Items) -> None:
     unlabelled = Items(items.ids, items.modalities, None, items.metadata, items.places, [])
     model = Encoder({"image": Gist(size=64), "text": BagOfWords()}, CCAITQ(n_bits=4, random_state=0))
     training = model.fit_items(unlabelled)
@@ -222,7 +222,7 @@ def test_a_method_that_learns_from_pairs_needs_no_labels(items: Items) -> None:
         encoder().fit_items(unlabelled)
 
 
-def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None:
+def test_invalid_input_is_refused(items: Items, tmp_path: Path) -> None:
     model = encoder()
     with pytest.raises(NotFittedError, match="Encoder is not fitted"):
         model.encode("text", ["x"])
@@ -250,7 +250,7 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         (lambda features: features.pop("text"), "is damaged"),
         (
@@ -260,12 +260,12 @@ def test_wrong_input_is_said_in_a_sentence(items: Items, tmp_path: Path) -> None
         (lambda features: features.update(text=features["image"]), "do not match its hash function"),
     ],
 )
-def test_a_damaged_encoder_is_not_loaded(items: Items, tmp_path: Path, change: object, sentence: str) -> None:
+def test_a_damaged_encoder_is_not_loaded(items: Items, tmp_path: Path, change: object, message: str) -> None:
     model = encoder()
     model.fit_items(items)
     model.save(tmp_path / "model")
     config, arrays = read_model(tmp_path / "model")
     change(config["features"])  # type: ignore[operator]
     write_model(tmp_path / "model", json.loads(json.dumps(config)), arrays)
-    with pytest.raises(ModelError, match=sentence):
+    with pytest.raises(ModelError, match=message):
         load(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Items are held out once, and what they measure is what the metrics measure."""
+"""Evaluation agrees with the metrics, and its report survives a file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def encoder(n_bits: int = 16) -> Encoder:
     )
 
 
-def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path: Path) -> None:
+def test_held_out_quality_agrees_with_the_metrics(items: Items, tmp_path: Path) -> None:
     built = Collection.build(tmp_path / "shop", items, encoder(), hold_out=10)
     with built.collection as collection:
         assert len(collection) == 40
@@ -38,7 +38,7 @@ def test_held_out_items_measure_what_the_metrics_measure(items: Items, tmp_path:
         assert quality.hamming == pytest.approx(expected)
 
 
-def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
+def test_held_out_items_are_complete_and_not_in_the_database(items: Items) -> None:
     queries, others = hold_out(items, 10, random_state=3)
     assert sorted([*queries.ids, *others.ids]) == sorted(items.ids)
     assert len(queries) == 10
@@ -50,7 +50,7 @@ def test_held_out_items_are_complete_and_kept_apart(items: Items) -> None:
     assert fit_and_evaluate(encoder(), items).report.quality == []
 
 
-def test_evaluating_asks_with_items_that_the_collection_does_not_have(items: Items, tmp_path: Path) -> None:
+def test_a_collection_is_evaluated_with_items_that_it_does_not_contain(items: Items, tmp_path: Path) -> None:
     renamed = Items(
         [f"q{name}" for name in items.ids], items.modalities, items.labels, items.metadata, items.places, []
     )

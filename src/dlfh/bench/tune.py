@@ -130,8 +130,8 @@ class ParameterSearch:
             cells = [self._cells(parameters, budget) for parameters in candidates]
             results = runner.run(self.plan.source, list(itertools.chain.from_iterable(cells)))
             return [
-                self._trial(parameters, [results[cell] for cell in own], budget)
-                for parameters, own in zip(candidates, cells, strict=True)
+                self._trial(parameters, [results[cell] for cell in runs], budget)
+                for parameters, runs in zip(candidates, cells, strict=True)
             ]
 
         candidates = self.candidates()

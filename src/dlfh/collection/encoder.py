@@ -258,13 +258,13 @@ class Encoder(Parameterized):
         """Raise InputError for a method that cannot learn from the items, before features are computed."""
         method, info = type(self.model).__name__, self.model.info
         self.model.check_parameters()
-        least, most = info.n_modalities
+        minimum, maximum = info.n_modalities
         n = len(self.featurizers)
-        if n < least or n > (most or n):
+        if n < minimum or n > (maximum or n):
+            bound = "exactly" if minimum == maximum else "at least"
             raise InputError(
-                f"{method} takes {'exactly' if least == most else 'at least'} {least} modalities but the items have "
-                f"{n}: {', '.join(self.featurizers)}"
-                + ("; use their labels as a second one (Items.with_label_words)" if n == 1 < least else "")
+                f"{method} takes {bound} {minimum} modalities but the items have {n}: {', '.join(self.featurizers)}"
+                + ("; use their labels as a second one (Items.with_label_words)" if n == 1 < minimum else "")
             )
         if info.supervised and items.labels is None:
             raise InputError(
@@ -289,7 +289,7 @@ class Encoder(Parameterized):
             Labelled items get the code of their label set, which is learned here if it is new. Methods without
             ``codes_of_labels`` have learned codes of training items only.
         training : Training, optional
-            What `fit_items` returned for these items. Their hashed codes are then leave-one-out codes, since a
+            The result of `fit_items` for these items. Their hashed codes are then leave-one-out codes, since a
             hash function may reproduce the learned codes of its training items.
         """
         n = vectors.n_items
@@ -367,8 +367,8 @@ class Encoder(Parameterized):
         config, arrays = self._fitted_model()._to_parts()
         config["features"] = {}
         for name, featurizer in self.featurizers_.items():
-            config["features"][name], own = featurizer.to_parts()
-            arrays |= {f"features/{name}/{key}": array for key, array in own.items()}
+            config["features"][name], parts = featurizer.to_parts()
+            arrays |= {f"features/{name}/{key}": array for key, array in parts.items()}
         config["calibration"] = None if self.calibration_ is None else self.calibration_.to_plain()
         write_model(folder, config, arrays, overwrite=overwrite)
 
@@ -408,8 +408,8 @@ def from_parts(folder: str | os.PathLike[str], config: dict[str, Any], arrays: d
         featurizers = {}
         for name in model.modalities_:
             prefix = f"features/{name}/"
-            own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            featurizers[name] = Featurizer.from_parts(config["features"][name], own)
+            parts = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
+            featurizers[name] = Featurizer.from_parts(config["features"][name], parts)
             if featurizers[name].n_features_ != model.n_features_[name]:
                 raise ValueError(f"the features of {name!r} do not match its hash function")
         encoder = Encoder.from_fitted(featurizers, model)

@@ -41,6 +41,7 @@ _MIN_ITEMS, _MAX_HELD_OUT = 200, 300
 
 _FILE = "evaluation.json"
 _MAX_BYTES = 1 << 16
+_TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (int, float)}
 
 
 @dataclass(frozen=True)
@@ -121,29 +122,17 @@ def _rows(kind: type[_Row], table: Any) -> list[_Row]:
 
 
 def _checked(kind: Any, value: Any) -> Any:
-    """Return a value if it has the type that the annotation names; raise ValueError otherwise."""
-    if kind == "str":
-        valid = isinstance(value, str)
-    else:
-        valid = type(value) in {"int": (int,), "float": (int, float)}[kind] and math.isfinite(value)
-    if not valid:
+    """Return a value if it is finite and of the annotated type; raise ValueError otherwise."""
+    if type(value) not in _TYPES[kind] or not (isinstance(value, str) or math.isfinite(value)):
         raise ValueError(f"not a {kind}")
     return value
 
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Items split into queries and database, with the report on them.
+    """Held-out items (``queries``) and the others (``database``), with their vectors and the report.
 
-    Attributes
-    ----------
-    queries, database : Items
-        The held-out items, and the others.
-    query_vectors, database_vectors : ItemVectors
-    training : Training or None
-        Result of fitting the encoder to the database; None if it had been fitted before.
-    report : EvaluationReport
-        Empty if no items were held out.
+    ``training`` is the result of fitting the encoder to the database; None if it had been fitted before.
     """
 
     queries: Items
@@ -155,20 +144,7 @@ class HeldOut:
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
-    """Split off complete, labelled items at random as queries.
-
-    Parameters
-    ----------
-    items : Items
-    n_queries : int
-        Number of queries, at most half of the complete, labelled items.
-    random_state : int
-        Random seed.
-
-    Returns
-    -------
-    queries, others : Items
-    """
+    """Draw complete, labelled items as queries, at most half of them; return them and the others."""
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)
     complete = np.flatnonzero(items.complete())
@@ -183,27 +159,14 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
 def fit_and_evaluate(
     encoder: Encoder, items: Items, n_queries: int | None = None, *, fit: bool = True, random_state: int = 0
 ) -> HeldOut:
-    """Fit and calibrate an encoder, and evaluate it with held-out items.
+    """Fit and calibrate an encoder, in place, and evaluate it with held-out items.
 
-    Parameters
-    ----------
-    encoder : Encoder
-        Fitted and calibrated in place.
-    items : Items
-    n_queries : int, optional
-        Number of complete, labelled items to hold out. Default: 10 % of them, at most 300, if there are at least 200;
-        none if the encoder is not fitted here.
-    fit : bool
-        Whether to fit the encoder. If not, it has been fitted to other items.
-    random_state : int
-        Random seed.
-
-    Returns
-    -------
-    HeldOut
+    Without ``fit``, the encoder has been fitted to other items, and is only evaluated. By default, an encoder that is
+    fitted here is evaluated with 10 % of the complete, labelled items, at most 300, if there are at least 200.
     """
     if n_queries is None:
-        n_queries = _default_hold_out(items) if fit else 0
+        n_complete = int(items.complete().sum())
+        n_queries = min(n_complete // 10, _MAX_HELD_OUT) if fit and n_complete >= _MIN_ITEMS else 0
     queries, others = hold_out(items, n_queries, random_state)
     warn_of_labels(others.labels or [])
     training = encoder.fit_items(others) if fit else None
@@ -216,16 +179,10 @@ def fit_and_evaluate(
     if n_queries and training is not None:
         from dlfh.collection.calibration.fit import calibrate  # opening a collection needs only the report
 
-        encoder.calibration_, reports = calibrate(
-            encoder, queries, query_vectors, others, vectors, training, random_state
-        )
-        report.calibration.extend(reports)
+        calibrated = calibrate(encoder, queries, query_vectors, others, vectors, training, random_state)
+        encoder.calibration_ = calibrated[0]
+        report.calibration.extend(calibrated[1])
     return HeldOut(queries, others, query_vectors, vectors, training, report)
-
-
-def _default_hold_out(items: Items) -> int:
-    n_complete = int(items.complete().sum())
-    return min(n_complete // 10, _MAX_HELD_OUT) if n_complete >= _MIN_ITEMS else 0
 
 
 def evaluate_collection(collection: Collection, queries: Items) -> EvaluationReport:

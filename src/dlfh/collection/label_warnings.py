@@ -25,10 +25,10 @@ def warn_of_labels(labels: Labels) -> None:
     >>> print(caught[0].message)
     no two of 3 items share a label, so no item is relevant to another: check the column and the separator of labels
     """
-    labelled = [own for own in labels if own]
+    labelled = [item for item in labels if item]
     if len(labelled) < 2:
         return
-    label, n = Counter(label for own in labelled for label in {*own}).most_common(1)[0]
+    label, n = Counter(label for item in labelled for label in {*item}).most_common(1)[0]
     if n == len(labelled):
         _warn(
             f"all {n:,} items have the label {label[:60]!r}, so every item is relevant to every other: use labels that "
@@ -43,11 +43,11 @@ def warn_of_labels(labels: Labels) -> None:
 
 def warn_of_disjoint_labels(queries: Labels, database: Labels) -> None:
     """Warn if queries and database have no label in common."""
-    asked, known = ({label for own in labels for label in own} for labels in (queries, database))
-    if asked and known and not asked & known:
+    searched, stored = ({label for item in labels for label in item} for labels in (queries, database))
+    if searched and stored and not searched & stored:
         _warn(
             "queries and database share no label, so no item is relevant: a label of the queries is "
-            f"{min(asked)[:60]!r}, one of the database {min(known)[:60]!r}"
+            f"{min(searched)[:60]!r}, one of the database {min(stored)[:60]!r}"
         )
 
 

@@ -96,8 +96,6 @@ def tune_items(
     held_out : float
         Share of a sample that is held out.
     """
-    for candidate in candidates:
-        candidate.model(n_bits, 0)  # raises InputError before any trial starts
     complete = items.take(np.flatnonzero(items.complete()))
     if items.labels is None or len(complete) < MIN_ITEMS:
         raise InputError(

@@ -6,8 +6,7 @@ regularised linear functions suit sparse words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -112,19 +111,27 @@ class Auto(HashLearner):
         if n_points < _MIN_POINTS:
             return KernelRidge()
         _, rng = self._draw(n_points, context.seed)
-        validation = _Validation.draw(features, targets, labels, modality, context, rng)
+        folds = _folds(features.shape[0], rng)
         is_sparse = sp.issparse(features)
+        if is_sparse:
+            features = features[:, np.unique(features.indices)]  # drops words that occur in no sampled text
+
+        def evaluate(learner: _Ridge) -> Trial[_Ridge]:
+            scores = _held_out_precisions(learner, folds, features, targets, labels, modality, context)
+            return Trial(learner, scores)
+
         advance = context.bar.counter(f"choosing: {modality}", 4 if is_sparse else 12)
         trials: list[Trial[_Ridge]] = []
         for stage in (_sparse_kinds, _ridges) if is_sparse else (self._kinds, _ridges, _bandwidths):
             best = best_trial(trials).candidate if trials else KernelRidge()
-            trials += run_trials(stage(best), lambda learner: Trial(learner, validation.scores(learner)), advance)
+            trials += run_trials(stage(best), evaluate, advance)
         kind = type(best_trial(trials).candidate)
         comparable = [trial for trial in trials if type(trial.candidate) is kind]
         chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
         # The ridge is the ratio of noise to signal, which does not depend on the number of points; shrinkage does.
         # (Most of a million words are so rare that more points bring more words, not more occurrences of each.)
-        shrinkage = chosen.shrinkage * (validation.n_seen / n_points if variance_share is None else variance_share)
+        n_seen = int(np.count_nonzero(~folds[0]))
+        shrinkage = chosen.shrinkage * (n_seen / n_points if variance_share is None else variance_share)
         return _changed(chosen, shrinkage=float(f"{shrinkage:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
@@ -162,57 +169,36 @@ def rescaled(learner: HashLearner, factor: float) -> HashLearner:
     return learner if shrinkage is None else _changed(learner, shrinkage=shrinkage * factor)
 
 
-@dataclass(frozen=True)
-class _Validation:
-    """Points of one modality on which learners are compared; ``folds`` are the masks of held-out points."""
+def _folds(n_points: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
+    """Return masks of held-out points, one for each fold."""
+    fold_of_point = rng.permutation(n_points) % _N_FOLDS
+    return [fold_of_point == fold for fold in range(_N_FOLDS if n_points <= _MAX_CROSS_VALIDATED else 1)]
 
-    features: Features
-    targets: Targets
-    labels: LabelSets
-    modality: str
-    context: FitContext
-    folds: list[npt.NDArray[np.bool_]]
 
-    @classmethod
-    def draw(
-        cls,
-        features: Features,
-        targets: Targets,
-        labels: LabelSets,
-        modality: str,
-        context: FitContext,
-        rng: np.random.Generator,
-    ) -> _Validation:
-        fold_of_point = rng.permutation(features.shape[0]) % _N_FOLDS
-        n_folds = _N_FOLDS if features.shape[0] <= _MAX_CROSS_VALIDATED else 1
-        if sp.issparse(features):
-            features = features[:, np.unique(features.indices)]  # drops words that occur in no sampled text
-        return cls(features, targets, labels, modality, context, [fold_of_point == fold for fold in range(n_folds)])
+def _held_out_precisions(
+    learner: HashLearner,
+    folds: Sequence[npt.NDArray[np.bool_]],
+    features: Features,
+    targets: Targets,
+    labels: LabelSets,
+    modality: str,
+    context: FitContext,
+) -> npt.NDArray[np.float64]:
+    """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
+    from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
 
-    @property
-    def n_seen(self) -> int:
-        """Number of points that a learner is fitted to in the first fold."""
-        return int(np.count_nonzero(~self.folds[0]))
-
-    def scores(self, learner: HashLearner) -> npt.NDArray[np.float64]:
-        """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
-        from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
-
-        held_out = np.flatnonzero(np.any(self.folds, axis=0))
-        learned: Codes = self.targets.codes[self.targets.row_of_point[held_out]]
-        hashed = np.empty_like(learned)
-        quiet = FitContext(self.context.workers, self.context.seed)
-        for fold in self.folds:
-            seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
-            targets = Targets(self.targets.codes, self.targets.row_of_point[seen], self.targets.n_bits)
-            function = learner.fit(self.features[seen], targets, self.modality, quiet)
-            codes = function.encode(self.features[unseen], self.modality, self.context.workers)
-            hashed[np.searchsorted(held_out, unseen)] = codes
-        sets = self.labels.take(held_out)
-        labels = sets.rows()[sets.set_of_point]
-        queries = slice(None, _MAX_QUERIES)
-        by_database = [
-            evaluate(hashed[queries], database, labels[queries], labels).per_query["AP"]
-            for database in (hashed, learned)
-        ]
-        return np.nan_to_num(np.mean(by_database, axis=0))  # a point without labels has no relevant items
+    held_out = np.flatnonzero(np.any(folds, axis=0))
+    learned: Codes = targets.codes[targets.row_of_point[held_out]]
+    hashed = np.empty_like(learned)
+    for fold in folds:
+        seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
+        seen_targets = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
+        function = learner.fit(features[seen], seen_targets, modality, FitContext(context.workers, context.seed))
+        hashed[np.searchsorted(held_out, unseen)] = function.encode(features[unseen], modality, context.workers)
+    sets = labels.take(held_out)
+    rows = sets.rows()[sets.set_of_point]
+    queries = slice(None, _MAX_QUERIES)
+    by_database = [
+        evaluate(hashed[queries], database, rows[queries], rows).per_query["AP"] for database in (hashed, learned)
+    ]
+    return np.nan_to_num(np.mean(by_database, axis=0))  # a point without labels has no relevant items

@@ -52,7 +52,7 @@ _MIN_QUERIES = 10
 
 #: Words are searched by default unless that lowers MAP by more than this: they find what labels do not name.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
-#: Candidate minimum word weights. A larger one is taken if it raises the reciprocal rank of known-item search by more
+#: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
 #: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
 _WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.005
 
@@ -127,7 +127,7 @@ def calibrate(
                 for kind in [kind for kind in pairs if kind in known_item_codes]:
                     known_item = _known_item_pairs(values, known_item_codes[kind], half_words["hashed"])
                     pairs[kind] = replace(pairs[kind], known_item=known_item)
-            places = {kind: rng.permutation(np.flatnonzero(own.counted))[:_MAX_PAIRS] for kind, own in pairs.items()}
+            places = {kind: rng.permutation(np.flatnonzero(each.counted))[:_MAX_PAIRS] for kind, each in pairs.items()}
             if ranking == RANKINGS[0]:
                 fits = fit_patterns(pairs, places, every)
                 modalities, with_words, best_map = choose_defaults(fits, pairs, searchable, name, texts)
@@ -172,10 +172,10 @@ def choose_word_weight(
     Many items are likely to share a label with the query. Where that is nearly certain, further differences between
     codes do not tell which item is meant, but words do.
     """
-    wanted = [Pattern(kind, modalities, True) for kind in pairs]
-    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, wanted), searched)
+    with_words = [Pattern(kind, modalities, True) for kind in pairs]
+    best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), searched)
     for weight in _WORD_WEIGHTS:
-        fits = fit_patterns(pairs, places, wanted, weight)
+        fits = fit_patterns(pairs, places, with_words, weight)
         rank = reciprocal_rank(fits, searched)
         min_map = best_map - _MAX_MAP_LOSS_OF_WEIGHT
         if rank > best_rank + _MIN_RANK_GAIN and mean_average_precision(fits, pairs, modalities, True) >= min_map:
@@ -219,8 +219,8 @@ def _word_evidence(
     halves = [_half(text, rng) for text in queries]
     for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
         places = [texts.index(name) for name in names]
-        for by_kind, asked in ((whole, queries), (half, halves)):
-            evidence = word_evidence(np.stack([words.coverage(text, places) for text in asked]))
+        for by_kind, phrases in ((whole, queries), (half, halves)):
+            evidence = word_evidence(np.stack([words.coverage(text, places) for text in phrases]))
             for kind, part in zip(samples, np.split(evidence, [len(queries)], axis=1), strict=False):
                 by_kind[kind][names] = part
     return whole, halves, half
@@ -277,14 +277,14 @@ def _cross_validate(
 ) -> list[CalibrationReport]:
     """Report on the default search by 2-fold cross-validation over the queries."""
     reports = []
-    for kind, own in pairs.items():
+    for kind, all_pairs in pairs.items():
         pattern = Pattern(kind, modalities, words)
-        order = rng.permutation(len(own.relevant))
+        order = rng.permutation(len(all_pairs.relevant))
         halves = order[: len(order) // 2], order[len(order) // 2 :]
         probabilities, relevant = [], []
         for test, train in (halves, halves[::-1]):
-            seen = own.take(train, train if kind == "hashed" else None)
-            unseen = own.take(test, test if kind == "hashed" else None)
+            seen = all_pairs.take(train, train if kind == "hashed" else None)
+            unseen = all_pairs.take(test, test if kind == "hashed" else None)
             fit = seen.fit(pattern, min_word_weight=min_word_weight)
             probabilities.append(probability(unseen.log_odds(pattern, fit)[unseen.counted]))
             relevant.append(unseen.relevant[unseen.counted])

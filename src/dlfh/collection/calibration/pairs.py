@@ -95,11 +95,11 @@ def fit_patterns(
     """Fit the patterns of each kind of codes, with biases shifted to one prior, the share of relevant items."""
     prior = _log_odds(pairs["learned" if "learned" in pairs else "hashed"].relevant_share())
     fits = {}
-    for kind, own in pairs.items():
-        shift = prior - _log_odds(own.relevant_share())
+    for kind, pairs_of_kind in pairs.items():
+        shift = prior - _log_odds(pairs_of_kind.relevant_share())
         for pattern in patterns:
             if pattern.codes == kind:
-                fit = own.fit(pattern, places[kind], min_word_weight)
+                fit = pairs_of_kind.fit(pattern, places[kind], min_word_weight)
                 fits[pattern] = Fit(fit.weights, fit.bias + shift)
     return fits
 
