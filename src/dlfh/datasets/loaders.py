@@ -271,7 +271,7 @@ def _as_float(matrix: Any) -> Any:
 def _draw_queries(
     parts: dict[str, Paired], description: Description | None, random_state: int | None, n_queries: int | None
 ) -> dict[str, Paired]:
-    """Return the file's own split, or a new one if the file has none or a seed or a number asks for it."""
+    """Return the file's own split, or a new one if it has none, or if a seed or a number of queries is given."""
     if "all" not in parts and random_state is None and n_queries is None:
         return parts
     queries = parts.get("queries")

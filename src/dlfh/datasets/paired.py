@@ -153,7 +153,7 @@ class Split:
         return cls(name, rest, data.take(queries), rest, notes)
 
     def with_unseen_database(self, n_points: int, *, random_state: int | None = 0) -> Split:
-        """Move ``n_points`` training points into a database of their own; any previous database is discarded."""
+        """Move ``n_points`` training points into a separate database; any previous database is discarded."""
         check_integer(n_points, "n_points", 1)
         unseen, train = draw_rows(len(self.train), n_points, "n_points", random_state, "training points")
         return replace(self, train=self.train.take(train), database=self.train.take(unseen))
