@@ -66,6 +66,8 @@ def _layout(argument: Any) -> Any:
     # Determines the argument's Numba type at a fraction of the cost of numba.typeof.
     if isinstance(argument, np.ndarray):
         return argument.dtype.num, argument.ndim, argument.flags.num
+    if isinstance(argument, tuple):
+        return type(argument), tuple(map(_layout, argument))
     return type(argument)
 
 

@@ -63,6 +63,17 @@ class LabelSets:
     def n_sets(self) -> int:
         return len(self.counts)
 
+    @property
+    def lists(self) -> tuple[Integers, npt.NDArray[np.int32]]:
+        """``starts`` and ``labels``."""
+        return self.starts, self.labels
+
+    def inverted_lists(self, sets: Integers | None = None) -> tuple[Integers, npt.NDArray[np.int32]]:
+        """Return which of ``sets``, by default all, have each label: starts and positions in ``sets``."""
+        chosen = np.arange(self.n_sets) if sets is None else sets
+        lists: tuple[Integers, npt.NDArray[np.int32]] = _kernels.invert_lists(*self.lists, chosen, self.n_labels)
+        return lists
+
     @classmethod
     def from_labels(cls, labels: Any, *, name: str = "labels", allow_empty: bool = False) -> LabelSets:
         """Read labels in any supported form.
@@ -100,7 +111,7 @@ class LabelSets:
         """Return the label sets of the given points."""
         sets, set_of_point = np.unique(self.set_of_point[points], return_inverse=True)
         counts = np.bincount(set_of_point, minlength=len(sets)).astype(np.int64)
-        return replace(self.some(sets), set_of_point=set_of_point.astype(np.int64), counts=counts)
+        return replace(self.select(sets), set_of_point=set_of_point.astype(np.int64), counts=counts)
 
     def rows(self) -> sp.csr_array:
         """Return the sets as an indicator matrix of shape (n_sets, n_labels)."""
@@ -121,9 +132,8 @@ class LabelSets:
 
     def similar(self, rows: Integers, columns: Integers) -> npt.NDArray[np.uint8]:
         """Return S between two lists of set numbers: 1 where the sets share a label, 0 elsewhere."""
-        lists = _kernels.invert_lists(self.starts, self.labels, np.arange(self.n_sets), self.n_labels)
         S = np.empty((len(rows), len(columns)), np.uint8)
-        _kernels.shared_labels(rows, self.starts, self.labels, *lists, columns.astype(np.int32), self.n_sets, 1, S)
+        _kernels.shared_labels(rows, self.lists, self.inverted_lists(), columns.astype(np.int32), self.n_sets, 1, S)
         return S
 
     def sample_pairs(self, n_pairs: int, rng: np.random.Generator) -> tuple[Integers, Integers, npt.NDArray[np.bool_]]:
@@ -173,7 +183,7 @@ class LabelSets:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         first = labelled[rng.integers(len(labelled), size=n_pairs)]
         place = self.starts[self.set_of_point[first]] + (rng.random(n_pairs) * lengths[first]).astype(np.int64)
-        lists, members = _kernels.invert_lists(self.starts, self.labels, self.set_of_point, self.n_labels)
+        lists, members = self.inverted_lists(self.set_of_point)
         label = self.labels[place]
         sizes = lists[label + 1] - lists[label]
         return first, members[lists[label] + (rng.random(n_pairs) * sizes).astype(np.int64)].astype(np.int64)
@@ -195,12 +205,12 @@ class LabelSets:
         """Return the sets and their counts without ``set_of_point``."""
         return replace(self, set_of_point=np.empty(0, np.int64))
 
-    def merged(self, other: LabelSets) -> LabelSets:
+    def merged_with(self, other: LabelSets) -> LabelSets:
         """Return the sets of the points of both, without ``set_of_point``."""
-        return LabelSets.together(self.aligned_with(other, name="one block of labels", other_name="another"))[0]
+        return LabelSets.merge(self.aligned_with(other, name="one block of labels", other_name="another"))[0]
 
     @classmethod
-    def together(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
+    def merge(cls, parts: Sequence[LabelSets]) -> tuple[LabelSets, list[Integers]]:
         """Merge parts that number labels alike; return the merged sets without points, and each part's set numbers."""
         both = cls._group(parts[0].names, parts[0].n_labels, *cls.stacked(parts))
         counts = np.zeros(both.n_sets, np.int64)
@@ -215,7 +225,7 @@ class LabelSets:
         later = [part.starts[1:] + before for part, before in zip(parts, [0, *ends], strict=False)]
         return np.concatenate([[0], *later]).astype(np.int64), np.concatenate([part.labels for part in parts])
 
-    def some(self, sets: Integers) -> LabelSets:
+    def select(self, sets: Integers) -> LabelSets:
         """Return the sets with the given numbers, in increasing order, without ``set_of_point``."""
         lengths = np.diff(self.starts)[sets]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -223,7 +233,7 @@ class LabelSets:
         no_points = np.empty(0, np.int64)
         return LabelSets(self.names, self.n_labels, starts, self.labels[place], no_points, self.counts[sets])
 
-    def key(self, number: int) -> tuple[int, ...]:
+    def labels_of(self, number: int) -> tuple[int, ...]:
         """Return the labels of one set; sets are sorted by them."""
         return tuple(self.labels[self.starts[number] : self.starts[number + 1]].tolist())
 

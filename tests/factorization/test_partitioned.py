@@ -79,13 +79,13 @@ def test_parts_are_in_the_order_of_all_sets(seed: int, starts: list[int], part_s
         patch.setattr(partitioned, "_PART_SETS", part_sets)
         blocks = ArrayBlocks(labels, starts, "labels").persist(
             lambda _, block: (
-                LabelSets.from_labels(block, allow_empty=True) if len(block) else whole.some(np.empty(0, np.int64))
+                LabelSets.from_labels(block, allow_empty=True) if len(block) else whole.select(np.empty(0, np.int64))
             )
         )
         parts = PartitionedLabels.from_blocks(blocks)
     sets = [part.sets for part in parts.parts.results()]
-    assert [own.key(number) for own in sets for number in range(own.n_sets)] == [
-        whole.key(number) for number in range(whole.n_sets)
+    assert [own.labels_of(number) for own in sets for number in range(own.n_sets)] == [
+        whole.labels_of(number) for number in range(whole.n_sets)
     ]
     np.testing.assert_array_equal(np.concatenate([own.counts for own in sets]), whole.counts)
     assert (parts.n_sets, parts.n_points) == (whole.n_sets, 120)

@@ -42,14 +42,10 @@ def test_update_rows(problem: Problem, kind: str) -> None:
             updated,
             updated.view(np.uint64),
             rows.set_of_row,
-            problem.labels.starts,
-            problem.labels.labels,
-            by_word(columns.codes),
-            masks,
-            columns.weights,
-            columns.list_starts,
-            columns.list_members,
-            *problem.model.tables,
+            problem.labels.lists,
+            (by_word(columns.codes), masks, columns.weights),
+            columns.lists,
+            problem.model.tables,
             first,
             last,
             start,
@@ -64,7 +60,6 @@ def test_update_rows(problem: Problem, kind: str) -> None:
 def test_update_shared_rows(problem: Problem, kind: str) -> None:
     rows, (codes, _), _ = gather(problem, kind)
     n_bits, labels = problem.model.n_bits, problem.labels
-    lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
     masks = np.unpackbits(codes, axis=1, count=n_bits).T.astype(np.int8, order="C") - np.int8(1)
     first = int(problem.rng.integers(0, n_bits))
     outcomes = []
@@ -75,12 +70,11 @@ def test_update_shared_rows(problem: Problem, kind: str) -> None:
             updated.view(np.uint64),
             rows.set_of_row,
             rows.weights,
-            labels.starts,
-            labels.labels,
+            labels.lists,
             words,
             bit_masks,
-            *lists,
-            *problem.model.tables,
+            labels.inverted_lists(rows.set_of_row),
+            problem.model.tables,
             first,
             n_bits,
         )
@@ -97,12 +91,10 @@ def test_count_pairs(problem: Problem, kind: str) -> None:
         codes.view(np.uint64),
         rows.set_of_row,
         rows.weights,
-        problem.labels.starts,
-        problem.labels.labels,
+        problem.labels.lists,
         by_word(columns.codes),
         columns.weights.astype(np.int64),
-        columns.list_starts,
-        columns.list_members,
+        columns.lists,
         problem.model.n_bits,
         0,
         len(rows),
@@ -122,18 +114,16 @@ def observed(problem: Problem) -> tuple[list[np.ndarray], Any]:
 def test_update_observed_rows(problem: Problem) -> None:
     (rows, columns), S = observed(problem)
     n_bits = problem.model.n_bits
-    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
+    pairs = (S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data)
     weights = problem.rng.integers(1, 4, len(columns)).astype(np.int32)
-    model = (*problem.model.tables, 0, n_bits, 0, len(rows))
+    model = (problem.model.tables, 0, n_bits, 0, len(rows))
     results = []
     for module in (_kernels, _reference):
         updated = rows.copy()
         arguments = (
             updated,
             updated.view(np.uint64),
-            starts,
-            places,
-            S.data,
+            pairs,
             weights,
             columns,
             columns.view(np.uint64),
@@ -148,6 +138,6 @@ def test_update_observed_rows(problem: Problem) -> None:
 def test_count_observed_pairs(problem: Problem) -> None:
     (rows, columns), S = observed(problem)
     words = rows.view(np.uint64), columns.view(np.uint64)
-    starts, places = S.indptr.astype(np.int64), S.indices.astype(np.int32)
-    arguments = (words[0], starts, places, S.data, words[1], problem.model.n_bits, 0, len(rows))
+    pairs = (S.indptr.astype(np.int64), S.indices.astype(np.int32), S.data)
+    arguments = (words[0], pairs, words[1], problem.model.n_bits, 0, len(rows))
     assert_twins_agree("count_observed_pairs", *arguments)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 
-from dlfh import _kernels
 from tests.kernels.twins import assert_twins_agree
 from tests.strategies import Problem, problems
 
@@ -27,10 +26,9 @@ def test_equal_labels(problem: Problem) -> None:
 @given(problems())
 def test_shared_labels(problem: Problem) -> None:
     labels = problem.labels
-    lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
     queries = problem.rng.integers(0, labels.n_sets, size=5)
     items = problem.rng.integers(0, labels.n_sets, size=50).astype(np.int32)
-    for dtype, at_most in ((np.uint8, 1), (np.int32, 99)):
+    for dtype, limit in ((np.uint8, 1), (np.int32, 99)):
         shared = np.empty((5, 50), dtype)
-        arguments = (queries, labels.starts, labels.labels, *lists, items, labels.n_sets, at_most, shared)
+        arguments = (queries, labels.lists, labels.inverted_lists(), items, labels.n_sets, limit, shared)
         assert_twins_agree("shared_labels", *arguments)

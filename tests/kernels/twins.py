@@ -30,10 +30,13 @@ def assert_twins_agree(name: str, *arguments: Any, exact: bool = True, tolerance
     compare: Any = np.testing.assert_array_equal if exact else np.testing.assert_allclose
     if tolerance:
         compare = functools.partial(np.testing.assert_allclose, rtol=tolerance, atol=tolerance)
-    if isinstance(twin_result, tuple):
-        for kernel, twin in zip(kernel_result, twin_result, strict=True):
-            compare(kernel, twin)
-    elif twin_result is not None:
-        compare(kernel_result, twin_result)
-    for kernel, twin in zip(kernel_arrays, twin_arrays, strict=True):
+    for kernel, twin in zip(_arrays(kernel_result, kernel_arrays), _arrays(twin_result, twin_arrays), strict=True):
         compare(kernel, twin)
+
+
+def _arrays(*values: Any) -> list[Any]:
+    """Return all arrays and numbers in nested tuples and lists."""
+    found = []
+    for value in values:
+        found += _arrays(*value) if isinstance(value, (tuple, list)) else [] if value is None else [value]
+    return found

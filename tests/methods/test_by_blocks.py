@@ -267,7 +267,7 @@ def test_label_sets_counted_in_parts_are_those_counted_at_once(seed: int, cut: i
     elif form == "lists":
         labels = [[f"label {j}" for j in np.flatnonzero(row)] for row in labels]
     whole, first, rest = (LabelSets.from_labels(own, allow_empty=True) for own in (labels, labels[:cut], labels[cut:]))
-    merged = first.without_points().merged(rest.without_points())
+    merged = first.without_points().merged_with(rest.without_points())
     for name in ("n_labels", "names"):
         assert getattr(merged, name) == getattr(whole, name)
     for name in ("starts", "labels", "counts"):

@@ -79,7 +79,7 @@ class LabelRows:
         chosen = np.arange(0, len(sets), share_stride(len(sets)))
         counts = np.zeros(2, np.int64)
         for a, b in itertools.combinations(range(n_modalities), 2):
-            rows = replace(self.labels.some(chosen), counts=sets.weights_in(a)[chosen])
+            rows = replace(self.labels.select(chosen), counts=sets.weights_in(a)[chosen])
             columns = replace(self.labels, counts=sets.weights_in(b))
             counts += pair_weight(self.pair_weights, a, b) * count_similar(rows, columns)
         return float(counts[1] / max(counts.sum(), 1))
@@ -140,10 +140,9 @@ def share_stride(n_sets: int) -> int:
 def count_similar(rows: LabelSets, columns: LabelSets) -> Integers:
     """Return the numbers of dissimilar and of similar pairs between the points of two groups of label sets."""
     codes = np.zeros((rows.n_sets, 1), np.uint64), np.zeros((1, columns.n_sets), np.uint64)
-    lists = _kernels.invert_lists(columns.starts, columns.labels, np.arange(columns.n_sets), columns.n_labels)
-    sets = np.arange(rows.n_sets)
+    lists, sets = columns.inverted_lists(), np.arange(rows.n_sets)
     counts = _kernels.count_pairs(
-        codes[0], sets, rows.counts, rows.starts, rows.labels, codes[1], columns.counts, *lists, 1, 0, rows.n_sets
+        codes[0], sets, rows.counts, rows.lists, codes[1], columns.counts, lists, 1, 0, rows.n_sets
     )
     return np.asarray(counts.sum(axis=1))
 
@@ -154,17 +153,14 @@ class Columns:
 
     codes: Codes
     weights: Integers
-    list_starts: Integers
-    list_members: npt.NDArray[np.int32]
+    lists: tuple[Integers, npt.NDArray[np.int32]]
 
     @classmethod
     def gather(cls, rows: LabelRows, chosen: list[Integers], weights: list[Integers], codes: list[Codes]) -> Columns:
         """Return rows ``chosen[b]`` of each other modality b, with their weights and codes."""
         sets = rows.set_of_row[np.concatenate(chosen)]
-        labels = rows.labels
-        lists = _kernels.invert_lists(labels.starts, labels.labels, sets, labels.n_labels)
         gathered = np.concatenate([code[index] for code, index in zip(codes, chosen, strict=True)])
-        return cls(gathered, np.concatenate(weights), *lists)
+        return cls(gathered, np.concatenate(weights), rows.labels.inverted_lists(sets))
 
 
 def _masks(codes: Codes, n_bits: int) -> npt.NDArray[np.int8]:
@@ -190,14 +186,10 @@ def update(
         codes,
         codes.view(np.uint64),
         rows.set_of_row,
-        rows.labels.starts,
-        rows.labels.labels,
-        by_word(columns.codes),
-        _masks(columns.codes, model.n_bits),
-        columns.weights,
-        columns.list_starts,
-        columns.list_members,
-        *model.tables,
+        rows.labels.lists,
+        (by_word(columns.codes), _masks(columns.codes, model.n_bits), columns.weights),
+        columns.lists,
+        model.tables,
         first_bit,
         last_bit,
     )
@@ -209,19 +201,16 @@ def update(
 def update_shared(model: LatentFactorModel, codes: Codes, rows: LabelRows, bits: tuple[int, int] | None = None) -> int:
     """Update one code shared by the modalities in place, row after row, against all other rows."""
     first_bit, last_bit = bits or (0, model.n_bits)
-    labels = rows.labels
-    lists = _kernels.invert_lists(labels.starts, labels.labels, rows.set_of_row, labels.n_labels)
     flips: int = _kernels.update_shared_rows(
         codes,
         codes.view(np.uint64),
         rows.set_of_row,
         rows.weights,
-        labels.starts,
-        labels.labels,
+        rows.labels.lists,
         by_word(codes),
         _masks(codes, model.n_bits),
-        *lists,
-        *model.tables,
+        rows.labels.inverted_lists(rows.set_of_row),
+        model.tables,
         first_bit,
         last_bit,
     )
@@ -237,12 +226,10 @@ def count_pairs(
         codes.view(np.uint64),
         rows.set_of_row,
         row_weights,
-        rows.labels.starts,
-        rows.labels.labels,
+        rows.labels.lists,
         by_word(columns.codes),
         columns.weights,
-        columns.list_starts,
-        columns.list_members,
+        columns.lists,
         n_bits,
     )
     block = workers.even_block(len(rows), len(columns.weights))

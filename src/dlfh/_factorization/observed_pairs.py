@@ -118,13 +118,11 @@ class ObservedPairs:
             _kernels.update_observed_rows,
             codes[modality],
             codes[modality].view(np.uint64),
-            S.indptr.astype(np.int64, copy=False),
-            S.indices.astype(np.int32, copy=False),
-            S.data,
+            _pairs(S),
             np.concatenate(weights),
             column_codes,
             column_codes.view(np.uint64),
-            *model.tables,
+            model.tables,
             0,
             model.n_bits,
         )
@@ -150,15 +148,8 @@ class ObservedPairs:
         """Count observed pairs of two modalities' points by (dissimilar or similar, Hamming distance)."""
         a, b = modalities
         S = self.between(a, b)
-        count = functools.partial(
-            _kernels.count_observed_pairs,
-            codes[a].view(np.uint64),
-            S.indptr.astype(np.int64, copy=False),
-            S.indices.astype(np.int32, copy=False),
-            S.data,
-            codes[b].view(np.uint64),
-            n_bits,
-        )
+        words = codes[a].view(np.uint64), codes[b].view(np.uint64)
+        count = functools.partial(_kernels.count_observed_pairs, words[0], _pairs(S), words[1], n_bits)
         block = workers.even_block(len(self), max(S.nnz, 1) / len(self))
         counts = np.sum(workers.map_blocks(count, len(self), block), axis=0)
         return pair_weight(self.pair_weights, a, b) * counts
@@ -204,3 +195,8 @@ def _read(similarity: Any, n_points: int) -> sp.csr_array:
         raise InputError(f"similarity has duplicate entries for row {row}, column {column}")
     starts = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_points))])
     return sp.csr_array((values[order].astype(np.uint8), columns[order], starts), shape=(n_points, n_points))
+
+
+def _pairs(S: sp.csr_array) -> tuple[Integers, npt.NDArray[np.int32], npt.NDArray[np.uint8]]:
+    """Return the parts of a similarity matrix in the types that kernels take."""
+    return S.indptr.astype(np.int64, copy=False), S.indices.astype(np.int32, copy=False), S.data

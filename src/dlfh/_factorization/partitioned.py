@@ -228,16 +228,16 @@ def _places(points: Integers, sample: Sample) -> list[Integers]:
 
 def _sampled_keys(sets: LabelSets) -> tuple[int, list[tuple[int, ...]]]:
     chosen = np.linspace(0, sets.n_sets - 1, min(sets.n_sets, _SETS_FOR_BOUNDS)).astype(np.int64)
-    return sets.n_sets, [sets.key(number) for number in np.unique(chosen).tolist()]
+    return sets.n_sets, [sets.labels_of(number) for number in np.unique(chosen).tolist()]
 
 
 def _cut(bounds: Sequence[tuple[int, ...]], sets: LabelSets) -> list[LabelSets]:
-    ends = [bisect.bisect_left(range(sets.n_sets), bound, key=sets.key) for bound in bounds]
-    return [sets.some(np.arange(start, stop)) for start, stop in itertools.pairwise([0, *ends, sets.n_sets])]
+    ends = [bisect.bisect_left(range(sets.n_sets), bound, key=sets.labels_of) for bound in bounds]
+    return [sets.select(np.arange(start, stop)) for start, stop in itertools.pairwise([0, *ends, sets.n_sets])]
 
 
 def _part(pieces: list[LabelSets]) -> _Part:
-    return _Part(*LabelSets.together(pieces))
+    return _Part(*LabelSets.merge(pieces))
 
 
 def _size(part: _Part) -> tuple[int, int]:
@@ -245,11 +245,11 @@ def _size(part: _Part) -> tuple[int, int]:
 
 
 def _strided(stride: int, part: _Part, first: int) -> LabelSets:
-    return part.sets.some(np.arange(first, part.sets.n_sets, stride))
+    return part.sets.select(np.arange(first, part.sets.n_sets, stride))
 
 
 def _merged(parts: list[LabelSets]) -> LabelSets:
-    return LabelSets.together(parts)[0]
+    return LabelSets.merge(parts)[0]
 
 
 def _count_similar(part: _Part, chosen: LabelSets) -> Integers:
@@ -269,7 +269,7 @@ def _pick(others: list[int], pair_weights: list[int], part: _Part, state: _State
     picked, ends = [], np.cumsum(part.sets.counts)
     for b, weight, sampled in zip(others, pair_weights, places, strict=True):
         rows, counts = np.unique(np.searchsorted(ends, sampled, side="right"), return_counts=True)
-        picked.append((part.sets.some(rows), counts * weight, state.codes[b][rows]))
+        picked.append((part.sets.select(rows), counts * weight, state.codes[b][rows]))
     return picked
 
 
@@ -278,7 +278,7 @@ def _columns(picked: list[Picked]) -> Columns:
     sets, weights, codes = zip(*(column for modality in zip(*picked, strict=True) for column in modality), strict=True)
     weight = np.concatenate(weights)
     lists = _kernels.invert_lists(*LabelSets.stacked(sets), np.arange(len(weight)), sets[0].n_labels)
-    return Columns(np.concatenate(codes), weight, *lists)
+    return Columns(np.concatenate(codes), weight, lists)
 
 
 def _updated(model: LatentFactorModel, modality: int, part: _Part, state: _State, columns: Columns) -> _State:
@@ -286,7 +286,7 @@ def _updated(model: LatentFactorModel, modality: int, part: _Part, state: _State
     with Workers(1) as workers:
         flips = update(model, updated, LabelRows.of_label_sets(part.sets), columns, workers)
     codes = (*state.codes[:modality], updated, *state.codes[modality + 1 :])
-    received = sum(array.nbytes for array in vars(columns).values())
+    received = sum(array.nbytes for array in (columns.codes, columns.weights, *columns.lists))
     return _State(codes, flips, received)
 
 

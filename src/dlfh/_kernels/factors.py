@@ -1,4 +1,4 @@
-"""Updates of the discrete latent factor model, and its likelihood."""
+"""Updates of the discrete latent factor model, and pair counts for its likelihood."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dlfh._kernels.inline import count_shared, distances_to_all, popcount
 
 @njit
 def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
-    """Return how far the sum of residuals must point away from a bit to flip it by the bound, eq. (3).
+    """Return the threshold of eq. (3): a bit flips if the sum of residuals exceeds it in the opposite direction.
 
-    The curvature bound in fixed point, rounded up and with the table's rounding (half a unit per column) on top: a flip
-    is then one that eq. (3) makes in exact arithmetic too, so the full solver is monotone whatever the rounding.
+    This is the curvature bound in fixed point, rounded up, plus the rounding error of the table (half a unit per
+    column). Every flip is therefore also a flip in exact arithmetic, and the full solver is monotone.
     """
     total = n_dissimilar * kind_weights[0] + n_similar * kind_weights[1]
     return np.int64(np.ceil(total * unit_threshold)) + (n_similar + n_dissimilar + 1) // 2
@@ -22,7 +22,7 @@ def bound_threshold(n_similar, n_dissimilar, kind_weights, unit_threshold):
 
 @njit
 def find_places(shared, distances, n_distances, weights, places):
-    """Set where in the tables each column is, by (similar or not, distance); return the weights of both kinds."""
+    """Set the table index of each column, by (similarity, distance); return the total weights of both kinds."""
     n_similar, n_dissimilar = np.int64(0), np.int64(0)
     for q in range(weights.size):
         if shared[q] > 0:
@@ -36,7 +36,7 @@ def find_places(shared, distances, n_distances, weights, places):
 
 @njit
 def look_up(weights, places, residual_table, curvature_table, residuals):
-    """Set the weighted residuals, and return the weighted curvature: the threshold of the exact step."""
+    """Set the weighted residuals; return the weighted curvature, the threshold of the exact step."""
     curvature = np.int64(0)
     for q in range(weights.size):
         place = places[q]
@@ -49,7 +49,7 @@ def look_up(weights, places, residual_table, curvature_table, residuals):
 def signed_sum(residuals, mask):
     """Return sum_q r_q V_qk; where V_qk = -1 the mask is -1, and -r = (r ^ -1) + 1.
 
-    Over whole rows of 64-bit integers: compilers make the widest instructions of it that the machine has.
+    Compilers vectorise this loop over rows of 64-bit integers.
     """
     total = np.int64(0)
     for q in range(residuals.size):
@@ -60,40 +60,24 @@ def signed_sum(residuals, mask):
 
 @njit
 def move_places(places, mask, toward):
-    """Let every column take the step to its distance after a flip, nearer where its bit has the new sign."""
+    """Update the table index of each column after a flip: one nearer where its bit has the new sign."""
     for q in range(places.size):
         places[q] += -1 if mask[q] == toward else 1
 
 
 @Kernel
 def update_rows(
-    row_bytes,
-    row_words,
-    row_sets,
-    set_starts,
-    set_labels,
-    column_words,
-    column_masks,
-    column_weights,
-    list_starts,
-    list_members,
-    residual_table,
-    curvature_table,
-    kind_weights,
-    unit_threshold,
-    is_exact,
-    first_bit,
-    last_bit,
-    start,
-    stop,
+    row_bytes, row_words, row_sets, label_lists, columns, inverted_lists, tables, first_bit, last_bit, start, stop
 ):
-    """Update bits ``first_bit:last_bit`` of rows ``start:stop`` in turn, in place; return the flips.
+    """Update bits ``first_bit:last_bit`` of rows ``start:stop`` in turn, in place; return the number of flips.
 
-    Eq. (3) and (5) of the paper for one row at a time. With the other modality's codes V fixed, rows
-    do not interact, so this gives what the paper's column-wise order gives. `column_masks[k, q]` is
-    0 where V_qk = +1 and -1 where V_qk = -1. The tables are those of `LatentFactorModel`, by (similar or
-    not) and distance, one after the other.
+    Eq. (3) and (5) of the paper, one row at a time. With the other modality's codes V fixed, rows do not interact, so
+    the result equals that of the paper's column-wise order. ``columns`` contains words, masks and weights;
+    ``masks[k, q]`` is 0 where V_qk = +1 and -1 where V_qk = -1. ``tables`` is `LatentFactorModel.tables`, indexed by
+    distance, dissimilar pairs before similar ones.
     """
+    column_words, column_masks, column_weights = columns
+    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
     n_columns = column_weights.size
     n_distances = residual_table.size // 2
     shared = np.zeros(n_columns, np.int32)
@@ -105,7 +89,7 @@ def update_rows(
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, shared)
+            count_shared(label_lists, marked_set, inverted_lists, shared)
         distances_to_all(row_words[i], column_words, distances)
         kinds = find_places(shared, distances, n_distances, column_weights, places)
         threshold = look_up(column_weights, places, residual_table, curvature_table, residuals)
@@ -127,30 +111,15 @@ def update_rows(
 
 @Kernel
 def update_shared_rows(
-    row_bytes,
-    row_words,
-    row_sets,
-    row_weights,
-    set_starts,
-    set_labels,
-    words,
-    masks,
-    list_starts,
-    list_members,
-    residual_table,
-    curvature_table,
-    kind_weights,
-    unit_threshold,
-    is_exact,
-    first_bit,
-    last_bit,
+    row_bytes, row_words, row_sets, row_weights, label_lists, words, masks, inverted_lists, tables, first_bit, last_bit
 ):
-    """Update bits of every row in turn against all other rows of the same codes; return the flips.
+    """Update bits of every row in turn against all other rows of the same codes; return the number of flips.
 
-    One code shared by the modalities: Theta = U U'. A row's Theta with itself does not depend on its code,
-    so its own column is left out, and since every row sees the rows before it as they are now, each step
-    is monotone. ``words`` and ``masks`` hold the codes by word and by bit, and are kept up to date.
+    One code is shared by the modalities: Theta = U U'. A row's Theta with itself does not depend on its code, so the
+    row is excluded from its own columns. Every row sees the updated rows before it, so each step is monotone.
+    ``words`` and ``masks`` contain the codes by word and by bit, and are updated as well.
     """
+    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
     n_rows = row_weights.size
     n_distances = residual_table.size // 2
     shared = np.zeros(n_rows, np.int32)
@@ -160,11 +129,11 @@ def update_shared_rows(
     weights = row_weights.copy()
     flips = 0
     for i in range(n_rows):
-        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, shared)
+        count_shared(label_lists, row_sets[i], inverted_lists, shared)
         distances_to_all(row_words[i], words, distances)
         weights[i] = 0
         kinds = find_places(shared, distances, n_distances, weights, places)
-        places[i] = 0  # of no weight, wherever it is
+        places[i] = 0  # any valid index: its weight is 0
         threshold = look_up(weights, places, residual_table, curvature_table, residuals)
         if not is_exact:
             threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
@@ -190,22 +159,11 @@ def update_shared_rows(
 
 @Kernel
 def count_pairs(
-    row_words,
-    row_sets,
-    row_weights,
-    set_starts,
-    set_labels,
-    column_words,
-    column_weights,
-    list_starts,
-    list_members,
-    n_bits,
-    start,
-    stop,
+    row_words, row_sets, row_weights, label_lists, column_words, column_weights, inverted_lists, n_bits, start, stop
 ):
-    """Count the pairs of points by (similar or not, Hamming distance), each row and column weighted.
+    """Count weighted pairs of points by (similarity, Hamming distance).
 
-    The log-likelihood of eq. (1) is a weighted sum of these (c + 1) x 2 exact integers.
+    The log-likelihood of eq. (1) is a weighted sum of these 2 x (c + 1) integers.
     """
     similar = np.zeros(column_weights.size, np.int32)
     distances = np.empty(column_weights.size, np.uint16)
@@ -214,7 +172,7 @@ def count_pairs(
     for i in range(start, stop):
         if row_sets[i] != marked_set:
             marked_set = row_sets[i]
-            count_shared(set_starts, set_labels, marked_set, list_starts, list_members, similar)
+            count_shared(label_lists, marked_set, inverted_lists, similar)
         distances_to_all(row_words[i], column_words, distances)
         for q in range(column_weights.size):
             counts[1 if similar[q] > 0 else 0, distances[q]] += row_weights[i] * column_weights[q]
@@ -223,34 +181,20 @@ def count_pairs(
 
 @Kernel
 def update_observed_rows(
-    row_bytes,
-    row_words,
-    starts,
-    columns,
-    similar,
-    weights,
-    column_bytes,
-    column_words,
-    residual_table,
-    curvature_table,
-    kind_weights,
-    unit_threshold,
-    is_exact,
-    first_bit,
-    last_bit,
-    start,
-    stop,
+    row_bytes, row_words, pairs, weights, column_bytes, column_words, tables, first_bit, last_bit, start, stop
 ):
-    """Update bits of rows ``start:stop`` against their observed columns alone; return the flips.
+    """Update bits of rows ``start:stop`` against their observed columns only; return the number of flips.
 
-    Row i was observed with ``columns[starts[i]:starts[i + 1]]``, which are ``similar`` (1) or not (0); every
-    column has a weight. As `update_rows`, at the cost of the observed pairs.
+    ``pairs`` contains starts, columns and similar: row i was observed with ``columns[starts[i]:starts[i + 1]]``, which
+    are similar (1) or not (0). Otherwise like `update_rows`, at the cost of the observed pairs.
     """
+    starts, columns, similar = pairs
+    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
     n_distances = residual_table.size // 2
     longest = 0
     for i in range(start, stop):
         longest = max(longest, starts[i + 1] - starts[i])
-    places = np.empty(longest, np.int64)  # of (similar or not, distance) in the tables
+    places = np.empty(longest, np.int64)  # table index by (similarity, distance)
     residuals = np.empty(longest, np.int64)
     flips = 0
     for i in range(start, stop):
@@ -299,8 +243,9 @@ def update_observed_rows(
 
 
 @Kernel
-def count_observed_pairs(row_words, starts, columns, similar, column_words, n_bits, start, stop):
-    """Count the observed pairs by (similar or not, Hamming distance)."""
+def count_observed_pairs(row_words, pairs, column_words, n_bits, start, stop):
+    """Count observed pairs by (similarity, Hamming distance)."""
+    starts, columns, similar = pairs
     counts = np.zeros((2, n_bits + 1), np.int64)
     for i in range(start, stop):
         for p in range(starts[i], starts[i + 1]):

@@ -1,8 +1,8 @@
-"""Fractions as whole numbers, so that sums of them are exact."""
+"""Fixed-point arithmetic, in which sums are exact."""
 
 from __future__ import annotations
 
 __all__ = ["ONE"]
 
-#: What 1 is in fixed point: sums over columns of any weight that points can have fit in 64 bits.
+#: The number 1 in fixed point; sums over all weighted columns fit in 64 bits.
 ONE = 1 << 22

@@ -1,4 +1,4 @@
-"""What kernels inline: never called from Python."""
+"""Functions that kernels inline; never called from Python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def popcount(typing_context, word):
 
 @njit
 def distances_to_all(code, words, distances):
-    """Fill ``distances`` from one code to all; ``words[w, j]`` is word w of code j."""
+    """Fill ``distances`` with the Hamming distances from one code to all; ``words[w, j]`` is word w of code j."""
     first = code[0]
     for j in range(distances.size):
         distances[j] = popcount(first ^ words[0, j])
@@ -27,8 +27,10 @@ def distances_to_all(code, words, distances):
 
 
 @njit
-def count_shared(set_starts, set_labels, label_set, list_starts, list_members, shared):
-    """Set ``shared[q]`` to how many labels the label set shares with member q of the inverted lists."""
+def count_shared(label_lists, label_set, inverted_lists, shared):
+    """Set ``shared[q]`` to the number of labels that a label set shares with member q of the inverted lists."""
+    set_starts, set_labels = label_lists
+    list_starts, list_members = inverted_lists
     for q in range(shared.size):
         shared[q] = 0
     for p in range(set_starts[label_set], set_starts[label_set + 1]):
@@ -39,7 +41,7 @@ def count_shared(set_starts, set_labels, label_set, list_starts, list_members, s
 
 @njit
 def pack_row(values, code):
-    """Set bit k of the code where ``values[k] > 0``, in the order of `numpy.packbits`."""
+    """Pack the signs of ``values`` into a code, in `numpy.packbits` order."""
     n_bits = values.size
     for b in range(code.size):
         byte = 0

@@ -1,4 +1,4 @@
-"""Which label sets share labels: inverted lists, and counts by them."""
+"""Inverted lists of labels, and counts of shared labels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlfh._kernels.inline import count_shared
 
 @Kernel
 def invert_lists(starts, labels, chosen, n_labels):
-    """Return, for each label, which of the ``chosen`` label sets have it (CSR to inverted lists)."""
+    """Return the members of ``chosen``, numbers of label sets, that have each label, as starts and members."""
     list_starts = np.zeros(n_labels + 1, np.int64)
     for g in chosen:
         for p in range(starts[g], starts[g + 1]):
@@ -30,22 +30,22 @@ def invert_lists(starts, labels, chosen, n_labels):
 
 
 @Kernel
-def equal_labels(wanted_sets, set_of_item, equal):
-    """Fill ``equal[i, j]`` with 1 where item j has the label set that query i asks for, with 0 elsewhere."""
-    for i in range(wanted_sets.size):
-        wanted = wanted_sets[i]
+def equal_labels(set_of_query, set_of_item, equal):
+    """Fill ``equal[i, j]`` with 1 where query i and item j have the same label set, with 0 elsewhere."""
+    for i in range(set_of_query.size):
+        number = set_of_query[i]
         for j in range(set_of_item.size):
-            equal[i, j] = set_of_item[j] == wanted
+            equal[i, j] = set_of_item[j] == number
 
 
 @Kernel
-def shared_labels(query_sets, set_starts, set_labels, list_starts, list_members, set_of_item, n_sets, at_most, shared):
-    """Fill ``shared[i, j]`` with how many labels query i and item j have in common, or ``at_most``."""
+def shared_labels(set_of_query, label_lists, inverted_lists, set_of_item, n_sets, limit, shared):
+    """Fill ``shared[i, j]`` with the number of labels that query i and item j share, at most ``limit``."""
     by_set = np.zeros(n_sets, np.int32)
-    grades = np.zeros(n_sets, shared.dtype)  # as small as can be: it is looked up once per item
-    for i in range(query_sets.size):
-        count_shared(set_starts, set_labels, query_sets[i], list_starts, list_members, by_set)
+    grades = np.zeros(n_sets, shared.dtype)  # a small type, because it is read once per item
+    for i in range(set_of_query.size):
+        count_shared(label_lists, set_of_query[i], inverted_lists, by_set)
         for g in range(n_sets):
-            grades[g] = min(by_set[g], at_most)
+            grades[g] = min(by_set[g], limit)
         for j in range(set_of_item.size):
             shared[i, j] = grades[set_of_item[j]]

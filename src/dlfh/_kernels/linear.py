@@ -1,4 +1,4 @@
-"""Sums and products over features, and signs that rounding does not decide."""
+"""Sums and products of features, with signs that do not depend on rounding."""
 
 from __future__ import annotations
 
@@ -38,13 +38,12 @@ def _norm(vector):
 
 @Kernel
 def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
-    """Make values of ``products`` = rows @ weights and their codes: add the offset, settle doubtful signs.
+    """Add the offset to ``products`` = rows @ weights, correct doubtful signs, and pack the codes.
 
-    What BLAS returns for a row depends, in the last digits, on the rows around it and on the machine. A
-    value smaller than the bound of its rounding error, ``rounding`` x |x| |w| + ``rounding`` x |offset|, is
-    summed again in double precision, one feature after another. So signs do not depend on such things.
-    The rows of ``bit_terms`` are, in the precision of the products, the offset, |w| and ``rounding`` x
-    |offset|. Returns whether all is finite.
+    The last digits of a BLAS product depend on the other rows and on the machine. A value within the bound of its
+    rounding error, ``rounding`` x |x| |w| + ``rounding`` x |offset|, is summed again in double precision, one feature
+    after another, so that signs are reproducible. The rows of ``bit_terms`` are, in the precision of the products, the
+    offset, |w| and ``rounding`` x |offset|. Returns whether all values are finite.
     """
     n_bits = products.shape[1]
     largest = np.float32(3.4028234663852886e38)
@@ -71,10 +70,10 @@ def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products,
 
 @Kernel
 def sparse_products(starts, columns, values, weights, offset, bit_terms, products, codes, start, stop):
-    """Make values A @ weights + offset and their codes for rows ``start:stop`` of a CSR matrix A.
+    """Compute A @ weights + offset and its codes for rows ``start:stop`` of a CSR matrix A.
 
-    In single precision, one feature after another; doubtful signs are settled as in `finish_products`.
-    The rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. Returns whether all is finite.
+    Sums are in single precision, one feature after another; doubtful signs are corrected as in `finish_products`. The
+    rows of ``bit_terms`` are the offset, |w| and |offset| x rounding. Returns whether all values are finite.
     """
     n_bits = weights.shape[1]
     largest = np.float32(3.4028234663852886e38)
@@ -110,7 +109,7 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
 
 @Kernel
 def hinge_losses(values, signs, residuals):
-    """Write minus the derivatives of the squared hinge max(0, 1 - u z)^2 by the values z; return each column's sum."""
+    """Set the negative derivatives of the squared hinge loss max(0, 1 - u z)^2; return the loss of each column."""
     n, n_columns = values.shape
     sums = np.zeros(n_columns)
     for i in range(n):
@@ -123,7 +122,7 @@ def hinge_losses(values, signs, residuals):
 
 @Kernel
 def hinge_curvatures(residuals, changes):
-    """Return each column's sum of the changes' squares, doubled, where the squared hinge is not flat."""
+    """Return the second derivative of each column's squared hinge loss along ``changes``."""
     n, n_columns = changes.shape
     sums = np.zeros(n_columns)
     for i in range(n):

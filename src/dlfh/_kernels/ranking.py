@@ -1,4 +1,4 @@
-"""Distances, rankings and their precisions."""
+"""Hamming distances, rankings and sums of precisions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def _take_place(next_place, part, distances, places, j):
 
 @Kernel
 def rank_by_distance(query_words, item_words, n_bits, places, sizes):
-    """Fill ``places[i, j]`` with item j's place in the ranking by Hamming distance from query i.
+    """Fill ``places[i, j]`` with the rank of item j by Hamming distance from query i, ties in database order.
 
-    Equal distances are ranked in database order. A counting sort: distances take n_bits + 1 values.
-    ``sizes[i, h]`` gets the number of items at distance h, which are the runs of ties. The database is
-    walked in four parts at once, each with counters of its own, so that the processor need not wait for
-    one counter to be stored and read.
+    A counting sort: distances take n_bits + 1 values. ``sizes[i, h]`` is set to the number of items at distance h, the
+    size of a run of ties. Four parts of the database have separate counters, so that increments do not wait for one
+    another.
     """
     n_items = item_words.shape[1]
     part = n_items // 4
@@ -80,11 +79,11 @@ def _radix_pass(keys, order, keys_out, order_out, shift):
 
 @Kernel
 def rank_by_score(projections, items, places, tied):
-    """Fill ``places[i, j]`` with item j's place by falling inner product of projection and +-1 code.
+    """Fill ``places[i, j]`` with the rank of item j by decreasing inner product of projection and +-1 code.
 
-    Equal scores are ranked in database order. One table of 256 partial sums per byte of code, so that
-    equal codes have exactly equal scores; then a stable radix sort of the scores' order-preserving bit
-    patterns. ``tied[i, r]`` says that ranks r - 1 and r have the same score.
+    Ties keep database order. Scores are sums of table entries, one table of 256 partial sums per byte of code, so equal
+    codes have exactly equal scores; a stable radix sort orders their bit patterns. ``tied[i, r]`` is set where ranks
+    r - 1 and r have the same score.
     """
     n_items, n_bytes = items.shape
     n_bits = projections.shape[1]
@@ -133,7 +132,7 @@ def reorder(gains, places, ranked):
 
 @Kernel
 def count_marks(ranked, stops, found):
-    """Count the positive bytes of each row before each of its stops, which rise."""
+    """Count the positive bytes of each row before each of its increasing stops."""
     for i in range(ranked.shape[0]):
         start, total = 0, 0
         for c in range(stops.shape[1]):
@@ -145,32 +144,32 @@ def count_marks(ranked, stops, found):
 
 @Kernel
 def sum_precisions(ranked, sizes, items_before, hits_before, depth, found):
-    """Sum precision over the relevant ranks of each row up to ``depth``; count these, and all of them.
+    """Fill ``found`` with the sum of precisions at relevant ranks up to ``depth``, their number, and all hits.
 
-    Row i has ``sizes[i, h]`` ranks that follow one another, after so many items and so many relevant ones; then the
-    next run of such ranks.
+    Row i consists of runs of ``sizes[i, h]`` consecutive ranks, each preceded by ``items_before[i, h]`` items, of which
+    ``hits_before[i, h]`` are relevant.
     """
     ranks = np.empty(ranked.shape[1] + 1, np.int32)
     for i in range(ranked.shape[0]):
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four sums at once, so that none waits for the last
+        a, b, c, d = 0.0, 0.0, 0.0, 0.0  # four independent sums, for instruction-level parallelism
         start, hits, others = 0, 0, 0
         for h in range(sizes.shape[1]):
             stop = start + sizes[i, h]
             within = min(stop, start + max(depth - items_before[i, h], 0))
-            own = 0
-            for r in range(start, within):  # without a branch: relevance is hard to predict
-                ranks[own] = r - start
-                own += 1 if ranked[i, r] > 0 else 0
+            n_hits = 0
+            for r in range(start, within):  # branch-free, because relevance is hard to predict
+                ranks[n_hits] = r - start
+                n_hits += 1 if ranked[i, r] > 0 else 0
             rank, hit = items_before[i, h] + 1.0, hits_before[i, h] + 1.0
-            quarters = own // 4 * 4
+            quarters = n_hits // 4 * 4
             for t in range(0, quarters, 4):
                 a += (hit + t) / (rank + ranks[t])
                 b += (hit + (t + 1)) / (rank + ranks[t + 1])
                 c += (hit + (t + 2)) / (rank + ranks[t + 2])
                 d += (hit + (t + 3)) / (rank + ranks[t + 3])
-            for t in range(quarters, own):
+            for t in range(quarters, n_hits):
                 a += (hit + t) / (rank + ranks[t])
-            hits += own
+            hits += n_hits
             for r in range(within, stop):
                 others += 1 if ranked[i, r] > 0 else 0
             start = stop

@@ -1,7 +1,7 @@
 """Nearest codes to a real-valued query, and codes within a radius.
 
-The distance of a code from a query z is the sum of |z_j| over the bits where the code is not the sign of z.
-Weights |z_j| are whole numbers, so distances are exact, and equal codes are exactly equally far away.
+The weighted distance of a code from a query z is the sum of |z_j| over the bits in which the code differs from the sign
+of z. The weights |z_j| are integers, so distances are exact and equal codes have equal distances.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _LITTLE_ENDIAN = sys.byteorder == "little"
 
 @njit
 def _fill_tables(weights, tables):
-    """Make ``tables[b, byte]`` the sum of the weights of the bits set in byte b, counted as `_weigh` does."""
+    """Set ``tables[b, byte]`` to the sum of the weights of the bits set in byte b, in the byte order of `_weigh`."""
     for b in range(tables.shape[0]):
         first = 8 * (b if _LITTLE_ENDIAN else 8 * (b // 8) + 7 - b % 8)
         tables[b, 0] = 0
@@ -34,7 +34,7 @@ def _fill_tables(weights, tables):
 
 @njit
 def _weigh(codes, i, words, j, tables):
-    # Rows are indexed, not sliced (a slice counts references), and bytes come out of words by shifts.
+    # Rows are indexed, because slicing counts references; bytes are extracted from words by shifts.
     total = np.int64(0)
     for w in range(words.shape[1]):
         differs = codes[i, w] ^ words[j, w]
@@ -52,7 +52,7 @@ def _weigh(codes, i, words, j, tables):
 
 @njit
 def _fill_distances(code, words, first, last, distances):
-    if code.size == 1:  # a loop that the compiler turns into vector instructions
+    if code.size == 1:  # the compiler vectorises this loop
         word = code[0]
         for j in range(first, last):
             distances[j - first] = popcount(word ^ words[j, 0])
@@ -66,7 +66,7 @@ def _fill_distances(code, words, first, last, distances):
 
 @njit
 def _sink(distances, positions, size):
-    """Restore a heap whose first entry is the last in rank, after that entry was replaced."""
+    """Restore a max-heap after its first entry was replaced."""
     distance, position = distances[0], positions[0]
     i = 0
     while True:
@@ -115,9 +115,9 @@ def _fill_bounds(query, low, high, words, first, last, bounds):
 def nearest_by_weight(query_words, weights, low, high, steps, item_words, start, stop, distances, positions):
     """Fill rows of ``distances`` and ``positions`` with each query's nearest items among ``start:stop``.
 
-    Ascending by weighted distance, then by position. ``query_words`` are the signs of the queries. ``low`` and
-    ``high`` are the two bits of each weight in whole ``steps``, rounded down: two masked popcounts bound the
-    distance from below, and only an item whose bound is below the worst distance kept is looked up in tables.
+    Sorted by weighted distance, then by position. ``query_words`` are the signs of the queries. ``low`` and ``high``
+    are the two bits of each weight in units of ``steps``, rounded down: two masked popcounts bound the distance from
+    below, and only items whose bound is below the worst distance kept are looked up in tables.
     """
     k = distances.shape[1]
     tables = np.empty((8 * item_words.shape[1], 256), np.int32)
@@ -133,7 +133,7 @@ def nearest_by_weight(query_words, weights, low, high, steps, item_words, start,
             last = min(first + _TILE, stop)
             _fill_bounds(query_words[i], low[i], high[i], item_words, first, last, bounds)
             n_maybe = 0
-            for t in range(last - first):  # without a branch, which would be hard to predict
+            for t in range(last - first):  # branch-free, because the outcome is hard to predict
                 maybe[n_maybe] = t
                 n_maybe += 1 if bounds[t] <= limit else 0
             for t in range(n_maybe):

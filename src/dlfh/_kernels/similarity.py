@@ -1,4 +1,4 @@
-"""Pairwise sums of methods that compare points with every other, SePH and MLBE, or with some of them, DOCH."""
+"""Pairwise updates of SePH, MLBE and DOCH."""
 
 from __future__ import annotations
 
@@ -13,27 +13,16 @@ from dlfh._kernels.inline import count_shared
 
 @Kernel
 def pull_and_push(
-    products,
-    squared_norms,
-    row_sets,
-    row_weights,
-    set_starts,
-    set_labels,
-    list_starts,
-    list_members,
-    unit,
-    first_row,
-    pull,
-    push,
-    start,
-    stop,
+    products, squared_norms, row_sets, row_weights, label_lists, inverted_lists, unit, first_row, outputs, start, stop
 ):
     """Fill rows of SePH's attraction p num and repulsion num^2, for the block of rows after ``first_row``.
 
-    num_ij = 1 / (1 + |h_i - h_j|^2 / 4), from the block's ``products`` h_i'h_j; p_ij = ``unit`` times the
-    cosine of the label sets. Columns are weighted. Returns sums over the pairs of points of num and of
-    p log num; a row that stands for several points is paired with itself, too.
+    num_ij = 1 / (1 + |h_i - h_j|^2 / 4), from the block's ``products`` h_i'h_j; p_ij is ``unit`` times the cosine of
+    the label sets. Columns are weighted. ``outputs`` are the matrices of attraction and repulsion. Returns the sums of
+    num and of p log num over pairs of points; a row that represents several points is also paired with itself.
     """
+    set_starts, _ = label_lists
+    pull, push = outputs
     n_sets = set_starts.size - 1
     shared = np.zeros(n_sets, np.int32)
     roots = np.empty(n_sets, np.float32)
@@ -43,7 +32,7 @@ def pull_and_push(
     total, log_total = 0.0, 0.0
     for block_row in range(start, stop):
         i = first_row + block_row
-        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, shared)
+        count_shared(label_lists, row_sets[i], inverted_lists, shared)
         for g in range(n_sets):
             cosines[g] = shared[g] * roots[row_sets[i]] * roots[g]
         row_total, row_log = 0.0, 0.0
@@ -70,29 +59,16 @@ def pull_and_push(
 
 @Kernel
 def update_latent_bits(
-    S,
-    codes,
-    weights,
-    embedded,
-    gram,
-    other_by_bit,
-    row_sets,
-    set_starts,
-    set_labels,
-    list_starts,
-    list_members,
-    set_sums,
-    precision,
-    link,
-    slopes,
-    log_prior,
+    S, codes, weights, embedded, gram, other_by_bit, row_sets, label_lists, inverted_lists, set_sums, parameters
 ):
     """Update every bit of every point in turn by MLBE's rule, in place, and return the number of flips.
 
-    ``codes`` (n, K) and ``other_by_bit`` (K, n) hold -1 and +1; ``embedded`` is codes @ weights and ``gram``
-    its Gram matrix, both kept up to date. ``set_sums`` (sets, K) sums the other modality's codes by label set.
-    ``slopes[t + K]`` is softplus(link (t + 1)) - softplus(link (t - 1)).
+    ``codes`` (n, K) and ``other_by_bit`` (K, n) contain -1 and +1; ``embedded`` is codes @ weights and ``gram`` its
+    Gram matrix, both updated as well. ``set_sums`` (sets, K) sums the other modality's codes by label set.
+    ``parameters`` are precision, link, slopes and log-prior; ``slopes[t + K]`` is softplus(link (t + 1)) -
+    softplus(link (t - 1)).
     """
+    precision, link, slopes, log_prior = parameters
     n, n_bits = codes.shape
     similar = np.zeros(set_sums.shape[0], np.int32)
     attraction = np.empty(n_bits)
@@ -112,7 +88,7 @@ def update_latent_bits(
             for b in range(n_bits):
                 gram[k, b] -= embedded[i, k] * embedded[i, b]
         linked[:] = 0
-        count_shared(set_starts, set_labels, row_sets[i], list_starts, list_members, similar)
+        count_shared(label_lists, row_sets[i], inverted_lists, similar)
         for g in range(similar.size):
             if similar[g] > 0:
                 for k in range(n_bits):
@@ -124,14 +100,14 @@ def update_latent_bits(
                 theta[j] += u * other_by_bit[k, j]
         for k in range(n_bits):
             u = codes[i, k]
-            own = 0.0
+            own_weight = 0.0
             explained = 0.0
             for b in range(n_bits):
                 if b != k:
-                    own += weights[k, b] * codes[i, b]
+                    own_weight += weights[k, b] * codes[i, b]
                     explained += gram[k, b] * codes[i, b]
-            rest = self_similarity - 2 * u * own
-            log_odds = log_prior + 2 * precision * (attraction[k] - explained + own * (S[i, i] - rest))
+            rest = self_similarity - 2 * u * own_weight
+            log_odds = log_prior + 2 * precision * (attraction[k] - explained + own_weight * (S[i, i] - rest))
             bits = other_by_bit[k]
             pushed = 0.0
             for j in range(n):
@@ -141,7 +117,7 @@ def update_latent_bits(
             if new != u:
                 flips += 1
                 codes[i, k] = new
-                self_similarity = rest + 2 * new * own
+                self_similarity = rest + 2 * new * own_weight
                 for j in range(n):
                     theta[j] += 2 * new * bits[j]
         for k in range(n_bits):
@@ -155,11 +131,11 @@ def update_latent_bits(
 
 
 @Kernel
-def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale, wanted, overlap, start, stop):
+def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale, targets, overlap, start, stop):
     """Update every bit of rows ``start:stop`` in turn by DOCH's rule, in place, and return the number of flips.
 
-    ``codes`` (rows, c) and ``anchors_by_bit`` (c, m) hold -1 and +1; ``similar`` (sets, m) is S; ``sigmas[t + c]`` is
-    sigma(scale t) in fixed point. ``wanted`` (rows, c) and ``overlap`` (c, c) are what labels say: 2 theta L P' and
+    ``codes`` (rows, c) and ``anchors_by_bit`` (c, m) contain -1 and +1; ``similar`` (sets, m) is S; ``sigmas[t + c]``
+    is sigma(scale t) in fixed point. ``targets`` (rows, c) and ``overlap`` (c, c) are the label terms 2 theta L P' and
     2 theta P P'. With the anchors' codes fixed, rows do not interact.
     """
     n_bits, n_anchors = anchors_by_bit.shape
@@ -179,12 +155,12 @@ def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale
             gradient = np.int64(0)
             for q in range(n_anchors):
                 gradient += np.int64(residuals[q]) * np.int64(anchors_by_bit[k, q])
-            said = wanted[i, k]
+            label_term = targets[i, k]
             for b in range(n_bits):
                 if b != k:
-                    said -= codes[i, b] * overlap[b, k]
+                    label_term -= codes[i, b] * overlap[b, k]
             bit = codes[i, k]
-            new = 1 if scale * (gradient / ONE) + curvature * bit + said >= 0 else -1
+            new = 1 if scale * (gradient / ONE) + curvature * bit + label_term >= 0 else -1
             if new != bit:
                 flips += 1
                 codes[i, k] = new

@@ -1,4 +1,4 @@
-"""Strings as one blob of UTF-8 with offsets: hashes, look-up, selection."""
+"""Strings stored as one UTF-8 blob with offsets: hashing, look-up and selection."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def find_strings(
 ):
     """Fill ``found[start:stop]`` with the row of each wanted string, or -1.
 
-    Hashes only say where to look: of the strings with an equal hash, the one with equal bytes is it.
+    Strings with an equal hash are compared byte by byte.
     """
     for i in range(start, stop):
         found[i] = -1
@@ -54,7 +54,7 @@ def find_strings(
 
 @Kernel
 def gather_strings(offsets, blob, rows, new_offsets, new_blob):
-    """Copy the strings of ``rows``, one after another, to where ``new_offsets`` says."""
+    """Copy the strings of ``rows`` to ``new_offsets`` in a new blob."""
     for i in range(rows.size):
         source = offsets[rows[i]]
         target = new_offsets[i]

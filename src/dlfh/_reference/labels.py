@@ -1,39 +1,24 @@
-"""Which label sets share labels."""
+"""Inverted lists of labels, and counts of shared labels."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from dlfh._reference.matrices import label_matrix, members
 
-Array = npt.NDArray[Any]
 
-
-def invert_lists(starts: Array, labels: Array, chosen: Array, n_labels: int) -> tuple[Array, Array]:
+def invert_lists(starts, labels, chosen, n_labels):
     member, label = np.nonzero(label_matrix(starts, labels, n_labels)[chosen])
     order = np.argsort(label, kind="stable")
     list_starts = np.concatenate([[0], np.cumsum(np.bincount(label, minlength=n_labels))])
     return list_starts.astype(np.int64), member[order].astype(np.int32)
 
 
-def equal_labels(wanted_sets: Array, set_of_item: Array, equal: Array) -> None:
-    equal[:] = wanted_sets[:, None] == set_of_item
+def equal_labels(set_of_query, set_of_item, equal):
+    equal[:] = set_of_query[:, None] == set_of_item
 
 
-def shared_labels(
-    query_sets: Array,
-    set_starts: Array,
-    set_labels: Array,
-    list_starts: Array,
-    list_members: Array,
-    set_of_item: Array,
-    n_sets: int,
-    at_most: int,
-    shared: Array,
-) -> None:
-    queries = label_matrix(set_starts, set_labels, len(list_starts) - 1)[query_sets]
-    counts = queries @ members(list_starts, list_members, n_sets)
-    shared[:] = np.minimum(counts, at_most)[:, set_of_item]
+def shared_labels(set_of_query, label_lists, inverted_lists, set_of_item, n_sets, limit, shared):
+    queries = label_matrix(*label_lists, len(inverted_lists[0]) - 1)[set_of_query]
+    counts = queries @ members(*inverted_lists, n_sets)
+    shared[:] = np.minimum(counts, limit)[:, set_of_item]

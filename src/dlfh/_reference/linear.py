@@ -1,37 +1,22 @@
-"""Products of features and weights."""
+"""Sums and products of features, with signs that do not depend on rounding."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-Array = npt.NDArray[Any]
 
-
-def sum_rows_by_group(rows: Array, group_of_row: Array, sums: Array, start_column: int, stop_column: int) -> None:
+def sum_rows_by_group(rows, group_of_row, sums, start_column, stop_column):
     columns = slice(start_column, stop_column)
     np.add.at(sums[:, columns], group_of_row, rows[:, columns].astype(np.float64))
 
 
-def add_sparse_gram(starts: Array, columns: Array, values: Array, gram: Array) -> None:
+def add_sparse_gram(starts, columns, values, gram):
     matrix = sp.csr_array((values.astype(np.float64), columns, starts), shape=(len(starts) - 1, len(gram)))
     gram += np.triu((matrix.T @ matrix).toarray())
 
 
-def finish_products(
-    rows: Array,
-    weights_by_bit: Array,
-    offset: Array,
-    bit_terms: Array,
-    rounding: float,
-    products: Array,
-    codes: Array,
-    start: int,
-    stop: int,
-) -> bool:
+def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
     values = products[start:stop] + bit_terms[0]
     scale = rounding * np.linalg.norm(rows[start:stop], axis=1)
     for i, k in np.argwhere(np.abs(values) <= np.outer(scale, bit_terms[1]) + bit_terms[2]):
@@ -41,18 +26,7 @@ def finish_products(
     return bool(np.isfinite(values.astype(np.float32)).all())
 
 
-def sparse_products(
-    starts: Array,
-    columns: Array,
-    values: Array,
-    weights: Array,
-    offset: Array,
-    bit_terms: Array,
-    products: Array,
-    codes: Array,
-    start: int,
-    stop: int,
-) -> bool:
+def sparse_products(starts, columns, values, weights, offset, bit_terms, products, codes, start, stop):
     finite = True
     for i in range(start, stop):
         row = slice(starts[i], starts[i + 1])
@@ -67,18 +41,18 @@ def sparse_products(
     return finite
 
 
-def _sum_in_order(values: Array) -> Any:
+def _sum_in_order(values):
     """Return the sum over the first axis, added one after another."""
     if values.ndim == 2 and values.shape[1] > 1:
         return np.add.reduce(values, axis=0)  # pairwise along the last axis only, and faster than accumulate
     return np.add.accumulate(values, axis=0)[-1] if len(values) else values.dtype.type(0)
 
 
-def hinge_losses(values: Array, signs: Array, residuals: Array) -> Array:
+def hinge_losses(values, signs, residuals):
     gaps = np.maximum(1 - values * signs, 0)
     residuals[:] = 2 * gaps * signs
     return np.sum(gaps.astype(np.float64) ** 2, axis=0)
 
 
-def hinge_curvatures(residuals: Array, changes: Array) -> Array:
+def hinge_curvatures(residuals, changes):
     return 2 * np.sum(np.where(residuals != 0, changes.astype(np.float64), 0) ** 2, axis=0)

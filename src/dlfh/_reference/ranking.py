@@ -1,27 +1,22 @@
-"""Rankings of a database, and sums over them."""
+"""Hamming distances, rankings and sums of precisions."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
 
 
-def hamming_block(a_words: Array, b_words: Array, distances: Array) -> None:
+def hamming_block(a_words, b_words, distances):
     distances[:] = np.bitwise_count(a_words[:, :, None] ^ b_words).sum(axis=1)
 
 
-def rank_by_distance(query_words: Array, item_words: Array, n_bits: int, places: Array, sizes: Array) -> None:
+def rank_by_distance(query_words, item_words, n_bits, places, sizes):
     for i, query in enumerate(query_words):
         distances = np.bitwise_count(query[:, None] ^ item_words).sum(axis=0)
         places[i, np.argsort(distances, kind="stable")] = np.arange(len(distances))
         sizes[i] = np.bincount(distances, minlength=n_bits + 1)
 
 
-def rank_by_score(projections: Array, items: Array, places: Array, tied: Array) -> None:
+def rank_by_score(projections, items, places, tied):
     n_bits = projections.shape[1]
     for i, projection in enumerate(projections):
         scores = np.zeros(len(items), np.float32)
@@ -40,23 +35,20 @@ def rank_by_score(projections: Array, items: Array, places: Array, tied: Array) 
         tied[i] = np.concatenate([[False], np.diff(scores[order]) == 0])
 
 
-def reorder(gains: Array, places: Array, ranked: Array) -> None:
+def reorder(gains, places, ranked):
     np.put_along_axis(ranked, places.astype(np.int64), gains, axis=1)
 
 
-def count_marks(ranked: Array, stops: Array, found: Array) -> None:
+def count_marks(ranked, stops, found):
     for i, row in enumerate(ranked):
         found[i] = [np.count_nonzero(row[:stop]) for stop in stops[i]]
 
 
-def sum_precisions(
-    ranked: Array, sizes: Array, items_before: Array, hits_before: Array, depth: int, found: Array
-) -> None:
+def sum_precisions(ranked, sizes, items_before, hits_before, depth, found):
     for i, row in enumerate(ranked):
         sums = hits = 0.0
-        for run, items, before in zip(
-            np.split(row, np.cumsum(sizes[i])[:-1]), items_before[i], hits_before[i], strict=True
-        ):
+        runs = np.split(row, np.cumsum(sizes[i])[:-1])
+        for run, items, before in zip(runs, items_before[i], hits_before[i], strict=True):
             ranks = items + np.flatnonzero(run) + 1
             precisions = (before + np.arange(1, len(ranks) + 1)) / ranks
             sums += precisions[ranks <= depth].sum()

@@ -1,36 +1,19 @@
-"""Updates of SePH, MLBE and DOCH."""
+"""Pairwise updates of SePH, MLBE and DOCH."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from dlfh._kernels.fixed_point import ONE
 from dlfh._reference.matrices import members
 
-Array = npt.NDArray[Any]
-
 
 def pull_and_push(
-    products: Array,
-    squared_norms: Array,
-    row_sets: Array,
-    row_weights: Array,
-    set_starts: Array,
-    set_labels: Array,
-    list_starts: Array,
-    list_members: Array,
-    unit: float,
-    first_row: int,
-    pull: Array,
-    push: Array,
-    start: int,
-    stop: int,
-) -> tuple[float, float]:
+    products, squared_norms, row_sets, row_weights, label_lists, inverted_lists, unit, first_row, outputs, start, stop
+):
+    pull, push = outputs
     rows = np.arange(first_row + start, first_row + stop)
-    labels = members(list_starts, list_members, len(set_starts) - 1).T.astype(np.float64)
+    labels = members(*inverted_lists, len(label_lists[0]) - 1).T.astype(np.float64)
     labels /= np.sqrt(np.maximum(labels.sum(axis=1), 1))[:, None]
     p = unit * (labels @ labels.T)[row_sets[rows]][:, row_sets]
     distances = squared_norms[rows, None] + squared_norms - 2 * products[start:stop].astype(np.float64)
@@ -46,33 +29,19 @@ def pull_and_push(
 
 
 def update_latent_bits(
-    S: Array,
-    codes: Array,
-    weights: Array,
-    embedded: Array,
-    gram: Array,
-    other_by_bit: Array,
-    row_sets: Array,
-    set_starts: Array,
-    set_labels: Array,
-    list_starts: Array,
-    list_members: Array,
-    set_sums: Array,
-    precision: float,
-    link: float,
-    slopes: Array,
-    log_prior: float,
-) -> int:
-    """Compare, for each bit, the log-posterior with the bit set to +1 and to -1."""
-    labels = members(list_starts, list_members, len(set_starts) - 1).T
+    S, codes, weights, embedded, gram, other_by_bit, row_sets, label_lists, inverted_lists, set_sums, parameters
+):
+    """Set each bit to the value with the larger log-posterior."""
+    precision, link, _, log_prior = parameters
+    labels = members(*inverted_lists, len(label_lists[0]) - 1).T
     similar = ((labels @ labels.T) > 0)[row_sets][:, row_sets]
     V = other_by_bit.T.astype(np.float64)
 
-    def log_posterior(i: int, u: Array) -> float:
+    def log_posterior(i, u):
         others = np.arange(len(codes)) != i
         errors = S[i] - embedded @ u
-        own = S[i, i] - u @ weights @ u
-        intra = -precision / 2 * np.sum(errors[others] ** 2) - precision / 4 * own**2
+        own_error = S[i, i] - u @ weights @ u
+        intra = -precision / 2 * np.sum(errors[others] ** 2) - precision / 4 * own_error**2
         theta = link * (V @ u)
         return float(intra + np.sum(similar[i] * theta - np.logaddexp(0, theta)))
 
@@ -89,26 +58,15 @@ def update_latent_bits(
     return flips
 
 
-def update_anchored_rows(
-    codes: Array,
-    row_sets: Array,
-    similar: Array,
-    anchors_by_bit: Array,
-    sigmas: Array,
-    scale: float,
-    wanted: Array,
-    overlap: Array,
-    start: int,
-    stop: int,
-) -> int:
-    """Update bit after bit of all rows at once, which gives the same: rows do not interact."""
+def update_anchored_rows(codes, row_sets, similar, anchors_by_bit, sigmas, scale, targets, overlap, start, stop):
+    """Update bit by bit for all rows at once, which is equivalent because rows do not interact."""
     n_bits, n_anchors = anchors_by_bit.shape
     B, A = codes[start:stop], anchors_by_bit.astype(np.int64)
     before = B.copy()
     for k in range(n_bits):
         residuals = similar[row_sets[start:stop]].astype(np.int64) * ONE - sigmas[B.astype(np.int64) @ A + n_bits]
         others = np.arange(n_bits) != k
-        said = wanted[start:stop, k] - B[:, others] @ overlap[others, k]
-        values = scale * (residuals @ A[k] / ONE) + n_anchors * scale**2 / 4 * B[:, k] + said
+        label_term = targets[start:stop, k] - B[:, others] @ overlap[others, k]
+        values = scale * (residuals @ A[k] / ONE) + n_anchors * scale**2 / 4 * B[:, k] + label_term
         B[:, k] = np.where(values >= 0, 1, -1)
     return int(np.count_nonzero(before != B))

@@ -1,16 +1,11 @@
-"""Strings stored as one UTF-8 blob with offsets."""
+"""Strings stored as one UTF-8 blob with offsets: hashing, look-up and selection."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
-
-Array = npt.NDArray[Any]
 
 
-def hash_strings(offsets: Array, blob: Array, hashes: Array) -> None:
+def hash_strings(offsets, blob, hashes):
     for i in range(len(hashes)):
         value = 14695981039346656037
         for byte in blob[offsets[i] : offsets[i + 1]].tolist():
@@ -19,17 +14,8 @@ def hash_strings(offsets: Array, blob: Array, hashes: Array) -> None:
 
 
 def find_strings(
-    sorted_hashes: Array,
-    row_of_hash: Array,
-    offsets: Array,
-    blob: Array,
-    wanted_hashes: Array,
-    wanted_offsets: Array,
-    wanted_blob: Array,
-    found: Array,
-    start: int,
-    stop: int,
-) -> None:
+    sorted_hashes, row_of_hash, offsets, blob, wanted_hashes, wanted_offsets, wanted_blob, found, start, stop
+):
     for i in range(start, stop):
         wanted = wanted_blob[wanted_offsets[i] : wanted_offsets[i + 1]].tobytes()
         first, last = (np.searchsorted(sorted_hashes, wanted_hashes[i], side) for side in ("left", "right"))
@@ -38,6 +24,6 @@ def find_strings(
         found[i] = equal[0] if equal else -1
 
 
-def gather_strings(offsets: Array, blob: Array, rows: Array, new_offsets: Array, new_blob: Array) -> None:
+def gather_strings(offsets, blob, rows, new_offsets, new_blob):
     for i, row in enumerate(rows):
         new_blob[new_offsets[i] : new_offsets[i + 1]] = blob[offsets[row] : offsets[row + 1]]

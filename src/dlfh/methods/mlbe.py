@@ -272,7 +272,7 @@ class Posterior:
         self.labels, self.workers = labels, workers
         self.shape, self.rate = shape, rate
         self.prior, self.log_prior = bit_prior, float(np.log(bit_prior / (1 - bit_prior)))
-        self.lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
+        self.lists = labels.inverted_lists()
         self.views = [
             _View(S, _sum_of_squares(S), U, np.eye(self.n_bits) / self.n_bits)
             for S, U in zip(similarities, codes, strict=True)
@@ -328,14 +328,10 @@ class Posterior:
             view.gram,
             np.ascontiguousarray(other.codes.T),
             labels.set_of_point,
-            labels.starts,
-            labels.labels,
-            *self.lists,
+            labels.lists,
+            self.lists,
             set_sums,
-            1 / view.theta,
-            self.link,
-            slopes,
-            self.log_prior,
+            (1 / view.theta, self.link, slopes, self.log_prior),
         )
         view.refresh()
 

@@ -170,7 +170,7 @@ class Divergence:
         self.workers = workers
         labels = rows.labels
         self.n_points = labels.n_points
-        self.lists = _kernels.invert_lists(labels.starts, labels.labels, np.arange(labels.n_sets), labels.n_labels)
+        self.lists = labels.inverted_lists()
         self.weights = rows.weights.astype(np.float32)
         total, self.entropy = _cosines(labels)
         if total <= 0:
@@ -197,13 +197,11 @@ class Divergence:
                 norms,
                 self.rows.set_of_row,
                 self.weights,
-                labels.starts,
-                labels.labels,
-                *self.lists,
+                labels.lists,
+                self.lists,
                 self.unit,
                 first,
-                pull,
-                push,
+                (pull, push),
             )
             sums = self.workers.map_blocks(fill, last - first, _ROWS)
             total += sum(part[0] for part in sums)

@@ -49,7 +49,7 @@ class Relevance:
     def by_labels(cls, queries: LabelSets, items: LabelSets) -> Relevance:
         """Grade an item by the number of labels that it shares with the query."""
         queries, items = queries.aligned_with(items, name="query_labels", other_name="database_labels")
-        lists = _kernels.invert_lists(items.starts, items.labels, np.arange(items.n_sets), items.n_labels)
+        lists = items.inverted_lists()
         set_of_item = items.set_of_point.astype(np.int32)
         highest = min(n_grades_of(sets) for sets in (queries, items)) - 1
         dtype = np.uint8 if highest <= 255 else np.int32  # small, because grades are permuted item by item
@@ -58,9 +58,8 @@ class Relevance:
             shared = np.empty((stop - start, len(set_of_item)), dtype)
             _kernels.shared_labels(
                 queries.set_of_point[start:stop],
-                queries.starts,
-                queries.labels,
-                *lists,
+                queries.lists,
+                lists,
                 set_of_item,
                 items.n_sets,
                 items.n_labels,
