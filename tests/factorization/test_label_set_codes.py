@@ -1,4 +1,4 @@
-"""Label sets have codes: those that were learned, and new ones that are learned against them."""
+"""Label-set codes: learned in training, or learned later for new label sets."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ NEW = [["l0", "l5"], ["l1", "l2", "l3"], ["l4", "l6"]]
 
 
 def drawn_labels(n_points: int = 120, n_labels: int = 8, seed: int = 0) -> list[list[str]]:
-    """Draw pairs and single labels; none of `NEW` is among them."""
+    """Draw label sets of one or two labels, none of them in `NEW`."""
     rng = np.random.default_rng(seed)
     sets = [sorted({f"l{rng.integers(n_labels)}", f"l{rng.integers(n_labels)}"}) for _ in range(n_points)]
-    return [own if own not in NEW else own[:1] for own in sets]
+    return [labels if labels not in NEW else labels[:1] for labels in sets]
 
 
 def fitted(labels: Any, **parameters: Any) -> DLFH:
@@ -33,7 +33,7 @@ def fitted(labels: Any, **parameters: Any) -> DLFH:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"balance": True, "step": "exact"}, {"shared_code": True}])
-def test_label_sets_that_were_trained_with_have_their_learned_codes(parameters: dict[str, Any]) -> None:
+def test_known_label_sets_have_their_learned_codes(parameters: dict[str, Any]) -> None:
     labels = drawn_labels()
     model = fitted(labels, **parameters)
     codes, known = model.codes_of_labels(labels)
@@ -43,21 +43,21 @@ def test_label_sets_that_were_trained_with_have_their_learned_codes(parameters: 
 
 
 def objective(model: DLFH, labels: list[list[str]], new: list[str], code: np.ndarray, modality: int) -> float:
-    """Return the likelihood of all points and one new one, which has a code in one modality alone."""
+    """Return the likelihood of all points and one new point that has a code in one modality only."""
     sets = LabelSets.from_labels([*labels, new])
     n = len(labels)
     present = (np.arange(n + 1) < n + (modality == 0), np.arange(n + 1) < n + (modality == 1))
     rows = LabelRows.of_points(sets, present=present)
     codes = [pad_to_words(np.concatenate([model.codes_[name], code[None]])) for name in ("image", "text")]
-    own = model.label_codes_
-    assert own is not None
-    likelihood = LatentFactorModel(16, own.model.scale, "exact", own.model.similar_weight, own.model.bias)
+    known = model.label_codes_
+    assert known is not None
+    likelihood = LatentFactorModel(16, known.model.scale, "exact", known.model.similar_weight, known.model.bias)
     with Workers(1) as workers:
         return log_likelihood(likelihood, codes, rows, workers)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"balance": True, "step": "exact"}])
-def test_no_bit_of_a_new_label_set_can_be_bettered(parameters: dict[str, Any]) -> None:
+def test_no_flip_improves_the_code_of_a_new_label_set(parameters: dict[str, Any]) -> None:
     labels = drawn_labels()
     model = fitted(labels, **parameters)
     codes, _ = model.codes_of_labels(NEW)
@@ -70,17 +70,17 @@ def test_no_bit_of_a_new_label_set_can_be_bettered(parameters: dict[str, Any]) -
                 assert objective(model, labels, new, flipped, modality) <= best + 1e-3
 
 
-def test_a_new_label_set_is_nearer_to_what_it_shares_labels_with() -> None:
+def test_a_new_label_set_is_closer_to_sets_that_share_a_label() -> None:
     labels = drawn_labels(300)
     model = fitted(labels)
     codes, _ = model.codes_of_labels(NEW)
     for new, code in zip(NEW, codes["text"], strict=True):
-        similar = np.array([bool({*own} & {*new}) for own in labels])
+        similar = np.array([bool({*points} & {*new}) for points in labels])
         distances = hamming_distances(code[None], model.codes_["image"])[0]
         assert distances[similar].mean() + 2 < distances[~similar].mean()
 
 
-def test_the_code_of_a_label_set_depends_on_nothing_else() -> None:
+def test_the_code_of_a_new_label_set_does_not_depend_on_other_queries() -> None:
     model = fitted(drawn_labels())
     together, _ = model.codes_of_labels([["l1"], *NEW, ["l7", "l0"]])
     model.n_jobs = 1
@@ -89,7 +89,7 @@ def test_the_code_of_a_label_set_depends_on_nothing_else() -> None:
         np.testing.assert_array_equal(alone["text"][0], together["text"][place])
 
 
-def test_unknown_labels_say_nothing() -> None:
+def test_unknown_labels_are_ignored() -> None:
     model = fitted(drawn_labels())
     codes, known = model.codes_of_labels([["l1", "unheard-of"], ["unheard-of"], []])
     assert known.tolist() == [True, False, False]
@@ -98,13 +98,13 @@ def test_unknown_labels_say_nothing() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{}, {"shared_code": True}, {"init": "random"}, {"pair_weights": None}])
-def test_a_loaded_model_gives_the_same_codes_to_labels(parameters: dict[str, Any], tmp_path: Path) -> None:
+def test_a_loaded_model_encodes_labels_like_the_saved_one(parameters: dict[str, Any], tmp_path: Path) -> None:
     model = fitted(drawn_labels(), **parameters)
     model.save(tmp_path / "model")
     again = load(tmp_path / "model")
-    for own, other in zip(model.codes_of_labels(NEW)[0].items(), again.codes_of_labels(NEW)[0].items(), strict=True):
-        assert own[0] == other[0]
-        np.testing.assert_array_equal(own[1], other[1])
+    for before, after in zip(model.codes_of_labels(NEW)[0].items(), again.codes_of_labels(NEW)[0].items(), strict=True):
+        assert before[0] == after[0]
+        np.testing.assert_array_equal(before[1], after[1])
 
 
 def test_columns_of_an_indicator_matrix_are_labels() -> None:
@@ -119,7 +119,7 @@ def test_columns_of_an_indicator_matrix_are_labels() -> None:
     assert not model.codes_of_labels([["red"]])[1].any()
 
 
-def test_wrong_labels_are_said_in_a_sentence() -> None:
+def test_invalid_labels_raise_an_error() -> None:
     model = fitted(drawn_labels())
     with pytest.raises(InputError, match="labels must be a list with the labels of each point, got str"):
         model.codes_of_labels("l1")

@@ -1,4 +1,4 @@
-"""The loop as the paper writes it, and the solver that runs in its place."""
+"""Algorithm 1 as printed in the paper, and its equivalence with the solver."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N_ITERATIONS = 5
 
 @pytest.mark.parametrize("sample_size", [None, 7, 60])
 @pytest.mark.parametrize(("n_bits", "scale"), [(1, 1.0), (8, 3.0), (24, 8.0), (67, 11.0)])
-def test_the_solver_gives_the_codes_of_the_paper_from_the_same_start_and_samples(
+def test_solver_and_paper_give_the_same_codes_from_the_same_start_and_samples(
     sample_size: int | None, n_bits: int, scale: float
 ) -> None:
     indicator = make_paired(120, n_labels=6, random_state=1).labels.toarray()
@@ -38,7 +38,7 @@ def test_the_solver_gives_the_codes_of_the_paper_from_the_same_start_and_samples
             rng=np.random.default_rng(3),
             workers=workers,
         )
-    # The solver draws points by their place in the order of label sets.
+    # The solver draws points in the order of their label sets.
     rng, order = np.random.default_rng(3), np.argsort(labels.set_of_point, kind="stable")
 
     def sample() -> np.ndarray:
@@ -50,7 +50,7 @@ def test_the_solver_gives_the_codes_of_the_paper_from_the_same_start_and_samples
         np.testing.assert_array_equal(unpack(learned.codes_of_points(index), n_bits), expected)
 
 
-def test_the_papers_loop_never_decreases_its_objective() -> None:
+def test_the_papers_loop_never_decreases_the_objective() -> None:
     rng = np.random.default_rng(0)
     S = (rng.random((40, 40)) < 0.3).astype(np.float64)
     U, V = np.where(rng.random((2, 40, 12)) < 0.5, -1.0, 1.0)
@@ -64,7 +64,7 @@ def test_the_papers_loop_never_decreases_its_objective() -> None:
     assert values[-1] > values[0]
 
 
-def test_the_papers_setting_is_the_papers() -> None:
+def test_dlfh_paper_has_the_settings_of_the_paper() -> None:
     model = DLFH.paper(24, random_state=0)
     assert (model.n_bits, model.scale, model.max_iter, model.sample_size) == (24, 8.0, 30, 24)
     assert (model.init, model.solver, model.ridge, model.fit_intercept) == ("random", "stochastic", 1e-6, False)

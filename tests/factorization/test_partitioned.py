@@ -1,4 +1,4 @@
-"""Label sets in parts have the codes of label sets in memory, bit for bit, however points and parts are cut."""
+"""Partitioned label sets have the codes of label sets in memory, bit for bit, for any partition."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def learned(model: DLFH, labels: Any, starts: list[int], names: tuple[str, ...])
         found, blocks = CodeLearning(model, names).learn_in_parts(
             ArrayBlocks(labels, starts, "labels"), np.random.default_rng(model.random_state), bar
         )
-    return [np.concatenate(own.results()) for own in found.codes_of_points(blocks)], found
+    return [np.concatenate(codes.results()) for codes in found.codes_of_points(blocks)], found
 
 
 @settings(max_examples=15)
@@ -55,7 +55,7 @@ def learned(model: DLFH, labels: Any, starts: list[int], names: tuple[str, ...])
     ),
     st.integers(2, 3),
 )
-def test_codes_in_parts_are_those_in_memory(
+def test_partitioned_codes_equal_those_in_memory(
     seed: int, starts: list[int], shape: tuple[int, float], n_bits: int, options: dict[str, Any], n_modalities: int
 ) -> None:
     labels = labels_of(seed, *shape)
@@ -72,7 +72,7 @@ def test_codes_in_parts_are_those_in_memory(
 
 
 @given(seeds, cuts, st.integers(1, 40))
-def test_parts_are_in_the_order_of_all_sets(seed: int, starts: list[int], part_sets: int) -> None:
+def test_parts_preserve_the_order_of_the_label_sets(seed: int, starts: list[int], part_sets: int) -> None:
     labels = labels_of(seed, 7, 0.4)
     whole = LabelSets.from_labels(labels)
     with pytest.MonkeyPatch.context() as patch:
@@ -84,29 +84,30 @@ def test_parts_are_in_the_order_of_all_sets(seed: int, starts: list[int], part_s
         )
         parts = PartitionedLabels.from_blocks(blocks)
     sets = [part.sets for part in parts.parts.results()]
-    assert [own.labels_of(number) for own in sets for number in range(own.n_sets)] == [
+    assert [part.labels_of(number) for part in sets for number in range(part.n_sets)] == [
         whole.labels_of(number) for number in range(whole.n_sets)
     ]
-    np.testing.assert_array_equal(np.concatenate([own.counts for own in sets]), whole.counts)
+    np.testing.assert_array_equal(np.concatenate([part.counts for part in sets]), whole.counts)
     assert (parts.n_sets, parts.n_points) == (whole.n_sets, 120)
     assert parts.similar_share(2) == LabelRows.of_label_sets(whole).similar_share(2)
 
 
 @given(seeds, st.lists(st.integers(0, 30), min_size=1, max_size=6), st.integers(1, 70), st.integers(4, 12))
-def test_each_part_draws_its_rows_of_one_draw(seed: int, sizes: list[int], n_bits: int, at_once: int) -> None:
+def test_parts_draw_the_rows_of_a_single_draw(seed: int, sizes: list[int], n_bits: int, at_once: int) -> None:
     whole_rng, rng = np.random.default_rng(seed), np.random.default_rng(seed)
     whole = random_codes(whole_rng, sum(sizes), n_bits)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(partitioned, "_DRAWN_ROWS", at_once // 4 * 4)
         drawn = [
-            random_codes(own, stop, n_bits)[start:] for own, start, stop in _generators(rng, np.array(sizes), n_bits)
+            random_codes(part_rng, stop, n_bits)[start:]
+            for part_rng, start, stop in _generators(rng, np.array(sizes), n_bits)
         ]
     np.testing.assert_array_equal(np.concatenate(drawn), whole)
     assert rng.integers(2**63) == whole_rng.integers(2**63)
 
 
-def test_a_half_iteration_sends_the_sampled_columns_and_nothing_else() -> None:
-    """291 labels, a label set a point: what a part receives does not grow with the sets."""
+def test_a_half_iteration_broadcasts_only_the_sampled_columns() -> None:
+    """With 291 labels and one label set per point, the broadcast does not grow with the number of sets."""
     labels = labels_of(0, 291, 0.02)
     sizes = []
     for n_copies in (1, 4):
@@ -119,7 +120,7 @@ def test_a_half_iteration_sends_the_sampled_columns_and_nothing_else() -> None:
     assert sizes[1] < 1.2 * sizes[0]
 
 
-def test_what_compares_each_set_with_every_other_is_refused() -> None:
+def test_options_that_compare_all_label_sets_are_refused() -> None:
     for options in ({"solver": "full"}, {"track_objective": True}):
         with pytest.raises(InputError, match="too many distinct label sets to compare every pair"):
             learned(DLFH(8, **options), labels_of(0, 4, 0.5), [0, 120], ("a", "b"))

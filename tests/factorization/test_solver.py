@@ -24,16 +24,16 @@ kinds = st.sampled_from(["labels", "random"])
 
 
 def rises(model: LatentFactorModel, change: np.ndarray) -> bool:
-    """Tell whether the objective does not fall when the counts of pairs change so: by the tables exactly."""
+    """Return whether a change of the pair counts does not decrease the objective, by the tables exactly."""
     if model.step == "exact":
         return model.tabulated_log_likelihood(change) >= 0
-    # A sum of few differences of integers: exact to about 1e-16 of its terms.
+    # A sum of few terms, exact to about 1e-16 of their size.
     terms = np.abs(change).sum() * (model.scale + abs(model.bias) + 1) * max(1.0, model.similar_weight)
     return model.log_likelihood(change) >= -1e-13 * terms
 
 
 def rounding(model: LatentFactorModel, n_pairs: int) -> float:
-    """Return how far the objective that exact steps climb may be from the real one."""
+    """Return the largest difference between the tabulated and the real objective."""
     return model.tabulated[1] * n_pairs if model.step == "exact" else 0.0
 
 
@@ -148,7 +148,7 @@ def test_objective_is_finite_for_extreme_scales() -> None:
     ],
 )
 def test_codes_are_the_same_on_every_machine(step: Any, sample_size: int | None, checksums: list[int]) -> None:
-    """As one machine gave them once: a result that differs is another model, or arithmetic that is not exact."""
+    """Checksums from one machine: a difference means another model, or arithmetic that is not exact."""
     i, j = np.ogrid[:500, :11]
     labels = LabelSets.from_labels(((7 * i + 3 * j + i // 11) % 11 < 2 + i % 3).astype(np.int8))
     rows, rng = LabelRows.of_points(labels), np.random.default_rng(0)
@@ -194,7 +194,7 @@ def test_residuals_of_the_bound_are_within_half_a_unit(model: LatentFactorModel)
 
 
 @given(models(steps=("exact",)))
-def test_the_objective_of_exact_steps_is_within_half_a_unit_a_pair(model: LatentFactorModel) -> None:
+def test_tabulated_objective_is_within_half_a_unit_per_pair(model: LatentFactorModel) -> None:
     table, unit = model.tabulated
     exact = model.log_likelihoods(np.arange(-1, model.n_bits + 2))
     assert np.all(np.abs(table * unit - exact) <= 0.5 * unit * (1 + 1e-9))
@@ -202,7 +202,9 @@ def test_the_objective_of_exact_steps_is_within_half_a_unit_a_pair(model: Latent
 
 
 @given(problems(max_points=25), kinds, st.booleans())
-def test_exact_steps_flip_a_bit_if_and_only_if_the_objective_rises(problem: Problem, kind: str, shared: bool) -> None:
+def test_exact_steps_flip_a_bit_if_and_only_if_the_objective_increases(
+    problem: Problem, kind: str, shared: bool
+) -> None:
     model, rows = dataclasses.replace(problem.model, step="exact"), problem.rows(kind)
     codes = [pad_to_words(code) for code in problem.start(rows, 1 if shared else 2)]
     everything = np.arange(len(rows))
@@ -225,14 +227,14 @@ def test_exact_steps_flip_a_bit_if_and_only_if_the_objective_rises(problem: Prob
             else:
                 columns = Columns.gather(rows, [everything], [rows.weights], [codes[1]])
                 update(model, codes[0], rows, columns, workers, bits=(k, k + 1))
-            # A shared code's rows are updated in turn: the first sees the others as they were.
+            # Rows of a shared code are updated in turn; only the first sees the others unchanged.
             if not shared or i == 0:
                 assert (codes[0][i] != start[i]).any() == (after > before)
             codes[0][:] = start
 
 
 @given(problems(max_points=25), kinds, st.booleans(), st.integers(2, 3))
-def test_where_exact_steps_end_no_single_flip_helps(
+def test_no_single_flip_improves_a_fixed_point_of_exact_steps(
     problem: Problem, kind: str, shared: bool, n_modalities: int
 ) -> None:
     model, rows = dataclasses.replace(problem.model, step="exact"), problem.rows(kind)
@@ -295,7 +297,7 @@ def test_early_stopping_ends_the_stochastic_solver_when_nothing_changes() -> Non
     assert learned.flips[-1] == 0
 
 
-def test_starting_codes_are_left_as_they_are() -> None:
+def test_initial_codes_are_not_modified() -> None:
     rng = np.random.default_rng(0)
     rows = LabelRows.of_points(LabelSets.from_labels(rng.integers(0, 3, 50)))
     initial = random_start(len(rows), 2, 64, rng)
@@ -306,7 +308,7 @@ def test_starting_codes_are_left_as_they_are() -> None:
         np.testing.assert_array_equal(code, copy)
 
 
-def test_codes_of_similar_points_end_up_close_and_others_far() -> None:
+def test_similar_points_get_close_codes_and_others_distant_ones() -> None:
     rng = np.random.default_rng(3)
     classes = rng.integers(0, 5, 300)
     rows = LabelRows.of_points(LabelSets.from_labels(classes))

@@ -1,4 +1,4 @@
-"""Small data for formulas that are written out in full."""
+"""Small data for tests against dense reference formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unit_labels(data: Paired) -> np.ndarray:
 
 
 def kernel_features(X: np.ndarray, n_anchors: int, rng: np.random.Generator) -> np.ndarray:
-    """Return exp(-d^2 / (2 sigma)) at random rows, sigma the mean of all d^2, less column means."""
+    """Return centred exp(-d^2 / (2 sigma)) at random rows, where sigma is the mean of all d^2."""
     drawn = np.random.default_rng(int(rng.integers(2**63)))
     anchors = X[np.sort(drawn.choice(len(X), min(n_anchors, len(X)), replace=False))]
     squares = np.sum((X[:, None] - anchors) ** 2, axis=2)

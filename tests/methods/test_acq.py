@@ -1,4 +1,4 @@
-"""ACQ: one code that two rotations approach together."""
+"""ACQ: co-quantization with one rotation per modality."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from tests.strategies import seeds
 
 
 @given(seeds, st.integers(1, 10), st.floats(0, 1))
-def test_acqs_objective_never_rises(seed: int, c: int, coupling: float) -> None:
+def test_objective_never_increases(seed: int, c: int, coupling: float) -> None:
     rng = np.random.default_rng(seed)
     points = [rng.standard_normal((50, c)), rng.standard_normal((50, c))]
     rotations, history = co_quantize(points, random_rotation(c, rng), coupling, 15)
     assert np.all(np.diff(history) <= 1e-9 * history[0])
     rotated = [P @ R for P, R in zip(points, rotations, strict=True)]
-    own, other = signs(rotated[0] + coupling * rotated[1]), signs(rotated[1] + coupling * rotated[0])
-    expected: float = sum(np.sum((B - P) ** 2) for B, P in ((own, rotated[0]), (other, rotated[1])))
-    expected += coupling * sum(np.sum((B - P) ** 2) for B, P in ((other, rotated[0]), (own, rotated[1])))
+    first, second = signs(rotated[0] + coupling * rotated[1]), signs(rotated[1] + coupling * rotated[0])
+    expected: float = sum(np.sum((B - P) ** 2) for B, P in ((first, rotated[0]), (second, rotated[1])))
+    expected += coupling * sum(np.sum((B - P) ** 2) for B, P in ((second, rotated[0]), (first, rotated[1])))
     assert history[-1] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_acqs_rotations_quantize_better_than_one_for_both(seed: int) -> None:
+def test_one_rotation_per_modality_quantizes_better_than_a_shared_one(seed: int) -> None:
     data = make_paired(600, n_labels=8, image_features=20, text_features=40, random_state=seed)
     x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
-    points = [each.times(A) for each, A in zip((x, y), correlated_embeddings(x, y, 12, 1e-4), strict=True)]
+    points = [view.times(A) for view, A in zip((x, y), correlated_embeddings(x, y, 12, 1e-4), strict=True)]
     start = random_rotation(12, np.random.default_rng(seed))
     rotations, _ = co_quantize(points, start, 1.0, 50)
     shared, _ = iterative_quantization([ArrayBlocks(np.concatenate(points), None, "points")], start, 50)
@@ -50,7 +50,7 @@ def test_acqs_rotations_quantize_better_than_one_for_both(seed: int) -> None:
     assert error(*rotations) <= error(shared, shared)
 
 
-def test_acqs_unified_code_is_that_of_both_projections_together() -> None:
+def test_unified_code_is_the_sign_of_the_summed_projections() -> None:
     data = small()
     model = ACQ(6, random_state=0).fit(data.modalities)
     projections = [model.project(name, data.modalities[name]) for name in ("image", "text")]

@@ -1,4 +1,4 @@
-"""Kernel features at anchors: distances, centring and products, written out."""
+"""Kernel features at anchors: distances, centring and products."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def make(X: np.ndarray | sp.csr_array, n_anchors: int = 20) -> AnchorFeatures:
 
 
 @pytest.mark.parametrize("memory", [2 << 30, 4 * 20 * 130])
-def test_features_and_products_are_those_written_out(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anchors, "_MEMORY", memory)  # for all points, or for 130 of them
+def test_features_and_products_follow_the_definition(memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anchors, "_MEMORY", memory)  # enough for all points, or for 130 of them
     monkeypatch.setattr(anchors, "_ROWS", 40)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((200, 6)) + 3
@@ -36,11 +36,11 @@ def test_features_and_products_are_those_written_out(memory: int, monkeypatch: p
         np.testing.assert_allclose(hashed, expected @ W, atol=1e-5)
 
 
-def test_shifting_or_scaling_all_features_changes_nothing() -> None:
+def test_features_are_invariant_to_shift_and_scale() -> None:
     X = np.random.default_rng(0).standard_normal((100, 4))
     before, after = make(X), make(50 * X + 7)
     np.testing.assert_allclose(before.gram, after.gram, atol=1e-4)
 
 
-def test_fewer_points_than_anchors_are_all_anchors() -> None:
+def test_all_points_are_anchors_if_there_are_fewer() -> None:
     assert len(make(np.random.default_rng(0).standard_normal((9, 4))).mean) == 9

@@ -1,4 +1,4 @@
-"""BATCH: its updates written out with S as a matrix, and what follows from their being exact."""
+"""BATCH: updates equal those with S as a dense matrix, and are exact."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.methods.small_data import dense, kernel_features, small, unit_labels
 from tests.strategies import seeds
 
 
-class WrittenOut:
-    """BATCH with dense matrices, from the model's own draws."""
+class DenseReference:
+    """BATCH with dense matrices, from the same random draws as the model."""
 
     def __init__(self, model: BATCH, data: Paired) -> None:
         rng = np.random.default_rng(model.random_state)
@@ -58,10 +58,10 @@ def make(n_bits: int = 5, **parameters: Any) -> BATCH:
 
 
 @pytest.mark.parametrize("feature_weight", [0.05, 2.0])
-def test_batchs_updates_are_those_written_out(feature_weight: float) -> None:
+def test_updates_equal_the_dense_reference(feature_weight: float) -> None:
     data = small(4)
     model = make(feature_weight=feature_weight).fit(data.modalities, data.labels)
-    expected = WrittenOut(model, data)
+    expected = DenseReference(model, data)
     objective = []
     for _ in range(6):
         expected.update()
@@ -75,16 +75,16 @@ def test_batchs_updates_are_those_written_out(feature_weight: float) -> None:
 
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 20), st.floats(-2, 2), st.floats(-2, 2))
-def test_batchs_objective_never_rises(seed: int, n_bits: int, log_features: float, log_omega: float) -> None:
+def test_objective_never_increases(seed: int, n_bits: int, log_features: float, log_omega: float) -> None:
     data = small(seed, 80)
     model = make(n_bits, feature_weight=10**log_features, omega=10**log_omega, random_state=seed, max_iter=8)
     history = model.fit(data.modalities, data.labels).objective_
     assert np.all(np.diff(history) <= 1e-9 * np.abs(history[:-1]))
 
 
-def test_no_change_of_one_block_alone_lowers_batchs_objective() -> None:
+def test_no_change_of_a_single_block_decreases_the_objective() -> None:
     data, rng = small(2), np.random.default_rng(0)
-    state = WrittenOut(make(omega=5.0, feature_weight=3.0), data)
+    state = DenseReference(make(omega=5.0, feature_weight=3.0), data)
     state.update()
     value = state.objective()
     for _ in range(20):
@@ -101,7 +101,7 @@ def test_no_change_of_one_block_alone_lowers_batchs_objective() -> None:
 
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 3))
-def test_batch_over_label_sets_is_batch_over_points_that_start_together(seed: int, n_bits: int) -> None:
+def test_label_sets_and_points_with_equal_starts_give_the_same_codes(seed: int, n_bits: int) -> None:
     labels, rng = LabelSets.from_labels(small(seed).labels), np.random.default_rng(seed)
     sets, points = LabelRows.of_label_sets(labels), LabelRows.of_points(labels)
     B, V = rng.choice([-1.0, 1.0], (len(sets), n_bits)), rng.standard_normal((len(sets), n_bits))
@@ -116,21 +116,21 @@ def test_batch_over_label_sets_is_batch_over_points_that_start_together(seed: in
     np.testing.assert_allclose(over_sets.V[sets.row_of_point], over_points.V, atol=1e-5)
 
 
-def test_batch_from_label_sets_gives_points_with_equal_labels_one_code() -> None:
+def test_init_labels_gives_points_with_equal_labels_one_code() -> None:
     data = small()
     codes = make(8, init="labels", feature_weight=0).fit(data.modalities, data.labels).codes_["image"]
     sets = LabelSets.from_labels(data.labels).set_of_point
     assert len(np.unique(np.column_stack([sets, codes]), axis=0)) == len(np.unique(sets))
 
 
-def test_batchs_codes_are_constant_within_a_class() -> None:
+def test_codes_are_constant_within_a_class() -> None:
     data = small()
     classes = data.labels.toarray().argmax(axis=1)
     codes = make(8).fit(data.modalities, classes).codes_["image"]
     assert len(np.unique(np.column_stack([classes, codes]), axis=0)) == len(np.unique(classes))
 
 
-def test_the_order_of_points_and_the_sign_of_a_start_only_permute_and_flip() -> None:
+def test_codes_permute_with_the_points_and_flip_with_the_start() -> None:
     labels, rng = LabelSets.from_labels(small().labels), np.random.default_rng(1)
     B, V = rng.choice([-1.0, 1.0], (150, 3)), rng.standard_normal((150, 3))
     model, order, flip = BATCH(3, feature_weight=0), rng.permutation(150), np.array([1.0, -1.0, 1.0])
@@ -146,7 +146,7 @@ def test_the_order_of_points_and_the_sign_of_a_start_only_permute_and_flip() -> 
     np.testing.assert_array_equal(learn(labels, flip * B, flip * V), flip * learned)
 
 
-def test_moving_or_scaling_features_changes_no_code_of_batchs() -> None:
+def test_codes_are_invariant_to_shift_and_scale_of_features() -> None:
     data = small()
     moved = {"image": 3 * data.modalities["image"] + 5, "text": 7 * data.modalities["text"]}
     before, after = (make(16).fit(each, data.labels) for each in (data.modalities, moved))
@@ -158,7 +158,7 @@ def test_moving_or_scaling_features_changes_no_code_of_batchs() -> None:
         assert np.mean(hashed[0] == hashed[1]) > 0.99
 
 
-def test_batchs_intercept_is_the_mean_code() -> None:
+def test_intercept_is_the_mean_code() -> None:
     data = small()
     with_intercept = make(8, fit_intercept=True).fit(data.modalities, data.labels)
     without = make(8).fit(data.modalities, data.labels)

@@ -1,4 +1,4 @@
-"""CCA-ITQ: errors that never rise, and where its rotation comes from."""
+"""CCA-ITQ: quantization errors, and the points from which the rotation is learned."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dlfh.methods.cca_itq import correlated_embeddings
 from tests.methods.small_data import small
 
 
-def test_cca_itq_reports_errors_that_never_rise() -> None:
+def test_quantization_error_never_increases() -> None:
     model = CCAITQ(12, random_state=0).fit(small().modalities)
     assert len(model.quantization_error_) == 52
     assert np.all(np.diff(model.quantization_error_) <= 1e-9 * model.quantization_error_[0])
 
 
-def test_cca_itq_takes_its_rotation_from_the_first_modality_or_from_both() -> None:
+def test_rotation_is_learned_from_the_first_modality_or_from_both() -> None:
     data = small()
     x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())
     weights = correlated_embeddings(x, y, 5, 1e-4)

@@ -1,4 +1,4 @@
-"""CMFH: an objective that never rises, and the same iterations over points."""
+"""CMFH: monotone objective, and iterations over Gram matrices that equal those over points."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.strategies import seeds
 
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 12), st.floats(0.05, 0.95), st.floats(-2, 3), st.floats(-3, 1))
-def test_cmfhs_objective_never_rises(
+def test_objective_never_increases(
     seed: int, n_bits: int, modality_weight: float, log_mu: float, log_gamma: float
 ) -> None:
     weights: Any = {"modality_weight": modality_weight, "mu": 10**log_mu, "gamma": 10**log_gamma}
@@ -28,7 +28,7 @@ def test_cmfhs_objective_never_rises(
 
 
 @pytest.mark.parametrize("updates", ["exact", "code", "code-as-is"])
-def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
+def test_iterations_over_gram_matrices_equal_those_over_points(updates: Any) -> None:
     data = small()
     views, c, a, mu, gamma = centred(data), 5, (0.3, 0.7), 20.0, 0.1
     rng = np.random.default_rng(7)
@@ -65,7 +65,7 @@ def test_cmfh_in_gram_matrices_is_cmfh_over_points(updates: Any) -> None:
     [np.zeros((3, 8)), np.full((11, 8), np.nan), np.zeros((11, 8), np.float32), np.zeros((11, 8), "S1")],
     ids=["shape", "NaN", "type", "text"],
 )
-def test_a_saved_fold_in_is_checked(wrong: Any) -> None:
+def test_an_invalid_saved_fold_in_is_refused(wrong: Any) -> None:
     rng = np.random.default_rng(0)
     model = CMFH(8, random_state=0, max_iter=2).fit({"image": rng.random((20, 6)), "text": rng.random((20, 5))})
     config, arrays = model._to_parts()

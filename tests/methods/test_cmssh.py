@@ -14,9 +14,7 @@ from tests.strategies import seeds
 
 
 @given(values=st.lists(st.integers(-4, 4), min_size=1, max_size=12), seed=seeds, spread=st.sampled_from([1.0, 1e-300]))
-def test_the_scan_finds_the_best_of_all_cuts_between_different_values(
-    values: list[int], seed: int, spread: float
-) -> None:
+def test_best_cut_is_the_best_of_all_cuts_between_different_values(values: list[int], seed: int, spread: float) -> None:
     z = np.array(values) * spread
     gains = np.random.default_rng(seed).standard_normal(len(z))
     offset, value = best_cut(z, gains)
@@ -30,14 +28,14 @@ def test_the_scan_finds_the_best_of_all_cuts_between_different_values(
 
 
 @given(low=st.floats(-1e3, 1e3))
-def test_a_cut_parts_neighbouring_floats(low: float) -> None:
+def test_a_cut_separates_neighbouring_floats(low: float) -> None:
     values = np.array([low, np.nextafter(low, np.inf)])
     offset, value = best_cut(values, np.array([-1.0, 1.0]))
     np.testing.assert_array_equal(values + offset > 0, [False, True])
     assert value == 2
 
 
-def test_principal_directions_have_variance_one_and_hold_the_wanted_share() -> None:
+def test_principal_directions_have_unit_variance_and_hold_the_given_share() -> None:
     X = np.random.default_rng(0).standard_normal((500, 6)) * [10, 5, 1, 0.5, 0.1, 0.01]
     centred = Centred(X, "image")
     V = principal_directions(centred.gram / 500, share=0.99)
@@ -51,19 +49,19 @@ def test_points_on_a_line_have_one_principal_direction() -> None:
     assert principal_directions(Centred(X, "image").gram, share=1.0).shape == (3, 1)
 
 
-def test_each_bits_agreement_is_above_chance_and_the_first_ones_is_the_codes() -> None:
+def test_agreement_is_above_chance_and_matches_the_first_bit() -> None:
     data = make_paired(n_points=400, random_state=0)
     model = CMSSH(8, random_state=0).fit(data.modalities, data.labels)
     assert (model.agreement_ > 0).all()
     bits = [model.project(name, data.modalities[name])[:, 0] > 0 for name in ("image", "text")]
     similar = (data.labels @ data.labels.T).toarray() > 0
     correct = (bits[0][:, None] == bits[1]) == similar
-    # Over all pairs instead of a sample, each kind with half of the weight.
+    # Over all pairs instead of a sample; similar and dissimilar pairs have half of the weight each.
     r = correct[similar].mean() + correct[~similar].mean() - 1
     assert model.agreement_[0] == pytest.approx(r, abs=0.03)
 
 
-def test_after_a_unit_step_weak_bits_come_back_with_the_opposite_sign() -> None:
+def test_after_a_unit_step_weak_bits_repeat_with_the_opposite_sign() -> None:
     data = make_paired(n_points=1000, noise=4.0, random_state=0)
     bits = {}
     for step in ("unit", "adaptive"):

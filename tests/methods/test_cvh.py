@@ -1,4 +1,4 @@
-"""CVH: directions that minimise its objective, written out."""
+"""CVH: directions minimise the objective."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dlfh.methods import CVH
 from tests.methods.small_data import centred, small, unit_labels
 
 
-def test_cvh_from_pairs_is_cca() -> None:
+def test_cvh_with_pairs_equals_cca() -> None:
     data = small()
     X, Y = centred(data)
     expected = canonical_directions(Whitening(X.T @ X, 1e-4), Whitening(Y.T @ Y, 1e-4), X.T @ Y)
@@ -26,7 +26,7 @@ def test_cvh_from_pairs_is_cca() -> None:
         assert np.all(agreement > 0.98)
 
 
-def test_cvhs_directions_minimise_the_objective_written_out() -> None:
+def test_directions_minimise_the_dense_objective() -> None:
     data = small(2)
     views = [*centred(data), centred(data)[0] ** 2]
     views[2] -= views[2].mean(axis=0)
@@ -47,7 +47,7 @@ def test_cvhs_directions_minimise_the_objective_written_out() -> None:
 
 
 @pytest.mark.parametrize("similarity", ["pairs", "labels"])
-def test_cvh_has_no_more_bits_than_directions_in_which_views_correlate(similarity: Any) -> None:
+def test_bits_beyond_the_correlated_directions_are_constant(similarity: Any) -> None:
     rng = np.random.default_rng(0)
     data = small(1)
     X, Y = centred(data)
@@ -59,6 +59,6 @@ def test_cvh_has_no_more_bits_than_directions_in_which_views_correlate(similarit
         assert not varying[4:].any()
 
 
-def test_cvh_asks_for_labels_where_it_is_to_learn_from_them() -> None:
+def test_labels_are_required_for_label_similarity() -> None:
     with pytest.raises(InputError, match="CVH learns from labels: pass labels to fit"):
         CVH(4, similarity="labels").fit(small().modalities)

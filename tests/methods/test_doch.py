@@ -1,4 +1,4 @@
-"""DOCH: its updates written out, bit by bit, and what follows from them."""
+"""DOCH: updates equal those computed bit by bit, and are monotone."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.strategies import Problem, problems
 THREE = ((0, 60), (60, 68), (68, 150))  # one chunk has fewer points than anchors
 
 
-def doch_written_out(model: DOCH, data: Paired, scale: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the codes of three chunks and the last P, with Theta computed anew for every bit."""
+def dense_reference(model: DOCH, data: Paired, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the codes of three chunks and the last P, computing Theta for every bit."""
     L, c, theta = data.labels.toarray().astype(float), model.n_bits, model.theta
     old = np.empty((0, c))
     for number, (start, stop) in enumerate(THREE):
@@ -57,10 +57,10 @@ def doch_written_out(model: DOCH, data: Paired, scale: float) -> tuple[np.ndarra
 
 
 @pytest.mark.parametrize(("scale", "theta"), [("auto", 0.1), (0.6, 2.0)])
-def test_dochs_updates_are_those_written_out(scale: Any, theta: float) -> None:
+def test_updates_equal_the_dense_reference(scale: Any, theta: float) -> None:
     data = small(4)
     model = DOCH(8, scale=scale, theta=theta, n_anchors=20, random_state=3)
-    expected, P = doch_written_out(model, data, 0.45 if scale == "auto" else scale)
+    expected, P = dense_reference(model, data, 0.45 if scale == "auto" else scale)
     for start, stop in THREE:
         chunk = {name: matrix[start:stop] for name, matrix in data.modalities.items()}
         model.partial_fit(chunk, data.labels[start:stop])
@@ -82,7 +82,7 @@ def of_sets(labels: LabelSets) -> LabelMatrices:
 
 
 @given(problems(max_points=30), st.integers(1, 10), st.floats(0.01, 2.0), st.floats(0.0, 3.0))
-def test_with_anchors_fixed_dochs_objective_never_falls(
+def test_objective_never_decreases_with_fixed_anchors(
     problem: Problem, n_bits: int, scale: float, theta: float
 ) -> None:
     labels, rng = problem.labels, problem.rng
@@ -99,7 +99,7 @@ def test_with_anchors_fixed_dochs_objective_never_falls(
 
 
 @given(problems(max_points=40), st.integers(1, 8))
-def test_doch_over_label_sets_is_doch_over_points_that_start_together(problem: Problem, n_bits: int) -> None:
+def test_label_sets_and_points_with_equal_starts_give_the_same_codes(problem: Problem, n_bits: int) -> None:
     labels, rng = problem.labels, problem.rng
     signs = np.array([-1, 1], np.int8)
     B, A = rng.choice(signs, (labels.n_sets, n_bits)), rng.choice(signs, (9, n_bits))
@@ -117,7 +117,7 @@ def test_doch_over_label_sets_is_doch_over_points_that_start_together(problem: P
 
 @settings(max_examples=20)
 @given(problems(max_points=30), st.integers(1, 8))
-def test_without_the_labels_prediction_a_sweep_is_dlfhs_update(problem: Problem, n_bits: int) -> None:
+def test_a_sweep_without_label_prediction_equals_dlfhs_update(problem: Problem, n_bits: int) -> None:
     labels, rng = problem.labels, problem.rng
     B = rng.choice(np.array([-1, 1], np.int8), (labels.n_points, n_bits))
     A = rng.choice(np.array([-1, 1], np.int8), (n_bits, n_bits))
@@ -128,17 +128,17 @@ def test_without_the_labels_prediction_a_sweep_is_dlfhs_update(problem: Problem,
     chunk, P = of_points(labels), np.zeros((n_bits, labels.n_labels))
     with Workers(1) as workers:
         AnchoredLikelihood(n_bits, 8.0 / n_bits, 0.0).sweep(B, P, chunk, A, chunk.L[drawn], workers)
-    assert np.mean(expected == B) > 0.99  # exact ties may go either way by rounding
+    assert np.mean(expected == B) > 0.99  # rounding decides exact ties
 
 
-def test_codes_are_the_same_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     data = small(2)
     monkeypatch.setattr("dlfh.methods.doch._ROWS", 13)
     one, two = (DOCH(16, n_jobs=jobs, random_state=0).fit(data.modalities, data.labels) for jobs in (1, 2))
     np.testing.assert_array_equal(one.codes_["text"], two.codes_["text"])
 
 
-def test_anchors_may_be_drawn_from_all_old_points_together() -> None:
+def test_anchors_are_drawn_per_chunk_or_from_all_old_points() -> None:
     data = small(2)
     model = DOCH(16, chunk_size=50, per_chunk=False, n_anchors=30, random_state=0).fit(data.modalities, data.labels)
     rng = np.random.default_rng(0)
@@ -149,11 +149,11 @@ def test_anchors_may_be_drawn_from_all_old_points_together() -> None:
 
 
 @pytest.mark.parametrize(("n_bits", "scale"), [(8, 0.45), (16, 0.35), (24, 0.2915), (64, 0.15), (128, 0.1), (512, 0.1)])
-def test_the_scale_follows_the_code_length(n_bits: int, scale: float) -> None:
+def test_scale_depends_on_the_code_length(n_bits: int, scale: float) -> None:
     assert DOCH(n_bits)._scale() == pytest.approx(scale, abs=1e-4)
 
 
-def test_from_label_sets_points_of_a_chunk_with_equal_labels_have_one_code() -> None:
+def test_init_labels_gives_points_with_equal_labels_one_code() -> None:
     data = small()
     codes = unpack(DOCH(8, init="labels", random_state=0).fit(data.modalities, data.labels).codes_["image"], 8)
     sets = LabelSets.from_labels(data.labels).set_of_point

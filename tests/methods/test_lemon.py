@@ -1,4 +1,4 @@
-"""LEMON: its updates written out over all points, with S as a matrix, and what follows from their being exact."""
+"""LEMON: updates equal those over all points with S as a dense matrix, and are exact."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Bounds = tuple[tuple[int, int], ...]
 THREE: Bounds = ((0, 60), (60, 110), (110, 150))
 
 
-class WrittenOut:
-    """LEMON with dense matrices over all points of all chunks so far, from the model's own draws."""
+class DenseReference:
+    """LEMON with dense matrices over all points so far, from the same random draws as the model."""
 
     def __init__(self, model: LEMON, data: Paired) -> None:
         self.model, self.c = model, model.n_bits
@@ -80,9 +80,9 @@ def learn(model: LEMON, data: Paired, bounds: Bounds = THREE) -> LEMON:
 
 
 @pytest.mark.parametrize("weights", [{}, {"alpha": 0.3, "beta": 2.0, "gamma": 5.0}])
-def test_lemons_updates_are_those_written_out(weights: Any) -> None:
+def test_updates_equal_the_dense_reference(weights: Any) -> None:
     data = small(4)
-    expected = WrittenOut(LEMON(3, random_state=2, **weights), data)
+    expected = DenseReference(LEMON(3, random_state=2, **weights), data)
     for _, stop in THREE:
         rng = expected.begin(stop)
         for _ in range(5):
@@ -99,11 +99,11 @@ def test_lemons_updates_are_those_written_out(weights: Any) -> None:
 
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 12), st.floats(-2, 2), st.floats(-2, 2))
-def test_lemons_objective_over_all_points_never_rises_within_a_chunk(
+def test_objective_over_all_points_never_increases_within_a_chunk(
     seed: int, n_bits: int, log_alpha: float, log_beta: float
 ) -> None:
     model = LEMON(n_bits, alpha=10**log_alpha, beta=10**log_beta, random_state=seed)
-    state = WrittenOut(model, small(seed))
+    state = DenseReference(model, small(seed))
     for _, stop in THREE:
         rng, history = state.begin(stop), list[float]()
         for _ in range(6):
@@ -115,7 +115,7 @@ def test_lemons_objective_over_all_points_never_rises_within_a_chunk(
         np.testing.assert_allclose(V.sum(axis=0), 0, atol=1e-8)
 
 
-def test_a_chunk_alone_is_a_fit_and_chunks_of_a_fit_are_partial_fits() -> None:
+def test_fit_equals_partial_fits_over_its_chunks() -> None:
     data = small(1)
     whole = LEMON(16, random_state=0).fit(data.modalities, data.labels)
     once = learn(LEMON(16, random_state=0), data, ((0, 150),))
@@ -133,7 +133,7 @@ def empty(n_bits: int) -> Stream:
 
 @settings(max_examples=20)
 @given(seeds, st.integers(1, 3))
-def test_lemon_over_label_sets_is_lemon_over_points_that_start_together(seed: int, n_bits: int) -> None:
+def test_label_sets_and_points_with_equal_starts_give_the_same_codes(seed: int, n_bits: int) -> None:
     labels, rng = LabelSets.from_labels(small(seed).labels), np.random.default_rng(seed)
     past, labels = empty(n_bits).with_labels(labels)
     B, V, R = rng.choice([-1.0, 1.0], (labels.n_sets, n_bits)), rng.random((labels.n_sets, n_bits)), np.eye(n_bits)
@@ -150,7 +150,7 @@ def test_lemon_over_label_sets_is_lemon_over_points_that_start_together(seed: in
         np.testing.assert_allclose(each, by_point.sums()[name], atol=1e-4)
 
 
-def test_from_label_sets_points_of_a_chunk_with_equal_labels_have_one_code() -> None:
+def test_init_labels_gives_points_with_equal_labels_one_code() -> None:
     data = small()
     codes = LEMON(8, init="labels", random_state=0).fit(data.modalities, data.labels).codes_["image"]
     sets = LabelSets.from_labels(data.labels).set_of_point
@@ -170,10 +170,10 @@ def test_hash_functions_are_ridge_regressions_of_all_codes_on_all_features() -> 
         np.testing.assert_allclose(centred.project(name, data.modalities[name]), X @ W + B.mean(axis=0), atol=1e-4)
 
 
-def test_labels_that_come_later_change_nothing_of_what_was_learned() -> None:
+def test_new_labels_do_not_change_earlier_results() -> None:
     data = small(5)
     indicator = data.labels.toarray()
-    indicator[:60, 0] = 0  # the first chunk does not have the label
+    indicator[:60, 0] = 0  # the label is not in the first chunk
     words = np.array(["ant", "bee", "cat", "dog"])
     named = LEMON(6, random_state=0)
     columns = LEMON(6, random_state=0)
@@ -184,7 +184,7 @@ def test_labels_that_come_later_change_nothing_of_what_was_learned() -> None:
     np.testing.assert_array_equal(named.codes_["text"], columns.codes_["text"])
 
 
-def test_what_is_remembered_does_not_grow_with_the_number_of_chunks() -> None:
+def test_the_stream_does_not_grow_with_the_number_of_chunks() -> None:
     data = small(5)
 
     def size(model: LEMON) -> int:
@@ -198,7 +198,7 @@ def test_what_is_remembered_does_not_grow_with_the_number_of_chunks() -> None:
     assert size(learn(LEMON(8), data)) == size(LEMON(8).fit(data.modalities, data.labels))
 
 
-def test_small_chunks_that_cannot_be_balanced_are_learned_from_all_the_same() -> None:
+def test_chunks_too_small_to_balance_are_accepted() -> None:
     data = small(5)
     model = learn(LEMON(16, random_state=0), data, ((0, 140), (140, 145), (145, 146), (146, 150)))
     assert model.codes_["image"].shape == (150, 2)

@@ -1,4 +1,4 @@
-"""LFH: row updates that never lower the objective, and one code for any number of modalities."""
+"""LFH: monotone row updates, and one code for any number of modalities."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.strategies import seeds
 
 @st.composite
 def models(draw: st.DrawFn) -> tuple[Factors, np.ndarray]:
-    """Return random factors of points with random labels, and S with zeros on its diagonal."""
+    """Return random factors of points with random labels, and S with a zero diagonal."""
     rng = np.random.default_rng(draw(seeds))
     n_points, n_labels, n_bits = draw(st.integers(2, 40)), draw(st.integers(1, 8)), draw(st.integers(1, 12))
     indicator = (rng.random((n_points, n_labels)) < draw(st.floats(0.02, 0.9))).astype(np.int8)
@@ -33,7 +33,7 @@ def models(draw: st.DrawFn) -> tuple[Factors, np.ndarray]:
 
 
 def terms(S: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """Return the likelihood of each pair of different points, as the paper writes it."""
+    """Return the log-likelihood of each pair of different points, as in the paper."""
     Theta = U @ U.T / 2
     return np.where(np.eye(len(U)), 0, S * Theta - np.logaddexp(0, Theta))
 
@@ -52,20 +52,20 @@ def test_the_objective_follows_its_definition(model: tuple[Factors, np.ndarray])
     factors, S = model
     everyone = np.arange(len(factors.U))
     assert factors.log_posterior(everyone) == pytest.approx(objective(factors, S), rel=1e-9)
-    # Estimates from one point after another are right on average.
+    # Estimates from single points are right on average.
     estimates = [factors.log_posterior(everyone[i : i + 1]) for i in everyone]
     assert np.mean(estimates) == pytest.approx(objective(factors, S), rel=1e-9)
     assert factors.log_posterior(everyone, dtype=np.float32) == pytest.approx(objective(factors, S), rel=1e-4, abs=1e-4)
-    # From the pairs with every other point alone.
+    # Estimate from the pairs with every second point.
     prior = (factors.U**2).sum() / (2 * factors.beta)
     seen = terms(S, factors.U)[:, ::2]
     assert factors.log_posterior(everyone, step=2) == pytest.approx(len(everyone) / seen.shape[1] * seen.sum() - prior)
 
 
 @given(models(), st.data())
-def test_the_gradient_is_that_of_the_objective(model: tuple[Factors, np.ndarray], data: st.DataObject) -> None:
+def test_gradient_matches_finite_differences(model: tuple[Factors, np.ndarray], data: st.DataObject) -> None:
     factors, S = model
-    factors.U /= max(1.0, np.abs(factors.U).max())  # differences of steep functions are inexact
+    factors.U /= max(1.0, np.abs(factors.U).max())  # finite differences of steep functions are inexact
     i = data.draw(st.integers(0, len(factors.U) - 1))
 
     def of_row(row: np.ndarray) -> float:
@@ -80,7 +80,7 @@ def test_the_gradient_is_that_of_the_objective(model: tuple[Factors, np.ndarray]
 
 
 @given(models())
-def test_no_row_update_lowers_the_objective(model: tuple[Factors, np.ndarray]) -> None:
+def test_no_row_update_decreases_the_objective(model: tuple[Factors, np.ndarray]) -> None:
     factors, S = model
     for i in range(len(factors.U)):
         before, others = objective(factors, S), np.delete(factors.U, i, axis=0)
@@ -90,7 +90,7 @@ def test_no_row_update_lowers_the_objective(model: tuple[Factors, np.ndarray]) -
 
 
 @given(models())
-def test_no_full_sweep_lowers_the_objective(model: tuple[Factors, np.ndarray]) -> None:
+def test_no_full_sweep_decreases_the_objective(model: tuple[Factors, np.ndarray]) -> None:
     factors, S = model
     for _ in range(3):
         before = objective(factors, S)
@@ -99,7 +99,7 @@ def test_no_full_sweep_lowers_the_objective(model: tuple[Factors, np.ndarray]) -
 
 
 @given(models(), st.data())
-def test_no_stochastic_sweep_lowers_the_objective_of_the_pairs_it_looks_at(
+def test_no_stochastic_sweep_decreases_the_objective_of_its_pairs(
     model: tuple[Factors, np.ndarray], data: st.DataObject
 ) -> None:
     factors, S = model
@@ -130,7 +130,7 @@ def data() -> Paired:
     return make_paired(n_points=400, n_labels=6, random_state=0)
 
 
-def test_the_full_solver_tracks_an_objective_that_rises_until_it_settles(data: Paired) -> None:
+def test_full_solver_increases_the_objective_until_convergence(data: Paired) -> None:
     model = LFH(8, solver="full", max_iter=200, tol=0.02, track_objective=True, random_state=0)
     model.fit(data.modalities, data.labels)
     assert (np.diff(model.objective_) >= 0).all()
@@ -141,7 +141,7 @@ def test_the_full_solver_tracks_an_objective_that_rises_until_it_settles(data: P
 
 
 @pytest.mark.parametrize("solver", ["full", "stochastic"])
-def test_learned_codes_tell_similar_points_from_others(data: Paired, solver: Any) -> None:
+def test_learned_codes_separate_similar_points_from_others(data: Paired, solver: Any) -> None:
     model = LFH(16, solver=solver, random_state=0).fit(data.modalities, data.labels)
     bits = np.unpackbits(model.codes_["image"], axis=1, count=16).astype(int)
     distances = (bits[:, None] != bits).sum(axis=2)
@@ -160,7 +160,7 @@ def test_one_modality_is_enough(data: Paired, tmp_path: Path) -> None:
     np.testing.assert_array_equal(loaded.codes_["image"], model.codes_["image"])
 
 
-def test_all_modalities_have_the_codes_that_one_alone_would_have(data: Paired) -> None:
+def test_codes_do_not_depend_on_the_number_of_modalities(data: Paired) -> None:
     both = LFH(12, random_state=0).fit(data.modalities, data.labels)
     alone = LFH(12, random_state=0).fit({"text": data.modalities["text"]}, data.labels)
     np.testing.assert_array_equal(both.codes_["image"], both.codes_["text"])
@@ -180,13 +180,13 @@ def test_hash_functions_are_ridge_regressions_of_the_factors_or_of_the_codes(dat
     codes = 2.0 * np.unpackbits(learned["codes"].codes_["image"], axis=1, count=8) - 1
     weights = np.linalg.solve(centred.T @ centred + 3 * np.eye(X.shape[1]), centred.T @ codes)
     np.testing.assert_allclose(learned["codes"].project("image", X), centred @ weights, atol=1e-4)
-    # The factors are not kept; what is regressed on them is larger than what is regressed on their signs.
+    # The factors are not stored, but are larger than their signs.
     real = learned["factors"].project("image", X)
     assert np.abs(real).mean() > 1.5 * np.abs(centred @ weights).mean()
     np.testing.assert_array_equal(learned["factors"].codes_["image"], learned["codes"].codes_["image"])
 
 
-def test_hash_functions_have_an_intercept_if_asked_for(data: Paired) -> None:
+def test_hash_functions_have_an_optional_intercept(data: Paired) -> None:
     plain, shifted = (
         LFH(8, fit_intercept=each, random_state=0).fit(data.modalities, data.labels) for each in (False, True)
     )
@@ -203,7 +203,7 @@ def test_tracking_the_objective_changes_no_code(data: Paired) -> None:
     np.testing.assert_array_equal(watched.codes_["image"], plain.codes_["image"])
 
 
-def test_a_sample_larger_than_the_data_is_refused_where_there_is_sampling(data: Paired) -> None:
+def test_stochastic_solver_refuses_a_sample_larger_than_the_data(data: Paired) -> None:
     with pytest.raises(InputError, match="sample_size is 401 but there are only 400 points"):
         LFH(8, sample_size=401).fit(data.modalities, data.labels)
     LFH(8, sample_size=401, solver="full", max_iter=1).fit(data.modalities, data.labels)

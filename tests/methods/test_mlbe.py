@@ -1,4 +1,4 @@
-"""MLBE: a log-posterior that never falls, and planted codes found again."""
+"""MLBE: monotone log-posterior, and recovery of planted codes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.strategies import seeds
 
 
 def planted(seed: int, n: int, n_bits: int, noise: float) -> tuple[list[np.ndarray], LabelSets, np.ndarray]:
-    """Return noisy similarities made from codes, labels that tell equal codes, and the codes."""
+    """Return noisy similarities of random codes, labels that identify equal codes, and the codes."""
     rng = np.random.default_rng(seed)
     U = rng.choice([-1, 1], (n, n_bits))
     W = np.diag(1 + rng.random(n_bits)) / n_bits
@@ -38,7 +38,7 @@ def start(similarities: list[np.ndarray], n_bits: int, seed: int, kind: str = "s
 
 @settings(max_examples=15)
 @given(seeds, st.integers(2, 40), st.integers(1, 10), st.floats(0.1, 0.9), st.floats(1, 5), st.floats(0.01, 10))
-def test_mlbes_log_posterior_never_falls(
+def test_log_posterior_never_decreases(
     seed: int, n: int, n_bits: int, bit_prior: float, shape: float, rate: float
 ) -> None:
     similarities, labels, _ = planted(seed, n, n_bits, 0.3)
@@ -50,12 +50,12 @@ def test_mlbes_log_posterior_never_falls(
     assert np.all(np.diff(history) >= -1e-6 * np.maximum(np.abs(history[:-1]), 1))
 
 
-def test_mlbes_log_posterior_is_the_models_written_out() -> None:
+def test_log_posterior_equals_the_dense_formula() -> None:
     similarities, labels, _ = planted(0, 20, 4, 0.3)
     with Workers(1) as workers:
         posterior = Posterior(similarities, labels, start(similarities, 4, 0, "random"), workers)
 
-        def written_out() -> float:
+        def dense_formula() -> float:
             U, V = (view.codes.astype(np.float64) for view in posterior.views)
             S = labels.similar(labels.set_of_point, labels.set_of_point)
             theta = posterior.link * U @ V.T
@@ -68,9 +68,9 @@ def test_mlbes_log_posterior_is_the_models_written_out() -> None:
                 value += view.codes.size * np.log(0.5)
             return float(value)
 
-        assert posterior.log_posterior() == pytest.approx(written_out(), rel=1e-5, abs=1e-3)
+        assert posterior.log_posterior() == pytest.approx(dense_formula(), rel=1e-5, abs=1e-3)
         posterior.ascend(3, 0.0)
-        assert posterior.log_posterior() == pytest.approx(written_out(), rel=1e-5, abs=1e-3)
+        assert posterior.log_posterior() == pytest.approx(dense_formula(), rel=1e-5, abs=1e-3)
 
 
 @pytest.mark.parametrize("n_bits", [2, 4, 6])
@@ -84,12 +84,12 @@ def test_mlbe_recovers_planted_codes(seed: int, n_bits: int) -> None:
             runs.append((posterior.ascend(30, 1e-2)[-1], restart, posterior))
     _, _, best = max(runs)
     for view in best.views:
-        # Bits come in any order and with any sign.
+        # Bits are recovered up to order and sign.
         agreement = np.abs(view.codes.T @ U) / len(U)
         assert agreement.max(axis=0).min() > 0.99
 
 
-def test_mlbe_trains_on_a_sample_and_encodes_the_rest() -> None:
+def test_training_on_a_sample_encodes_the_other_points() -> None:
     data = make_paired(300, n_labels=4, noise=1.0, random_state=0)
     model = MLBE(8, n_train=100, max_iter=5, random_state=0).fit(data.modalities, data.labels)
     assert model.codes_["image"].shape == (300, 1)
@@ -97,13 +97,13 @@ def test_mlbe_trains_on_a_sample_and_encodes_the_rest() -> None:
     assert (model.codes_["image"] == encoded).all(axis=1).sum() >= 200
 
 
-def test_mlbe_says_how_much_memory_it_would_need() -> None:
+def test_error_reports_the_memory_needed() -> None:
     data = small()
     with pytest.raises(InputError, match="MLBE on 150 points needs"):
         MLBE(8, memory=1000).fit(data.modalities, data.labels)
 
 
-def test_mlbes_sweep_over_new_points_follows_its_bit_rule() -> None:
+def test_sweep_encoding_follows_the_bit_rule() -> None:
     data = small()
     model = MLBE(6, encoding="sweep", max_iter=5, random_state=0).fit(data.modalities, data.labels)
     function: Any = model.hash_functions_["image"]

@@ -1,4 +1,4 @@
-"""Learning chunk after chunk: what stays, what is refused, and files in between."""
+"""Online methods: continuing after earlier chunks and after saving, and invalid chunks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def rows(data: Paired, bounds: tuple[int, int]) -> dict[str, Any]:
 
 
 def learn(model: OnlineHasher, data: Paired, bounds: Any = BOUNDS, labels: Any = None) -> OnlineHasher:
-    for each in bounds:
-        model.partial_fit(rows(data, each), (data.labels if labels is None else labels)[slice(*each)])
+    for start_stop in bounds:
+        model.partial_fit(rows(data, start_stop), (data.labels if labels is None else labels)[slice(*start_stop)])
     return model
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_old_codes_stay_and_hash_functions_go_on(name: str) -> None:
+def test_partial_fit_keeps_old_codes_and_updates_hash_functions(name: str) -> None:
     data = small(1)
     model = learn(make(name), data, BOUNDS[:2])
     before, seconds = model.codes_["text"].copy(), model.fit_seconds_
@@ -50,15 +50,15 @@ def test_old_codes_stay_and_hash_functions_go_on(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("labels", ["indicator", "numbers", "words"])
-def test_a_model_that_was_saved_between_chunks_goes_on_as_if_it_had_not(name: str, labels: str, tmp_path: Path) -> None:
+def test_saving_between_chunks_does_not_change_the_result(name: str, labels: str, tmp_path: Path) -> None:
     data = small(2)
     classes = data.labels.toarray().argmax(axis=1)
     given: Any = {"indicator": data.labels, "numbers": classes, "words": np.array(list("abcd"))[classes]}[labels]
     model: Any = make(name)
-    for each in BOUNDS:
-        learn(model, data, [each], given)
-        model.save(tmp_path / f"until-{each[1]}")
-        model = load(tmp_path / f"until-{each[1]}")
+    for bounds in BOUNDS:
+        learn(model, data, [bounds], given)
+        model.save(tmp_path / f"until-{bounds[1]}")
+        model = load(tmp_path / f"until-{bounds[1]}")
     straight = learn(make(name), data, labels=given)
     np.testing.assert_array_equal(model.codes_["image"], straight.codes_["image"])
     for modality, matrix in data.modalities.items():
@@ -67,7 +67,7 @@ def test_a_model_that_was_saved_between_chunks_goes_on_as_if_it_had_not(name: st
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fit_starts_over(name: str) -> None:
+def test_fit_discards_earlier_chunks(name: str) -> None:
     data = small(1)
     model = learn(make(name), data)
     model.fit(data.modalities, data.labels)
@@ -75,7 +75,7 @@ def test_a_fit_starts_over(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_chunk_that_does_not_fit_is_one_sentence_and_changes_nothing(name: str) -> None:
+def test_an_invalid_chunk_raises_a_one_line_error_and_changes_nothing(name: str) -> None:
     data = small(1)
     model = learn(make(name), data, BOUNDS[:2])
     before = {key: array.copy() for key, array in model._to_parts()[1].items()}
@@ -108,14 +108,14 @@ def test_the_order_of_modalities_in_a_chunk_does_not_matter(name: str) -> None:
     data = small(1)
     model, other = learn(make(name), data, BOUNDS[:1]), learn(make(name), data, BOUNDS[:1])
     learn(model, data, BOUNDS[1:])
-    for each in BOUNDS[1:]:
-        other.partial_fit(dict(reversed(rows(data, each).items())), data.labels[slice(*each)])
+    for bounds in BOUNDS[1:]:
+        other.partial_fit(dict(reversed(rows(data, bounds).items())), data.labels[slice(*bounds)])
     assert other.modalities_ == ("image", "text")
     np.testing.assert_array_equal(model._to_parts()[1]["hash/text/weights"], other._to_parts()[1]["hash/text/weights"])
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_generator_draws_on_and_no_seed_is_another_start_each_time(name: str) -> None:
+def test_a_generator_continues_between_chunks_and_no_seed_is_random(name: str) -> None:
     data = small(1)
     one, two = (learn(make(name, random_state=np.random.default_rng(7)), data) for _ in range(2))
     np.testing.assert_array_equal(one.codes_["text"], two.codes_["text"])
@@ -148,7 +148,7 @@ def test_a_damaged_stream_is_refused(name: str, key: str, array: Any) -> None:
         damaged(name, key, array)
 
 
-def test_labels_that_no_file_holds_are_refused_when_saved(tmp_path: Path) -> None:
+def test_saving_refuses_label_names_that_are_not_text_or_numbers(tmp_path: Path) -> None:
     data = small(1)
     classes = np.array([b"a", b"b"])[data.labels.toarray()[:, 0]]
     model = make("LEMON").fit(data.modalities, classes)

@@ -74,7 +74,7 @@ def test_values_of_the_declared_type_are_accepted_and_others_refused(
             check_types(kind(**{name: value}))
 
 
-def test_classes_that_are_no_dataclasses_are_not_checked() -> None:
+def test_only_dataclasses_are_checked() -> None:
     class Plain:
         flag: bool = "yes"  # type: ignore[assignment]
 

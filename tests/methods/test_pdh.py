@@ -1,4 +1,4 @@
-"""PDH: support vector machines solved together, and bits that are balanced, different and predictable."""
+"""PDH: joint support vector machines, and balanced, decorrelated and predictable bits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ N_BITS = 16
 
 
 def scene(seed: int, n: int = 150, d: int = 7) -> tuple[np.ndarray, np.ndarray]:
-    """Return features and bits that they predict well, badly and perfectly."""
+    """Return features, and bits with different amounts of noise."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d)).astype(np.float32)
     noise = np.array([0, 0.3, 1, 3])
@@ -37,7 +37,7 @@ def svm_objective(X: np.ndarray, bits: np.ndarray, weights: np.ndarray, C: float
 
 @settings(max_examples=15)
 @given(seeds, st.sampled_from([0.01, 1.0, 30.0]), st.booleans())
-def test_machines_solved_together_are_those_of_liblinear(seed: int, C: float, warm: bool) -> None:
+def test_joint_machines_equal_those_of_liblinear(seed: int, C: float, warm: bool) -> None:
     X, bits = scene(seed)
     with Workers(1) as workers:
         problem = Classifiers(
@@ -59,7 +59,7 @@ def test_machines_solved_together_are_those_of_liblinear(seed: int, C: float, wa
         np.testing.assert_allclose(solution.weights[:, k], weights, atol=1e-2 * np.abs(weights).max())
 
 
-def test_a_warm_start_at_the_optimum_ends_at_once() -> None:
+def test_a_warm_start_at_the_optimum_converges_at_once() -> None:
     X, bits = scene(0)
     with Workers(1) as workers:
         problem = Classifiers(lambda: iter([(0, len(X), X)]), np.eye(X.shape[1]), 0.5, SQUARED_HINGE, workers)
@@ -79,7 +79,7 @@ def bits_of(model: PDH, modality: str) -> np.ndarray:
 
 
 def correlation(bits: np.ndarray) -> float:
-    """Return the mean absolute correlation of two different bits."""
+    """Return the mean absolute correlation between bits."""
     matrix = np.abs(np.corrcoef(bits.T))
     return float(matrix[~np.eye(len(matrix), dtype=bool)].mean())
 
@@ -97,7 +97,7 @@ def test_bits_are_balanced(model: PDH, modality: str) -> None:
 
 
 @pytest.mark.parametrize("modality", ["image", "text"])
-def test_bits_say_different_things_because_they_are_decorrelated(data: Paired, model: PDH, modality: str) -> None:
+def test_decorrelation_keeps_bits_different(data: Paired, model: PDH, modality: str) -> None:
     collapsed = PDH(N_BITS, decorrelate=False, max_iter=20, random_state=0).fit(data.modalities)
     assert correlation(bits_of(model, modality)) < 0.15
     assert correlation(bits_of(collapsed, modality)) > 3 * correlation(bits_of(model, modality))
@@ -117,7 +117,7 @@ def test_hyperplanes_pass_through_the_mean_unless_they_have_an_intercept(data: P
         assert np.abs(free.project(modality, mean)).min() > 1e-5
 
 
-def test_the_units_of_features_do_not_matter(data: Paired) -> None:
+def test_codes_do_not_depend_on_the_units_of_features(data: Paired) -> None:
     scaled = {"image": 1000 * data.modalities["image"], "text": 0.001 * data.modalities["text"]}
     other = PDH(N_BITS, ridge=0, random_state=0).fit(scaled)
     plain = PDH(N_BITS, ridge=0, random_state=0).fit(data.modalities)
@@ -125,7 +125,7 @@ def test_the_units_of_features_do_not_matter(data: Paired) -> None:
         assert (bits_of(other, modality) == bits_of(plain, modality)).mean() > 0.99
 
 
-def test_rounds_end_when_few_enough_bits_change(data: Paired) -> None:
+def test_rounds_end_when_few_bits_change(data: Paired) -> None:
     patient = PDH(4, max_iter=100, tol=0.07, random_state=0).fit(data.modalities)
     assert 1 < patient.n_iter_ < 100
     assert patient.changes_[-1] < 0.07
@@ -145,7 +145,7 @@ def test_bits_beyond_the_canonical_directions_still_split_the_points() -> None:
 def test_sparse_rows_have_the_products_of_dense_ones(fit_intercept: bool) -> None:
     rng = np.random.default_rng(0)
     X = rng.random((40, 6)) * (rng.random((40, 6)) < 0.3)
-    X[:, 2], X[:, 4] = 0, 3  # constant ones count as 0
+    X[:, 2], X[:, 4] = 0, 3  # constant features count as 0
     views = [Centred(matrix, "text") for matrix in (X, sp.csr_array(X))]
     with Workers(1) as workers:
         dense, sparse = (_Machines(view, 1.0, fit_intercept, workers).rows for view in views)

@@ -1,4 +1,4 @@
-"""SCM: directions of the similarity matrix, bit by bit."""
+"""SCM: directions of the similarity matrix, all at once or bit by bit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlfh.methods import SCM
 from tests.methods.small_data import centred, small, unit_labels
 
 
-def test_scms_directions_are_those_of_the_similarity_matrix_written_out() -> None:
+def test_orthogonal_directions_equal_those_of_the_dense_similarity_matrix() -> None:
     data = small()
     X, Y = centred(data)
     S = 2 * unit_labels(data) @ unit_labels(data).T - 1
@@ -26,7 +26,7 @@ def test_scms_directions_are_those_of_the_similarity_matrix_written_out() -> Non
         np.testing.assert_allclose(np.abs(cosines), 1, atol=1e-4)
 
 
-def test_scm_learns_each_bit_for_what_the_bits_before_left_of_the_similarity() -> None:
+def test_each_sequential_bit_is_learned_from_the_residual_similarity() -> None:
     data = small(1)
     X, Y = centred(data)
     n_bits = 16
@@ -42,7 +42,7 @@ def test_scm_learns_each_bit_for_what_the_bits_before_left_of_the_similarity() -
             assert abs(np.mean(ours * expected[:, 0])) > 0.97, (bit, name)
 
 
-def test_labels_that_say_nothing_leave_scm_with_the_pairs() -> None:
+def test_uninformative_labels_give_the_directions_of_the_pairs() -> None:
     data = small()
     model = SCM(4).fit(data.modalities, np.zeros(len(data), int))
     x, y = (Centred(matrix, name) for name, matrix in data.modalities.items())

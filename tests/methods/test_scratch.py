@@ -1,4 +1,4 @@
-"""SCRATCH: its updates written out, in rows and in Gram matrices, and what follows from their being exact."""
+"""SCRATCH: updates equal the dense ones, over points and over Gram matrices, and are exact."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.methods.small_data import dense, kernel_features, small
 from tests.strategies import seeds
 
 
-class WrittenOut:
-    """SCRATCH with dense matrices, from the model's own draws."""
+class DenseReference:
+    """SCRATCH with dense matrices, from the same random draws as the model."""
 
     def __init__(self, model: SCRATCH, data: Paired) -> None:
         rng = np.random.default_rng(model.random_state)
@@ -62,10 +62,10 @@ def make(n_bits: int = 5, **parameters: Any) -> SCRATCH:
     return SCRATCH(n_bits, n_anchors=30, **{"random_state": 3, **parameters})
 
 
-def test_scratchs_updates_are_those_written_out() -> None:
+def test_updates_equal_the_dense_reference() -> None:
     data = small(4)
     model = make(modality_weight=0.3).fit(data.modalities, data.labels)
-    expected = WrittenOut(model, data)
+    expected = DenseReference(model, data)
     objective = []
     for _ in range(20):
         expected.update()
@@ -77,10 +77,10 @@ def test_scratchs_updates_are_those_written_out() -> None:
         np.testing.assert_allclose(hashed, X @ W @ expected.R.T, atol=1e-4)
 
 
-def test_refreshed_codes_and_functions_are_those_of_the_last_round() -> None:
+def test_refresh_uses_the_latent_matrix_of_the_last_round() -> None:
     data = small(4)
     model = make(refresh=True).fit(data.modalities, data.labels)
-    expected = WrittenOut(model, data)
+    expected = DenseReference(model, data)
     for _ in range(20):
         expected.update()
     R = expected.R
@@ -92,7 +92,7 @@ def test_refreshed_codes_and_functions_are_those_of_the_last_round() -> None:
 
 @settings(max_examples=15)
 @given(seeds, st.integers(1, 12), st.floats(0.05, 0.95), st.floats(-1, 3), st.floats(-1, 3), st.floats(-2, 1))
-def test_scratchs_objective_never_rises(
+def test_objective_never_increases(
     seed: int, n_bits: int, modality_weight: float, log_alpha: float, log_mu: float, log_gamma: float
 ) -> None:
     data = small(seed, 80)
@@ -106,15 +106,15 @@ def test_scratchs_objective_never_rises(
     assert np.all(np.diff(history) <= 1e-9 * np.abs(history[:-1]))
 
 
-def test_no_change_of_one_block_alone_lowers_scratchs_objective() -> None:
-    state, rng = WrittenOut(make(), small(2)), np.random.default_rng(0)
+def test_no_change_of_a_single_block_decreases_the_objective() -> None:
+    state, rng = DenseReference(make(), small(2)), np.random.default_rng(0)
     state.update()
     state.update()
     value = state.objective()
     np.testing.assert_allclose(state.R.T @ state.R, np.eye(5), atol=1e-12)
     for _ in range(5):
         assert state.objective(R=random_rotation(5, rng)) >= value
-    # V was the best for the R before its last, U, G and W for the V before its last, and B for both.
+    # V is optimal for the previous R; U, G and W for the previous V; B for both.
     V, R = state.V, state.R
     state.update()
     state.V, state.R, last, rotated = V, R, state.V, state.R
@@ -135,19 +135,19 @@ def test_no_change_of_one_block_alone_lowers_scratchs_objective() -> None:
     assert state.objective() <= value
 
 
-def test_scratch_in_gram_matrices_is_scratch_over_points() -> None:
-    """V = F C + B D for F = [X Y L]: all that a round needs of the points are F'F, F'B, B'B, and signs."""
-    state = WrittenOut(make(modality_weight=0.4), small(3))
+def test_iterations_over_gram_matrices_equal_those_over_points() -> None:
+    """V = F C + B D for F = [X Y L], so a round needs only F'F, F'B, B'B and signs."""
+    state = DenseReference(make(modality_weight=0.4), small(3))
     m, (lx, ly), c = state.model, (0.4, 0.6), state.c
     state.update()
-    gram_form = WrittenOut(make(modality_weight=0.4), small(3))
+    gram_form = DenseReference(make(modality_weight=0.4), small(3))
     gram_form.update()
     F = np.hstack([gram_form.X, gram_form.Y, gram_form.L])
     FF, splits = F.T @ F, np.cumsum([gram_form.X.shape[1], gram_form.Y.shape[1]])
-    # C and D of the first V, which is not random any more.
+    # C and D of the first V after the random start.
     M = lx * gram_form.Ux @ gram_form.Ux.T + ly * gram_form.Uy @ gram_form.Uy.T + m.alpha * gram_form.G @ gram_form.G.T
     inverse = np.linalg.inv(M + (1 + 2 * m.mu + m.gamma) * np.eye(c))
-    first = WrittenOut(make(modality_weight=0.4), small(3))
+    first = DenseReference(make(modality_weight=0.4), small(3))
     parts = [lx * gram_form.Ux.T + m.mu * gram_form.Wx, ly * gram_form.Uy.T + m.mu * gram_form.Wy]
     C, D = np.concatenate([*parts, m.alpha * gram_form.G.T]) @ inverse, first.R @ inverse
     B, R = gram_form.B, gram_form.R
@@ -161,10 +161,10 @@ def test_scratch_in_gram_matrices_is_scratch_over_points() -> None:
         Ux = np.linalg.solve(lx * VV + m.gamma * eye, lx * XV.T)
         Uy = np.linalg.solve(ly * VV + m.gamma * eye, ly * YV.T)
         G = np.linalg.solve(m.alpha * VV + m.gamma * eye, m.alpha * LV.T)
-        own = [FF[part][:, part] for part in (slice(0, splits[0]), slice(splits[0], splits[1]))]
+        grams = [FF[part][:, part] for part in (slice(0, splits[0]), slice(splits[0], splits[1]))]
         Wx, Wy = (
-            np.linalg.solve(m.mu * each + m.gamma * np.eye(len(each)), m.mu * right)
-            for each, right in zip(own, (XV, YV), strict=True)
+            np.linalg.solve(m.mu * gram + m.gamma * np.eye(len(gram)), m.mu * right)
+            for gram, right in zip(grams, (XV, YV), strict=True)
         )
         M = lx * Ux @ Ux.T + ly * Uy @ Uy.T + m.alpha * G @ G.T + (1 + 2 * m.mu + m.gamma) * eye
         inverse = np.linalg.inv(M)
@@ -184,7 +184,7 @@ def views() -> list[AnchorFeatures]:
         return [AnchorFeatures(matrix, 30, "view", rng, workers) for matrix in dense(small(6))]
 
 
-def test_swapping_the_modalities_swaps_their_functions_and_leaves_the_codes(views: list[AnchorFeatures]) -> None:
+def test_swapping_the_modalities_swaps_their_functions_and_keeps_the_codes(views: list[AnchorFeatures]) -> None:
     rng = np.random.default_rng(1)
     L, V, R = small(6).labels.astype(np.float64), rng.standard_normal((150, 4)), random_rotation(4, rng)
     states = [LatentCodes(each, L, V, R, make(4)) for each in (views, views[::-1])]
@@ -196,7 +196,7 @@ def test_swapping_the_modalities_swaps_their_functions_and_leaves_the_codes(view
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-def test_codes_do_not_depend_on_how_many_rows_are_taken_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_do_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     data = small(6)
     before = make(16).fit(data.modalities, data.labels)
     monkeypatch.setattr("dlfh.methods.anchors._ROWS", 17)

@@ -1,4 +1,4 @@
-"""SePH: the divergence and its gradient, written out, over points and label sets."""
+"""SePH: the divergence and its gradient, over points and label sets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.strategies import Problem, problems
 
 @settings(max_examples=20)
 @given(problems(max_points=25), st.integers(1, 6))
-def test_sephs_objective_and_gradient_are_those_written_out(problem: Problem, n_bits: int) -> None:
+def test_objective_and_gradient_equal_the_dense_formulas(problem: Problem, n_bits: int) -> None:
     L = problem.indicator / np.sqrt(np.maximum(problem.indicator.sum(axis=1), 1))[:, None]
     n, H = len(L), problem.rng.standard_normal((len(L), n_bits))
     P = L @ L.T
@@ -54,7 +54,7 @@ def test_sephs_objective_and_gradient_are_those_written_out(problem: Problem, n_
 
 
 @given(problems(max_points=40))
-def test_seph_over_label_sets_is_seph_over_points_that_start_together(problem: Problem) -> None:
+def test_label_sets_and_points_with_equal_starts_give_the_same_objective(problem: Problem) -> None:
     sets, points = LabelRows.of_label_sets(problem.labels), LabelRows.of_points(problem.labels)
     H = problem.rng.standard_normal((len(sets), 5))
     with Workers(1) as workers:
@@ -68,7 +68,7 @@ def test_seph_over_label_sets_is_seph_over_points_that_start_together(problem: P
     np.testing.assert_allclose(gradient[sets.row_of_point], by_point, atol=1e-5)
 
 
-def test_sephs_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_objective_does_not_depend_on_the_block_size(monkeypatch: pytest.MonkeyPatch) -> None:
     labels = LabelSets.from_labels(small(3).labels)
     rows, H = LabelRows.of_points(labels), np.random.default_rng(0).standard_normal((150, 6))
     with Workers(2) as workers:
@@ -79,7 +79,7 @@ def test_sephs_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     np.testing.assert_allclose(gradient, same, atol=1e-7)
 
 
-def test_seph_keeps_the_best_of_its_descent() -> None:
+def test_descent_returns_the_lowest_objective() -> None:
     labels = LabelSets.from_labels(small(3).labels)
     with Workers(1) as workers:
         divergence = Divergence(LabelRows.of_label_sets(labels), 0.01, workers)
@@ -89,7 +89,7 @@ def test_seph_keeps_the_best_of_its_descent() -> None:
     assert min(history) < history[0] - 0.1
 
 
-def test_sephs_unified_code_is_the_authors_rule() -> None:
+def test_unified_code_follows_the_authors_rule() -> None:
     data = small()
     model = SePH(10, n_bases=40, random_state=0).fit(data.modalities, data.labels)
     p = [(model.project(name, data.modalities[name]).astype(np.float64) + 1) / 2 for name in ("image", "text")]

@@ -1,4 +1,4 @@
-"""SMFH: the graph of labels and the iterations, written out."""
+"""SMFH: the label graph and the iterations equal the dense ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.strategies import Problem, problems
 
 
 @given(problems(max_points=30))
-def test_smfhs_graph_is_the_laplacian_written_out(problem: Problem) -> None:
+def test_graph_products_equal_those_of_the_dense_laplacian(problem: Problem) -> None:
     sets = problem.labels
     G = sets.unit_rows()[sets.set_of_point]
     S = (G @ G.T).toarray()
@@ -30,7 +30,7 @@ def test_smfhs_graph_is_the_laplacian_written_out(problem: Problem) -> None:
     np.testing.assert_allclose(graph.smoothness(X), X.T @ normalised @ X, atol=1e-8)
 
 
-def test_smfh_goes_back_from_an_iteration_that_diverges() -> None:
+def test_a_diverging_iteration_is_undone() -> None:
     data = make_paired(300, n_labels=4, image_features=20, text_features=30, random_state=0)
     model = SMFH(64, orthogonality=1e3, tol=0, max_iter=80, random_state=0).fit(data.modalities, data.labels)
     assert model.n_iter_ < 80
@@ -39,16 +39,16 @@ def test_smfh_goes_back_from_an_iteration_that_diverges() -> None:
         assert np.isfinite(model.project(name, data.modalities[name])).all()
 
 
-def smfh_written_out(model: SMFH, data: Paired, n_iter: int) -> tuple[np.ndarray, list[np.ndarray], list[float]]:
-    """Run SMFH's iterations with dense matrices; return V, the P and the objectives."""
+def dense_reference(model: SMFH, data: Paired, n_iter: int) -> tuple[np.ndarray, list[np.ndarray], list[float]]:
+    """Run the iterations with dense matrices; return V, P and the objectives."""
     rng = np.random.default_rng(model.random_state)
     X = []
     for matrix in (data.modalities["image"].astype(np.float64), data.modalities["text"].toarray().astype(np.float64)):
         rows = np.hstack([np.maximum(matrix, 0), np.maximum(-matrix, 0)]) if matrix.min() < 0 else matrix
         X.append(rows / np.linalg.norm(rows, axis=1, keepdims=True))
     n, c, a = len(X[0]), model.n_bits, (model.modality_weight, 1 - model.modality_weight)
-    U = [rng.random((each.shape[1], c)) for each in X]
-    P = [rng.random((c, each.shape[1])) for each in X]
+    U = [rng.random((x.shape[1], c)) for x in X]
+    P = [rng.random((c, x.shape[1])) for x in X]
     V = rng.random((n, c))
     lengths = np.linalg.norm(V, axis=0)
     V, U[0] = V / lengths, U[0] * lengths
@@ -85,12 +85,12 @@ def smfh_written_out(model: SMFH, data: Paired, n_iter: int) -> tuple[np.ndarray
     return V, P, history
 
 
-def test_smfhs_iterations_are_those_written_out() -> None:
+def test_iterations_equal_the_dense_reference() -> None:
     data = small(4)
     model = SMFH(
         6, sample_size=70, max_iter=4, tol=0, alpha=3.0, eta=0.5, gamma=0.01, orthogonality=0.3, random_state=5
     )
-    V, P, history = smfh_written_out(model, data, 4)
+    V, P, history = dense_reference(model, data, 4)
     model.fit(data.modalities, data.labels)
     np.testing.assert_allclose(model.objective_, history, rtol=1e-4)
     assert np.mean(unpack(model.codes_["image"], 6) == signs(V - V.mean(axis=0))) > 0.995
@@ -99,9 +99,9 @@ def test_smfhs_iterations_are_those_written_out() -> None:
         np.testing.assert_allclose(weights, expected.T, rtol=1e-2, atol=1e-4)
 
 
-def test_smfh_as_the_authors_code_returns_the_iteration_before_it_stops() -> None:
+def test_stop_code_returns_the_previous_iteration() -> None:
     data = small(4)
     model = SMFH(6, stop="code", max_iter=50, random_state=5).fit(data.modalities, data.labels)
-    assert model.n_iter_ == 6  # few bits: the graph's part is below 100 at once
-    V, _, _ = smfh_written_out(model, data, 5)
+    assert model.n_iter_ == 6  # with few bits the graph term is below 100 at once
+    V, _, _ = dense_reference(model, data, 5)
     assert np.mean(unpack(model.codes_["image"], 6) == signs(V - V.mean(axis=0))) > 0.995

@@ -1,4 +1,4 @@
-"""Agreement with the published reference codes, on the Wiki data: make test-data DLFH_DATA=/path/to/folder."""
+"""Agreement with published reference results on Wiki: make test-data DLFH_DATA=/path/to/folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.data
 
 @cache
 def measure(row: Row, n_bits: int, folder: Path) -> dict[str, np.ndarray]:
-    """Return, by protocol, the mean MAP over seeds of I->T and T->I."""
+    """Return the mean MAP over seeds of I->T and T->I, by protocol."""
     train, test = load_wiki(folder)
     models = [row.make(n_bits, seed).fit(train.modalities, train.labels) for seed in range(row.seeds)]
     values = [evaluate(model, (train, test), tuple(row.values)) for model in models]
@@ -34,7 +34,7 @@ CELLS = [
 
 
 @pytest.mark.parametrize(("row", "protocol", "n_bits", "direction"), CELLS)
-def test_the_reference_code_is_reproduced(
+def test_reference_results_are_reproduced(
     row: Row, protocol: str, n_bits: int, direction: int, data_folder: Path
 ) -> None:
     expected, spread = row.values[protocol][n_bits][direction]
