@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +12,7 @@ from hypothesis import HealthCheck, settings
 from PIL import Image
 
 from dlfh.datasets import Items, Paired, make_paired, read_items
+from tests.index.engines import Databases
 
 os.environ.setdefault("DLFH_CACHE", "off")  # a user's cache is none of the tests'
 
@@ -55,6 +58,15 @@ def chromium() -> str:
     if browser is None:
         pytest.skip("there is no Chromium to open pages in")
     return browser
+
+
+@pytest.fixture(scope="session")
+def databases(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Databases]:
+    """Databases that all tests share, with one PostgreSQL server for all processes."""
+    root = tmp_path_factory.getbasetemp()
+    with ExitStack() as stack:
+        shared = (root if worker_id == "master" else root.parent) / "postgres"
+        yield Databases(tmp_path_factory.mktemp("databases"), shared, stack)
 
 
 @pytest.fixture(scope="session")

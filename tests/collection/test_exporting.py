@@ -19,7 +19,7 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.cli import main
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
-from tests.index.engines import postgres_server
+from tests.index.engines import Databases
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -62,12 +62,11 @@ def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
         assert np.array_equal(distances, hits.distances)
 
 
-def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, databases: Databases) -> None:
     assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 0
     psycopg = importlib.import_module("psycopg")
     with (
-        postgres_server(tmp_path_factory.mktemp("pg")) as address,
-        psycopg.connect(address, autocommit=True) as connection,
+        psycopg.connect(databases.new_database(), autocommit=True) as connection,
         Collection.open(shop) as collection,
     ):
         connection.execute((tmp_path / "shop.sql").read_text(encoding="utf-8"))
@@ -85,7 +84,7 @@ def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, tmp_path_facto
 
 
 def test_the_examples_in_the_docs_find_items_without_dlfh(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, databases: Databases
 ) -> None:
     blocks = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8").split("```")[1::2]
     commands, of_faiss, of_postgres, of_duckdb = (
@@ -107,8 +106,7 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
     assert {name for name, _ in rows} == {*items.ids}
     psycopg = importlib.import_module("psycopg")
     with (
-        postgres_server(tmp_path_factory.mktemp("pg")) as address,
-        psycopg.connect(address, autocommit=True) as connection,
+        psycopg.connect(databases.new_database(), autocommit=True) as connection,
     ):
         connection.execute(Path("shop.sql").read_text(encoding="utf-8"))
         select, index, *_ = of_postgres.split(";")

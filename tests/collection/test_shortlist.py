@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from dlfh.cli import main
 from dlfh.collection import shortlist as module
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
-from tests.index.engines import place_of, postgres_server
+from tests.index.engines import Databases
 
 WORDS = {
     "car": "red fast wheel road engine",
@@ -42,19 +41,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-@pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with postgres_server(tmp_path_factory.mktemp("pg")) as address:
-        yield address
-
-
-def copied(folder: Path, engine: str, tmp_path: Path, postgres: str) -> Collection:
+def copied(folder: Path, engine: str, tmp_path: Path, databases: Databases) -> Collection:
     with Collection.open(folder) as source:
-        return source.copy(tmp_path / "copy", address=place_of(engine, tmp_path, postgres))
+        return source.copy(tmp_path / "copy", address=databases.place(engine))
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
-def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tmp_path: Path, postgres: str) -> None:
+def test_a_small_collection_answers_as_in_a_folder(
+    engine: str, folder: Path, tmp_path: Path, databases: Databases
+) -> None:
     ways: list[dict[str, Any]] = [
         {},
         {"match": "codes", "modalities": "title"},
@@ -69,7 +64,7 @@ def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tm
         {"match": "codes", "radius": 9},
         {"min_probability": 0.5},
     ]
-    with Collection.open(folder) as local, copied(folder, engine, tmp_path, postgres) as there:
+    with Collection.open(folder) as local, copied(folder, engine, tmp_path, databases) as there:
         for text in ("red engine on the road", "word7 forest", "pet"):
             for how in ways:
                 expected, found = (own.search("text", text, 8, **how).to_dicts() for own in (local, there))
@@ -82,7 +77,7 @@ def test_a_small_collection_answers_as_in_a_folder(engine: str, folder: Path, tm
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
 def test_a_filter_comes_before_the_cut_of_a_shortlist(
-    engine: str, folder: Path, tmp_path: Path, postgres: str, monkeypatch: pytest.MonkeyPatch
+    engine: str, folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
     monkeypatch.setattr(module, "_MIN_LENGTH", 4)
@@ -95,7 +90,7 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
         {"where": {"labels": "dog", "price": {">": 40}}, "ids": [f"item {row}" for row in range(100, 200)]},
         {"ids": ["item 199", "item 150"]},
     ]
-    with Collection.open(folder) as local, copied(folder, engine, tmp_path, postgres) as there:
+    with Collection.open(folder) as local, copied(folder, engine, tmp_path, databases) as there:
         for text in ("red engine on the road", "small friend with a tail"):
             for scope in scopes:
                 expected, found = (own.search("text", text, 4, match="words", **scope) for own in (local, there))
@@ -104,8 +99,10 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
                 assert len(both[0]) == len(both[1]), scope
 
 
-def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path, folder: Path) -> None:
-    address = place_of("duckdb", tmp_path, "")
+def test_a_collection_is_built_changed_and_measured_in_an_engine(
+    tmp_path: Path, folder: Path, databases: Databases
+) -> None:
+    address = databases.place("duckdb")
     encoder = Encoder({"text": BagOfWords(), "title": BagOfWords()}, DLFH(n_bits=32, random_state=0))
     built = Collection.build(tmp_path / "shop", items(), encoder, hold_out=40, address=address)
     built.collection.close()
@@ -128,8 +125,10 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(tmp_path: Path,
             assert measured.calibration
 
 
-def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    address = place_of("duckdb", tmp_path, "")
+def test_nothing_is_left_of_a_copy_that_fails(
+    folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = databases.place("duckdb")
     monkeypatch.setattr("dlfh.collection.adding._BATCH", 100)
     calls = []
 
@@ -152,10 +151,12 @@ def test_nothing_is_left_of_a_copy_that_fails(folder: Path, tmp_path: Path, monk
         assert not (tmp_path / "again").exists()
 
 
-def test_a_shortlist_finds_most_of_what_is_there(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shortlist_finds_most_of_what_is_there(
+    folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "_MIN_LENGTH", 40)
     monkeypatch.setattr(module, "_FACTOR", 4)
-    with Collection.open(folder) as local, copied(folder, "duckdb", tmp_path, "") as there:
+    with Collection.open(folder) as local, copied(folder, "duckdb", tmp_path, databases) as there:
         texts = [f"{word} word{row}" for row, word in enumerate(" ".join(WORDS.values()).split())]
         pairs = [(own.search("text", texts, 10)) for own in (local, there)]
         shares = [len({*one.ids} & {*other.ids}) / 10 for one, other in zip(*pairs, strict=True)]
@@ -163,10 +164,10 @@ def test_a_shortlist_finds_most_of_what_is_there(folder: Path, tmp_path: Path, m
 
 
 def test_commands_take_a_folder_whose_items_are_elsewhere(
-    folder: Path, tmp_path: Path, postgres: str, capsys: pytest.CaptureFixture[str]
+    folder: Path, tmp_path: Path, databases: Databases, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = "s3cret"
-    address = place_of("postgresql", tmp_path, postgres).replace("postgres:@", f"postgres:{secret}@")
+    address = databases.place("postgresql").replace("postgres:@", f"postgres:{secret}@")
     there, back = tmp_path / "there", tmp_path / "back"
     assert main(["copy", str(folder), "-o", str(there), "--items", address]) == 0
     told = capsys.readouterr()

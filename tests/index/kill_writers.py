@@ -1,11 +1,10 @@
-"""Kill writers of an index over and over, and look at what they leave.
+"""Kill writers of an index repeatedly, and check the index that they leave.
 
 python -m tests.index.kill_writers FOLDER KILLS SEED
 
-A forked child makes one change after another, each following from its number alone, and says when it begins and
-ends one. It is killed (SIGKILL): by its parent after a random time, or by itself before a random system call of
-its writing. Then the index must open, be whole to the last byte, and hold what it held before the change that
-was under way, or after it.
+A forked child makes changes, each determined by its number, and reports when it begins and ends one. It is killed
+(SIGKILL) by its parent after a random time, or by itself before a random system call. Then the index must open, pass
+verification, and have the content before or after the change in progress.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ MOST_ITEMS = 120
 
 
 def change(number: int, model: PlainIndex, index: Index | None = None) -> None:
-    """Make change ``number`` to the model, and to the index."""
+    """Apply change ``number`` to the model and to the index."""
     rng = np.random.default_rng(number)
     ids = model.ids()
     kind = "remove" if len(ids) > MOST_ITEMS else str(rng.choice(["add", "add", "remove", "update", "compact"]))
@@ -65,7 +64,7 @@ def change(number: int, model: PlainIndex, index: Index | None = None) -> None:
 
 
 def kill_self_at(call: int) -> None:
-    """Make the ``call``-th call that touches the disk the last thing this process does not do."""
+    """Kill this process before the ``call``-th call that accesses the disk."""
     calls = 0
 
     def counted(real: Any) -> Any:
@@ -84,7 +83,7 @@ def kill_self_at(call: int) -> None:
 
 
 def write(folder: Path, number: int, model: PlainIndex, report: int, call: int | None) -> None:
-    """Be the child: make changes until killed."""
+    """Make changes until killed."""
     with Index.open(folder, writable=True) as index:
         if call is not None:
             kill_self_at(call)
@@ -96,7 +95,7 @@ def write(folder: Path, number: int, model: PlainIndex, report: int, call: int |
 
 
 def killed_writer(folder: Path, number: int, model: PlainIndex, rng: np.random.Generator) -> bytes:
-    """Run a writer and kill it; return what it said."""
+    """Run a writer and kill it; return what it reported."""
     reading, report = os.pipe()
     call = int(rng.integers(1, 60)) if rng.random() < 0.5 else None
     child = os.fork()
@@ -108,24 +107,24 @@ def killed_writer(folder: Path, number: int, model: PlainIndex, rng: np.random.G
             os._exit(1)
     os.close(report)
     if call is None:
-        said = os.read(reading, 1)  # it has begun
+        reported = os.read(reading, 1)  # the first change has begun
         time.sleep(float(rng.uniform(0, 0.03)))
         os.kill(child, signal.SIGKILL)
     else:
-        said = b""
+        reported = b""
     while True:
         more = os.read(reading, 4096)
         if not more:
             break
-        said += more
+        reported += more
     os.close(reading)
     _, status = os.waitpid(child, 0)
     assert os.WIFSIGNALED(status), f"the writer ended by itself: {status}"
-    return said
+    return reported
 
 
 def contents(source: Index | PlainIndex) -> list[Any]:
-    """Return all that an index holds, in order."""
+    """Return all items of an index, in order."""
     items = source.items if isinstance(source, PlainIndex) else [source.get(name) for name in source.ids()]
     return [
         (item.id, item.metadata, sorted((m, code.tobytes()) for m, code in item.codes.items()), item.states)
@@ -134,7 +133,7 @@ def contents(source: Index | PlainIndex) -> list[Any]:
 
 
 def compile_kernels() -> None:
-    """Make changes in memory, so that children are killed while they write and not while they compile."""
+    """Compile kernels before children are forked, so that they are killed while they write."""
     model, index = PlainIndex(N_BITS), Index(N_BITS, MODALITIES)
     for number in range(40):
         change(number, model, index)
@@ -147,21 +146,21 @@ def main() -> None:
     Index.create(folder, N_BITS, MODALITIES).close()
     number, model, counts = 0, PlainIndex(N_BITS), Counter[str]()
     for _ in range(kills):
-        said = killed_writer(folder, number, model, rng)
+        reported = killed_writer(folder, number, model, rng)
         counts["kills"] += 1
-        for _ in range(said.count(b"e")):
+        for _ in range(reported.count(b"e")):
             change(number, model)
             number += 1
         with Index.open(folder) as index:
             index.verify()
-            if said.endswith(b"b"):
+            if reported.endswith(b"b"):
                 counts["in flight"] += 1
                 names = {name for name in os.listdir(folder) if not name.startswith(".lock")}
-                counts["leaving files behind"] += names != read_manifest(folder).files() | {"manifest.json"}
+                counts["with leftover files"] += names != read_manifest(folder).files() | {"manifest.json"}
                 after = model.copy()
                 change(number, after)
                 found, old, new = contents(index), contents(model), contents(after)
-                counts["old and new alike" if old == new else "new" if found == new else "old"] += 1
+                counts["old equals new" if old == new else "new" if found == new else "old"] += 1
                 if found == new:
                     model, number = after, number + 1
             assert_same(index, model)

@@ -1,4 +1,4 @@
-"""An index as a list of items, searched by looking at all of them: what the real one must agree with."""
+"""A reference index: a list of items, all of which every search compares."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PlainIndex:
     def nearest(
         self, query: np.ndarray, modality: str, k: int | None, ids: list[str] | None = None
     ) -> list[tuple[float, str, bool]]:
-        """Return (distance, id, learned) of the k nearest; a query is a code, or a projection."""
+        """Return (distance, id, learned) of the k nearest items to a code or a projection."""
         weights: list[Any] = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
         bits = np.unpackbits(query, count=self.n_bits) if query.dtype == np.uint8 else query > 0
         found = []
@@ -70,7 +70,7 @@ def fixed_point(projection: np.ndarray) -> list[Fraction]:
 
 
 def random_items(rng: np.random.Generator, ids: list[str], n_bits: int, alphabet: int = 4) -> list[PlainItem]:
-    """Return items with few different codes, so that there are ties, each present in one modality or both."""
+    """Return items in one or two modalities, with few distinct codes, so that distances are often equal."""
     choices = np.packbits(rng.random((alphabet, n_bits)) < 0.5, axis=1)
     items = []
     for name in ids:
@@ -83,7 +83,7 @@ def random_items(rng: np.random.Generator, ids: list[str], n_bits: int, alphabet
 
 
 def as_arguments(items: list[PlainItem], n_bits: int) -> dict[str, Any]:
-    """Return the arguments of `Index.add` or `Index.update` for items."""
+    """Return the arguments of `Index.add` and `Index.put` for items."""
     nothing = np.zeros(-(-n_bits // 8), np.uint8)
     return {
         "ids": [item.id for item in items],
@@ -98,13 +98,13 @@ def as_arguments(items: list[PlainItem], n_bits: int) -> dict[str, Any]:
 
 
 def parts_of(index: Index) -> Any:
-    """Return the parts that a local index consists of."""
+    """Return the parts of a local index."""
     backend: Any = index._backend
     return backend._current().parts
 
 
 def assert_same(index: Index, model: PlainIndex) -> None:
-    """Compare all that can be seen of an index, but searches."""
+    """Compare everything except searches."""
     assert index.ids() == model.ids()
     assert len(index) == len(model.items)
     for item in model.items:

@@ -1,4 +1,4 @@
-"""Filters, one item at a time and straight from the words of their page: what columns and engines must agree with."""
+"""Reference filters, one item at a time, written from the documentation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NAMES = ("price", "tags", "labels", "é \" ' \\ $.[0] %s", "columns", "")
 
 
 def holds(where: dict[str, Any], metadata: dict[str, Any] | None) -> bool:
-    """Return whether a filter holds of an item."""
+    """Return whether an item matches a filter."""
     return all(_holds(name, wanted, metadata) for name, wanted in where.items())
 
 
@@ -64,7 +64,7 @@ def _same(one: Any, other: Any) -> bool:
     return float(one) == float(other)
 
 
-# Few different values, so that they meet; some of them awkward.
+# Few distinct values, so that filters often match; some are awkward.
 TEXTS = st.sampled_from(
     ["", "a", "b", "B", "é", "z\U0001f600", "\ue000", "'; DROP TABLE x; --", '"', "%s", "3", "true", "\\", "\n"]
 )

@@ -1,4 +1,4 @@
-"""Disks that are full, fail, or lose power: the index holds the old state or the new one, and says what was wrong."""
+"""Disks that are full, fail or lose power: the index has the old state or the new one, and reports the error."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ ROOT = Path(__file__).parent.parent.parent
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 
 
-def held_after(number: int) -> list[Any]:
-    """Return what an index holds after so many changes."""
+def contents_after(number: int) -> list[Any]:
+    """Return the contents of an index after a number of changes."""
     model = PlainIndex(N_BITS)
     for each in range(number):
         change(each, model)
@@ -38,63 +38,64 @@ def held_after(number: int) -> list[Any]:
 
 
 class Writer:
-    """A process that changes an index when it is told to."""
+    """A process that changes an index on request."""
 
-    def __init__(self, folder: Path, **options: Any) -> None:
-        command = [sys.executable, "-m", "tests.index.obedient_writer", str(folder)]
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.index.obedient_writer"]
         streams: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self.process: subprocess.Popen[str] = subprocess.Popen(command, cwd=ROOT, **streams, **options)
-        assert self._line() == {"ready": True}
+        self.process: subprocess.Popen[str] = subprocess.Popen(command, cwd=ROOT, **streams)
 
-    def _line(self) -> dict[str, Any]:
-        assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
+    def create(self, folder: Path) -> None:
+        assert self._ask(f"create {folder}") == {"ready": True}
 
     def go(self) -> dict[str, Any]:
+        return self._ask("go")
+
+    def _ask(self, command: str) -> dict[str, Any]:
         assert self.process.stdin is not None
-        self.process.stdin.write("go\n")
+        assert self.process.stdout is not None
+        self.process.stdin.write(command + "\n")
         self.process.stdin.flush()
-        return self._line()
-
-    def __enter__(self) -> Writer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.communicate()
+        return json.loads(self.process.stdout.readline())
 
 
-def assert_one_sentence(said: dict[str, Any]) -> None:
-    assert said["outcome"] in ("old", "new"), said
-    assert said["sentence"].isprintable(), said["sentence"]
+@pytest.fixture(scope="module")
+def writer() -> Iterator[Writer]:
+    writer = Writer()
+    yield writer
+    writer.process.communicate()
 
 
-def test_a_limit_of_file_sizes_is_a_sentence_and_the_index_stays_whole(tmp_path: Path) -> None:
-    def limit() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def assert_one_line(answer: dict[str, Any]) -> None:
+    assert answer["outcome"] in ("old", "new"), answer
+    assert answer["message"].isprintable(), answer["message"]
 
-    with Writer(tmp_path / "index", preexec_fn=limit) as writer:
-        for _ in range(5):
-            assert writer.go()["outcome"] == "new"
-        resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
-        refused = [writer.go() for _ in range(3)]
-        resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        after = writer.go()
-    for said in refused:
-        assert said["outcome"] == "old"
-        assert said["sentence"].startswith("cannot write to the index "), said["sentence"]
+
+def test_a_file_size_limit_is_one_message_and_the_index_stays_whole(tmp_path: Path, writer: Writer) -> None:
+    writer.create(tmp_path / "index")
+    for _ in range(5):
+        assert writer.go()["outcome"] == "new"
+    # Python ignores SIGXFSZ, so that writing fails with an error.
+    resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+    refused = [writer.go() for _ in range(3)]
+    resource.prlimit(writer.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    after = writer.go()
+    for answer in refused:
+        assert answer["outcome"] == "old"
+        assert answer["message"].startswith("cannot write to the index "), answer["message"]
     assert (after["outcome"], after["number"]) == ("new", 6)
     with Index.open(tmp_path / "index") as index:
         index.verify()
-        assert contents(index) == held_after(6)
+        assert contents(index) == contents_after(6)
 
 
 @contextlib.contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[None]:
-    """Mount a file system at a folder; skip the test where this may not be done."""
+    """Mount a file system at a folder, or skip the test if that is not allowed."""
     folder.mkdir(exist_ok=True)
     done = subprocess.run(["mount", *options, str(folder)], check=False, capture_output=True, text=True)
     if done.returncode:
-        pytest.skip(f"file systems cannot be mounted here: {done.stderr.strip()}")
+        pytest.skip(f"cannot mount file systems here: {done.stderr.strip()}")
     try:
         yield
     finally:
@@ -103,31 +104,32 @@ def mounted(folder: Path, *options: str) -> Iterator[None]:
 
 needs_mount = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0 or shutil.which("mount") is None,
-    reason="needs to mount: run as root",
+    reason="mounts file systems: run as root",
 )
 
 
 @needs_mount
-def test_a_full_disk_is_a_sentence_and_the_index_stays_whole(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_message_and_the_index_stays_whole(tmp_path: Path, writer: Writer) -> None:
     disk = tmp_path / "disk"
     with mounted(disk, "-t", "tmpfs", "-o", "size=160k", "none"):
-        with Writer(disk / "index") as writer:
-            said = [writer.go() for _ in range(10)]
-            filler = disk / "filler"
-            with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
-                while True:
-                    file.write(bytes(512))
-            said += [writer.go() for _ in range(10)]
-            assert {each["outcome"] for each in said[10:]} == {"old"}
-            filler.unlink()
-            said.append(writer.go())
-        for each in said:
-            assert_one_sentence(each)
-        assert "No space left on device" in said[10]["sentence"]
-        assert said[-1]["outcome"] == "new"
+        writer.create(disk / "index")
+        answers = [writer.go() for _ in range(10)]
+        filler = disk / "filler"
+        with contextlib.suppress(OSError), open(filler, "wb", buffering=0) as file:
+            while True:
+                file.write(bytes(512))
+        answers += [writer.go() for _ in range(10)]
+        assert {answer["outcome"] for answer in answers[10:]} == {"old"}
+        filler.unlink()
+        answers.append(writer.go())
+        for answer in answers:
+            assert_one_line(answer)
+        assert "No space left on device" in answers[10]["message"]
+        assert answers[-1]["outcome"] == "new"
         with Index.open(disk / "index") as index:
             index.verify()
-            assert contents(index) == held_after(said[-1]["number"])
+            assert contents(index) == contents_after(answers[-1]["number"])
+        writer.create(tmp_path / "elsewhere")  # releases the disk
 
 
 @needs_mount
@@ -135,17 +137,20 @@ def test_a_model_that_does_not_fit_on_a_disk_is_refused_and_the_old_one_stays(tm
     import dlfh
     from dlfh.datasets import make_paired
 
-    data = make_paired(60, n_labels=3, image_features=8, text_features=9, random_state=0)
-    large = make_paired(4000, n_labels=3, image_features=200, text_features=300, random_state=0)
-    old = dlfh.DLFH(n_bits=16, random_state=0).fit(data.modalities, data.labels)
-    new = dlfh.DLFH(n_bits=128, random_state=0).fit(large.modalities, large.labels)
+    small, large = (
+        dlfh.DLFH(n_bits, random_state=0, hash_function="linear", max_iter=1).fit(data.modalities, data.labels)
+        for n_bits, data in (
+            (16, make_paired(60, n_labels=3, image_features=8, text_features=9, random_state=0)),
+            (128, make_paired(300, n_labels=3, image_features=200, text_features=300, random_state=0)),
+        )
+    )
     disk = tmp_path / "disk"
     with mounted(disk, "-t", "tmpfs", "-o", "size=100k", "none"):
-        old.save(disk / "model")
+        small.save(disk / "model")
         with pytest.raises(DLFHError, match=r"No space left on device"):
-            new.save(disk / "model")
+            large.save(disk / "model")
         assert dlfh.load(disk / "model").n_bits == 16
-        old.save(disk / "model")
+        small.save(disk / "model")
         assert not [name for name in os.listdir(disk / "model") if name.startswith(".saving")]
 
 
@@ -154,31 +159,31 @@ ERRORS = ("EIO", "ENOSPC", "EACCES", "EMFILE", "EDQUOT", "EROFS")
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
-def test_system_calls_that_fail_leave_the_old_state_or_the_new_one(tmp_path: Path) -> None:
-    rounds = int(os.environ.get("DLFH_FAULTS", "40"))
+def test_failing_system_calls_leave_the_old_state_or_the_new_one(tmp_path: Path, writer: Writer) -> None:
+    rounds = int(os.environ.get("DLFH_FAULTS", "30"))
     rng = np.random.default_rng(0)
     folder, counts, log = tmp_path / "index", Counter[str](), tmp_path / "strace"
-    with Writer(folder) as writer:
-        for _ in range(8):
-            assert writer.go()["outcome"] == "new"
-        for number in range(rounds):
-            call, error = CALLS[number % len(CALLS)], str(rng.choice(ERRORS))
-            when = int(rng.integers(1, 6))
-            with injected(writer.process.pid, log, call, error, when):
-                said = writer.go()
-            assert_one_sentence(said)
-            counts["refused" if said["sentence"] else "done"] += 1
-            with Index.open(folder) as index:
-                index.verify()
-                assert contents(index) == held_after(said["number"]), (call, error, when)
-        assert writer.go()["sentence"] == ""
+    writer.create(folder)
+    for _ in range(8):
+        assert writer.go()["outcome"] == "new"
+    for number in range(rounds):
+        call, error = CALLS[number % len(CALLS)], str(rng.choice(ERRORS))
+        when = int(rng.integers(1, 6))
+        with injected(writer.process.pid, log, call, error, when):
+            answer = writer.go()
+        assert_one_line(answer)
+        counts["refused" if answer["message"] else "done"] += 1
+        with Index.open(folder) as index:
+            index.verify()
+            assert contents(index) == contents_after(answer["number"]), (call, error, when)
+    assert writer.go()["message"] == ""
     assert counts["refused"] > rounds // 8
     assert counts["done"] > 0
 
 
 @contextlib.contextmanager
 def injected(process: int, log: Path, call: str, error: str, when: int) -> Iterator[None]:
-    """Let the ``when``-th of some system calls of a process fail."""
+    """Make the ``when``-th system call of a kind in a process fail."""
     inject = f"inject={call}:error={error}:when={when}"
     command = ["strace", "-f", "-o", str(log), "-e", f"trace={call}", "-e", inject, "-p", str(process)]
     tracer = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
@@ -196,32 +201,32 @@ def injected(process: int, log: Path, call: str, error: str, when: int) -> Itera
 
 @needs_mount
 @pytest.mark.skipif(shutil.which("mkfs.ext4") is None, reason="needs mkfs.ext4")
-def test_what_was_changed_before_a_power_cut_is_there_after_it(tmp_path: Path) -> None:
-    cuts = int(os.environ.get("DLFH_CUTS", "6"))
+def test_changes_before_a_power_cut_survive_it(tmp_path: Path) -> None:
+    cuts = int(os.environ.get("DLFH_CUTS", "4"))
     rng = np.random.default_rng(0)
     image, disk = tmp_path / "image", tmp_path / "disk"
     image.write_bytes(bytes(4 << 20))
     subprocess.run(["mkfs.ext4", "-q", str(image)], check=True)
     compile_kernels()
-    # A journal that is written only when it is asked to be: what was not flushed is lost.
-    how = ("-o", "loop,commit=3600", str(image))
-    with mounted(disk, *how):
+    # The journal is written only on fsync, so that data that were not flushed are lost.
+    options = ("-o", "loop,commit=3600", str(image))
+    with mounted(disk, *options):
         Index.create(disk / "index", N_BITS, MODALITIES).close()
     model, number, counts = PlainIndex(N_BITS), 0, Counter[str]()
     for _ in range(cuts):
-        with mounted(disk, *how):
-            said = cut_off_writer(disk / "index", image, number, model, float(rng.uniform(0.05, 0.3)))
+        with mounted(disk, *options):
+            reported = interrupted_writer(disk / "index", image, number, model, float(rng.uniform(0.05, 0.3)))
         os.replace(tmp_path / "image.cut", image)
-        for _ in range(said.count(b"e")):
+        for _ in range(reported.count(b"e")):
             change(number, model)
             number += 1
-        with mounted(disk, *how), Index.open(disk / "index") as index:
+        with mounted(disk, *options), Index.open(disk / "index") as index:
             index.verify()
             after = model.copy()
             change(number, after)
             found = contents(index)
             assert found in (contents(model), contents(after))
-            if said.endswith(b"b") and found == contents(after) != contents(model):
+            if reported.endswith(b"b") and found == contents(after) != contents(model):
                 model, number = after, number + 1
                 counts["new"] += 1
             else:
@@ -230,8 +235,8 @@ def test_what_was_changed_before_a_power_cut_is_there_after_it(tmp_path: Path) -
     assert sum(counts.values()) == cuts
 
 
-def cut_off_writer(folder: Path, image: Path, number: int, model: PlainIndex, seconds: float) -> bytes:
-    """Run a writer, stop it, and copy the disk as it is, without what has not been flushed; return what it said."""
+def interrupted_writer(folder: Path, image: Path, number: int, model: PlainIndex, seconds: float) -> bytes:
+    """Run a writer, stop it, and copy the disk without unflushed data; return what the writer reported."""
     reading, report = os.pipe()
     child = os.fork()
     if child == 0:
@@ -247,8 +252,8 @@ def cut_off_writer(folder: Path, image: Path, number: int, model: PlainIndex, se
     shutil.copyfile(image, image.with_name("image.cut"))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    said = b""
+    reported = b""
     while more := os.read(reading, 4096):
-        said += more
+        reported += more
     os.close(reading)
-    return said
+    return reported

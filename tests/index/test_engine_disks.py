@@ -1,4 +1,4 @@
-"""Engines whose disk is full, or whose process is killed: what was added is there, once, and the sentence is clear."""
+"""Engines whose disk is full or whose process is killed: items that were added exist exactly once."""
 
 from __future__ import annotations
 
@@ -16,42 +16,38 @@ import pytest
 
 from dlfh import Index, StorageError
 from dlfh.index.engines import milvus, parse_address
-from tests.index.engines import killed_writer, place_of, postgres_server
+from tests.index.engines import killed_writer, place_of, postgres_server, random_codes
 
 pytestmark = pytest.mark.faults
 
 CODE = np.zeros((1, 8), np.uint8)
 
 
-def codes(n: int) -> np.ndarray:
-    return np.random.default_rng(n).integers(0, 256, (n, 8), dtype=np.uint8)
-
-
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Give a disk of twelve megabytes."""
+    """A disk of twelve megabytes."""
     place = tmp_path / "disk"
     place.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=12m", "none", str(place)]
     try:
         if subprocess.run(command, capture_output=True, check=False).returncode:
-            pytest.skip("only who may mount a small disk can fill one")
+            pytest.skip("mounts a small disk: run as root")
     except FileNotFoundError:
-        pytest.skip("there is no mount here")
+        pytest.skip("needs mount")
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
 
 
 @contextmanager
 def address_on(disk: Path, engine: str, folder: Path) -> Iterator[str]:
-    """Give an address whose items are on a disk: of PostgreSQL, in a tablespace there."""
+    """Return an address with items on a disk; for PostgreSQL, in a tablespace on it."""
     if engine != "postgresql":
-        yield place_of(engine, disk, "")
+        yield place_of(engine, disk)
         return
     with postgres_server(folder) as server:
         (disk / "tables").mkdir()
         os.chown(disk / "tables", folder.stat().st_uid, folder.stat().st_gid)
-        for each in (disk, *disk.parents):  # the server's own user must get there
+        for each in (disk, *disk.parents):  # the user of the server needs access
             if each.stat().st_uid == os.getuid():
                 each.chmod(each.stat().st_mode | 0o011)
         with importlib.import_module("psycopg").connect(server, autocommit=True) as connection:
@@ -60,29 +56,29 @@ def address_on(disk: Path, engine: str, folder: Path) -> Iterator[str]:
 
 
 def filled(index: Any) -> tuple[list[str], str]:
-    """Add items until no more go in; return those that did, and what was said."""
+    """Add items until the disk is full; return their ids and the error message."""
     texts = [{"text": np.random.default_rng(row).bytes(100).hex()} for row in range(500)]
     added: list[str] = []
     while True:
         names = [f"{len(added)}-{row}" for row in range(500)]
         try:
-            index.add(names, {"image": codes(500)}, metadata=texts)
+            index.add(names, {"image": random_codes(500)}, metadata=texts)
         except StorageError as error:
             return added, str(error)
         added += names
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
-def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
+def test_a_full_disk_is_a_storage_error_and_earlier_items_remain(
     engine: str, small_disk: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with address_on(small_disk, engine, tmp_path_factory.mktemp("pg")) as address:
         with Index.create(address, 64, ["image"]) as index:
-            added, said = filled(index)
-            assert "\n" not in said
-            assert "No space left on device" in said or "the disk is full" in said
+            added, message = filled(index)
+            assert "\n" not in message
+            assert "No space left on device" in message or "the disk is full" in message
             assert added
-            assert index.ids() == added  # and nothing of what was refused
+            assert index.ids() == added  # without the refused ones
             assert len(index.search("image", CODE, 5)[0]) == 5
         with Index.open(address) as index:
             assert index.ids() == added
@@ -90,20 +86,20 @@ def test_a_full_disk_is_one_sentence_and_what_was_added_before_is_there(
 
 
 def kill_engine(address: str) -> None:
-    """Kill the process of an embedded engine, if there is one now."""
+    """Kill the process of an embedded engine, if it is running."""
     reference = milvus._embedded_server(parse_address(address))
     engine = None if reference is None else reference()
     if engine is not None and engine._p is not None:
         engine._p.kill()
 
 
-def test_an_embedded_engine_that_is_killed_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    address = place_of("milvus", tmp_path, "")
+def test_changes_take_effect_exactly_once_when_an_embedded_engine_is_killed(tmp_path: Path) -> None:
+    address = place_of("milvus", tmp_path)
     with Index.create(address, 64, ["image"]) as index, Index.open(address) as other:
-        index.add(["a", "b"], {"image": codes(2)})
+        index.add(["a", "b"], {"image": random_codes(2)})
         before = index.state
         kill_engine(address)
-        assert other.ids() == index.ids() == ["a", "b"]  # started again, for both
+        assert other.ids() == index.ids() == ["a", "b"]  # restarted for both
         stop = threading.Event()
 
         def disturb() -> None:
@@ -115,7 +111,7 @@ def test_an_embedded_engine_that_is_killed_loses_nothing_and_doubles_nothing(tmp
         disturbing.start()
         try:
             for block in range(20):
-                index.add([f"{block}-{row}" for row in range(40)], {"image": codes(40)})
+                index.add([f"{block}-{row}" for row in range(40)], {"image": random_codes(40)})
                 index.remove([f"{block}-0"])
         finally:
             stop.set()
@@ -126,8 +122,8 @@ def test_an_embedded_engine_that_is_killed_loses_nothing_and_doubles_nothing(tmp
         assert index.state != before
 
 
-def test_a_file_of_milvus_survives_its_writer(tmp_path: Path) -> None:
-    address = place_of("milvus", tmp_path, "")
+def test_a_milvus_file_survives_a_killed_writer(tmp_path: Path) -> None:
+    address = place_of("milvus", tmp_path)
     script = (
         "import sys, numpy as np\n"
         "from dlfh import Index\n"
@@ -148,8 +144,8 @@ def test_a_file_of_milvus_survives_its_writer(tmp_path: Path) -> None:
         assert done <= (len(names) - 1) // 50 <= done + 1
 
 
-def test_an_index_that_is_closed_leaves_others_of_the_same_engine_open(tmp_path: Path) -> None:
-    address = place_of("milvus", tmp_path, "")
+def test_closing_an_index_leaves_others_of_the_same_engine_open(tmp_path: Path) -> None:
+    address = place_of("milvus", tmp_path)
     with Index.create(address, 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
         Index.open(address).close()

@@ -1,4 +1,4 @@
-"""Servers that are killed, connections that break, writers that meet, secrets that stay secret."""
+"""Killed servers, broken connections, concurrent writers, and secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import pytest
 from dlfh import Index, InputError, StorageError
 from dlfh.index import ApproximateSearch
 from dlfh.index.engines import parse_address
-from tests.index.engines import killed_writer, place_of
+from tests.index.engines import killed_writer, place_of, random_codes
 
 pytestmark = pytest.mark.faults
 
@@ -30,7 +30,7 @@ CODE = np.zeros((1, 8), np.uint8)
 
 
 class Server:
-    """A server of PostgreSQL of one's own, to be killed."""
+    """A PostgreSQL server to kill."""
 
     def __init__(self, folder: Path) -> None:
         with warnings.catch_warnings():
@@ -40,21 +40,21 @@ class Server:
         self.address = self._server.get_uri()
 
     def kill(self) -> None:
-        """Let it die without a word, as a machine that loses its power does."""
+        """Kill the server, as a power failure would."""
         os.kill(int((self.folder / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
-        for _ in range(100):  # its children see it and go
+        for _ in range(100):  # until its children have exited
             if not _listens(self.folder):
                 return
             time.sleep(0.05)
 
     def start(self) -> None:
         for attempt in range(20):
-            for name in ("postmaster.pid", ".s.PGSQL.5432.lock", ".s.PGSQL.5432"):  # what the dead leave
+            for name in ("postmaster.pid", ".s.PGSQL.5432.lock", ".s.PGSQL.5432"):  # left by the killed server
                 (self.folder / name).unlink(missing_ok=True)
             try:
                 self._server.ensure_postgres_running()
                 return
-            except subprocess.CalledProcessError:  # children of the one that was killed are not gone yet
+            except subprocess.CalledProcessError:  # children of the killed server have not exited yet
                 if attempt == 19:
                     raise
                 time.sleep(0.1)
@@ -77,20 +77,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server.stop()
 
 
-def codes(n: int) -> np.ndarray:
-    return np.random.default_rng(n).integers(0, 256, (n, 8), dtype=np.uint8)
-
-
-def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing(server: Server) -> None:
+def test_changes_take_effect_exactly_once_when_a_server_is_killed(server: Server) -> None:
     with Index.create(f"{server.address}#killed", 64, ["image"]) as index:
-        index.add(["a", "b"], {"image": codes(2)})
+        index.add(["a", "b"], {"image": random_codes(2)})
         server.kill()
         restart = threading.Timer(0.5, server.start)
         restart.start()
-        index.add(["c"], {"image": CODE})  # waits until it is there again
+        index.add(["c"], {"image": CODE})  # waits for the restart
         restart.join()
         assert index.ids() == ["a", "b", "c"]
-        # In the middle of changes: every one is made once, whole, in its order.
+        # During changes, each of which must take effect once and in order.
         stop = threading.Event()
 
         def disturb() -> None:
@@ -103,7 +99,7 @@ def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing
         disturbing.start()
         try:
             for block in range(60):
-                index.add([f"{block}-{row}" for row in range(40)], {"image": codes(40)})
+                index.add([f"{block}-{row}" for row in range(40)], {"image": random_codes(40)})
                 index.remove([f"{block}-0"])
         finally:
             stop.set()
@@ -113,7 +109,7 @@ def test_a_server_that_is_killed_and_restarted_loses_nothing_and_doubles_nothing
         assert len(index) == len(expected)
 
 
-def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
+def test_a_broken_connection_is_replaced(server: Server) -> None:
     psycopg = importlib.import_module("psycopg")
     with Index.create(f"{server.address}#dropped", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
@@ -128,7 +124,7 @@ def test_a_connection_that_is_dropped_is_made_anew(server: Server) -> None:
         assert index.ids() == ["a"]
 
 
-def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
+def test_an_unavailable_server_is_a_storage_error(server: Server) -> None:
     with Index.create(f"{server.address}#away", 64, ["image"]) as index:
         engine: Any = index._backend
         engine._connections.patience = 1.0
@@ -142,7 +138,7 @@ def test_a_server_that_stays_away_is_one_sentence(server: Server) -> None:
         assert index.ids() == []
 
 
-def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
+def test_concurrent_writers_wait_for_each_other(server: Server) -> None:
     address = f"{server.address}#writers"
     Index.create(address, 64, ["image"]).close()
     script = (
@@ -163,8 +159,8 @@ def test_writers_that_meet_wait_for_each_other(server: Server) -> None:
         assert names.count("shared") == 1
 
 
-def test_one_process_at_a_time_has_a_file_of_duckdb(tmp_path: Path) -> None:
-    address = place_of("duckdb", tmp_path, "")
+def test_a_duckdb_file_is_open_in_one_process_at_a_time(tmp_path: Path) -> None:
+    address = place_of("duckdb", tmp_path)
     with Index.create(address, 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
         script = "import sys; from dlfh import Index; Index.open(sys.argv[1])"
@@ -172,8 +168,8 @@ def test_one_process_at_a_time_has_a_file_of_duckdb(tmp_path: Path) -> None:
         assert "is in use by another process" in second.stderr
 
 
-def test_a_file_of_duckdb_survives_its_writer(tmp_path: Path) -> None:
-    address = place_of("duckdb", tmp_path, "")
+def test_a_duckdb_file_survives_a_killed_writer(tmp_path: Path) -> None:
+    address = place_of("duckdb", tmp_path)
     Index.create(address, 64, ["image"]).close()
     script = (
         "import sys, numpy as np\n"
@@ -201,7 +197,7 @@ def test_no_secret_is_shown_or_written(
 ) -> None:
     caplog.set_level(logging.DEBUG)
     quoted = SECRET.replace("%", "%25")
-    told = []
+    shown_texts = []
     place = server.address.split("?")[1]
     for address in (
         f"postgresql://ann:{quoted}@127.0.0.1:1/shop#t",
@@ -215,24 +211,24 @@ def test_no_secret_is_shown_or_written(
         for use, more in ((Index.open, ()), (Index.create, (64, ["image"]))):
             with pytest.raises((InputError, StorageError)) as caught:
                 use(address, *more)
-            told.append("".join(_everything(caught.value)))
+            shown_texts.append("".join(_everything(caught.value)))
     parsed = parse_address(f"postgresql://ann:{quoted}@db.example.org/shop#t")
-    told += [repr(parsed), str(parsed), parsed.shown]
+    shown_texts += [repr(parsed), str(parsed), parsed.shown]
     with Index.create(f"postgresql://postgres:{quoted}@/postgres?{place}#secret", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
-        told += [repr(index), *map(str, (index.address, index.identity, index.state))]
+        shown_texts += [repr(index), *map(str, (index.address, index.identity, index.state))]
         with pytest.raises(InputError) as caught:
             index.add(["a"], {"image": CODE})
-        told.append("".join(_everything(caught.value)))
+        shown_texts.append("".join(_everything(caught.value)))
     shown = capfd.readouterr()
-    told += [shown.out, shown.err, caplog.text]
-    told += [str(record.__dict__) for record in caplog.records]
-    told += [file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
-    assert not [text for text in told if SECRET in text or quoted in text]
+    shown_texts += [shown.out, shown.err, caplog.text]
+    shown_texts += [str(record.__dict__) for record in caplog.records]
+    shown_texts += [file.read_text(errors="replace") for file in tmp_path.rglob("*") if file.is_file()]
+    assert not [text for text in shown_texts if SECRET in text or quoted in text]
 
 
 def _everything(error: BaseException | None) -> Iterator[str]:
-    """Yield an error, its traceback, and those that led to it, as a terminal would show them."""
+    """Yield an error with its traceback and causes, as a terminal shows them."""
     import traceback
 
     if error is not None:
@@ -240,9 +236,7 @@ def _everything(error: BaseException | None) -> Iterator[str]:
         yield repr(error)
 
 
-def test_the_environment_says_what_an_address_does_not(
-    server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_environment_completes_an_address(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with Index.create(f"{server.address}#fromenv", 64, ["image"]) as index:
         index.add(["a"], {"image": CODE})
     monkeypatch.setenv("PGHOST", str(server.folder))
@@ -272,7 +266,7 @@ def test_another_format_is_refused(server: Server) -> None:
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_pgvector_measures_its_recall(server: Server, kind: Any) -> None:
     with Index.create(f"{server.address}#near_{kind}", 64, ["image"]) as index:
-        stored = codes(2000)
+        stored = random_codes(2000)
         index.add([f"{row}" for row in range(2000)], {"image": stored}, metadata=[{"row": row} for row in range(2000)])
         exact = index.search("image", stored[:20], 50)
         options: Any = {"n_lists": 20, "n_probe": 18} if kind == "ivf" else {"breadth": 40}

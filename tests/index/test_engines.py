@@ -1,10 +1,9 @@
-"""Every engine does what a plain list of items does, after any sequence of changes."""
+"""Every engine agrees with a plain list of items after any sequence of changes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,11 @@ from hypothesis.stateful import (
 
 from dlfh import InputError, StorageError
 from dlfh.index import Index
-from tests.index.engines import ENGINES, made, place_of
+from tests.index.engines import ENGINES, Databases
 from tests.index.plain_index import MODALITIES, PlainIndex, PlainItem, as_arguments, assert_same
 from tests.index.plain_where import FILTERS, METADATA, holds
 
-#: Awkward ones; all engines take them.
+#: Awkward ids that all engines accept.
 IDS = (
     "a",
     "b",
@@ -45,16 +44,16 @@ IDS = (
     "x" * 500,
 )
 N_BITS = 100
-#: How many sequences, and how long, each engine is worth in time; `make test-engines` takes more.
+#: Number and length of the sequences for each engine; `make test-engines` multiplies the number.
 EFFORTS = int(os.environ.get("DLFH_EFFORT", "1"))
 EFFORT = {"memory": (12, 10), "folder": (5, 8), "duckdb": (6, 8), "postgresql": (10, 10), "milvus": (3, 8)}
 
 
 class Battery(RuleBasedStateMachine):
-    """Changes and questions, to an index and to a plain list."""
+    """Apply random changes and queries to an index and to a plain list."""
 
     make: Callable[[], Any]
-    #: Whether items that are equally far from a query are in the order in which they were added.
+    #: Whether items at the same distance are returned in the order they were added.
     ties = True
 
     @initialize()
@@ -96,7 +95,7 @@ class Battery(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.items)
     @rule(data=st.data(), k=st.integers(1, 6), modality=st.sampled_from(MODALITIES), where=st.none() | FILTERS)
-    def ask(self, data: st.DataObject, k: int, modality: str, where: dict[str, Any] | None) -> None:
+    def search(self, data: st.DataObject, k: int, modality: str, where: dict[str, Any] | None) -> None:
         code = next(iter(data.draw(st.sampled_from(self.model.items)).codes.values()))
         query = code ^ np.packbits(np.random.default_rng(data.draw(st.integers(0, 2))).random(N_BITS) < 0.1)
         ids = data.draw(st.none() | st.lists(st.sampled_from(self.model.ids()), unique=True, max_size=4))
@@ -124,13 +123,13 @@ class Battery(RuleBasedStateMachine):
 
     @precondition(lambda self: self.model.items)
     @rule(data=st.data(), modality=st.sampled_from(MODALITIES))
-    def ask_by_a_projection(self, data: st.DataObject, modality: str) -> None:
+    def search_by_projection(self, data: st.DataObject, modality: str) -> None:
         query = np.random.default_rng(data.draw(st.integers(0, 9))).normal(size=N_BITS)
         (found,) = self.index.search(modality, query, 3, ranking="asymmetric")
         self.compare(found, self.model.nearest(query, modality, None), 3)
 
     @rule(names=st.lists(st.sampled_from(IDS), max_size=4))
-    def look(self, names: list[str]) -> None:
+    def contains(self, names: list[str]) -> None:
         there = self.model.ids()
         assert self.index.contains(names).tolist() == [name in there for name in names]
         assert [name in self.index for name in names] == [name in there for name in names]
@@ -140,7 +139,7 @@ class Battery(RuleBasedStateMachine):
                     self.index.get(name)
 
     @invariant()
-    def is_as_it_should_be(self) -> None:
+    def agrees_with_the_list(self) -> None:
         if hasattr(self, "index"):
             assert_same(self.index, self.model)
 
@@ -150,21 +149,33 @@ def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="module")
+def opened(databases: Databases) -> Iterator[dict[str, Index]]:
+    """One index per engine, since Milvus takes seconds to create one."""
+    found: dict[str, Index] = {}
+    yield found
+    for index in found.values():
+        index.close()
+
+
 @pytest.fixture
-def index(engine: str, tmp_path: Path, postgres: str) -> Iterator[Any]:
-    with made(engine, tmp_path, postgres, N_BITS, MODALITIES) as index:
-        yield index
+def index(engine: str, databases: Databases, opened: dict[str, Index]) -> Index:
+    """An empty index."""
+    if engine not in opened:
+        opened[engine] = databases.create(engine, N_BITS, MODALITIES)
+    return emptied(opened[engine])
+
+
+def emptied(index: Index) -> Index:
+    names = index.ids()
+    if names:
+        index.remove(names)
+    return index
 
 
 def test_any_sequence_of_operations_agrees_with_a_plain_list(engine: str, index: Any) -> None:
-    def emptied() -> Any:
-        left = index.ids()
-        if left:
-            index.remove(left)
-        return index
-
     class OfEngine(Battery):
-        make = staticmethod(emptied)
+        make = staticmethod(lambda: emptied(index))
         ties = engine != "milvus"
 
     examples, steps = EFFORT[engine]
@@ -180,7 +191,7 @@ def test_any_sequence_of_operations_agrees_with_a_plain_list(engine: str, index:
     )
 
 
-def test_filters_mean_the_same_in_every_engine(engine: str, index: Any) -> None:
+def test_filters_have_the_same_meaning_in_every_engine(engine: str, index: Any) -> None:
     @settings(max_examples=8 * EFFORTS, deadline=None, suppress_health_check=[*HealthCheck])
     @given(st.lists(METADATA, min_size=6, max_size=6), st.lists(FILTERS, min_size=10, max_size=10))
     def agrees(metadata: list[dict[str, Any] | None], filters: list[dict[str, Any]]) -> None:
@@ -194,14 +205,14 @@ def test_filters_mean_the_same_in_every_engine(engine: str, index: Any) -> None:
 
 
 @pytest.mark.parametrize("n_bits", [1, 64, 300])
-def test_codes_of_any_length_come_back_and_are_found(engine: str, n_bits: int, tmp_path: Path, postgres: str) -> None:
+def test_codes_of_any_length_are_stored_and_found(engine: str, n_bits: int, databases: Databases) -> None:
     rng = np.random.default_rng(n_bits)
     bits = rng.random((40, n_bits)) < 0.5
-    bits[1] = ~bits[0]  # as far apart as codes can be
+    bits[1] = ~bits[0]  # maximum distance
     codes = np.packbits(bits, axis=1)
     ids = [f"{row}" for row in range(40)]
-    local = made("memory", tmp_path, postgres, n_bits, ("image",))
-    with made(engine, tmp_path, postgres, n_bits, ("image",)) as index:
+    local = databases.create("memory", n_bits, ("image",))
+    with databases.create(engine, n_bits, ("image",)) as index:
         for own in (local, index):
             own.add(ids, {"image": codes}, learned=rng.random(40) < 2)
         assert np.array_equal([item.codes["image"] for item in index.items()], codes)
@@ -213,8 +224,8 @@ def test_codes_of_any_length_come_back_and_are_found(engine: str, n_bits: int, t
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name not in ("memory", "folder")])
-def test_an_index_is_there_when_it_is_opened_again(engine: str, tmp_path: Path, postgres: str) -> None:
-    address = place_of(engine, tmp_path, postgres)
+def test_an_index_can_be_reopened(engine: str, databases: Databases) -> None:
+    address = databases.place(engine)
     with pytest.raises(StorageError, match="there is no index at"):
         Index.open(address)
     with Index.create(address, 16, ["image"]) as index:
@@ -232,7 +243,7 @@ def test_an_index_is_there_when_it_is_opened_again(engine: str, tmp_path: Path, 
         Index.create(address, 16, ["image"])
 
 
-def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(index: Any) -> None:
+def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:
     code = np.zeros((1, 13), np.uint8)
     index.add(["a"], {"image": code})
     before = index.ids()
@@ -258,18 +269,17 @@ def test_what_is_wrong_is_said_in_a_sentence_and_changes_nothing(index: Any) -> 
     assert 3 not in index
 
 
-@pytest.mark.parametrize("name", ["a\0b", "\0", "x" * 3000, "😀" * 1500])
-def test_ids_that_are_too_much_are_stored_and_found_or_refused(name: str, index: Any) -> None:
+def test_extreme_ids_are_stored_and_found_or_refused(index: Any) -> None:
     code = np.zeros((1, 13), np.uint8)
-    metadata = {"words": name, "nested": {"%s": ["'", {"\\": None}]}, "number": 10**30, "half": 1e300}
-    try:
-        index.put([name], {"image": code}, metadata=[metadata])
-    except InputError:
-        assert name not in index
+    for name in ("a\0b", "\0", "x" * 3000, "😀" * 1500):
+        metadata = {"words": name, "nested": {"%s": ["'", {"\\": None}]}, "number": 10**30, "half": 1e300}
+        try:
+            index.put([name], {"image": code}, metadata=[metadata])
+        except InputError:
+            assert name not in index
+        else:
+            assert index.ids() == [name]
+            assert index.get(name).metadata == metadata
+            assert index.search("image", code).ids == [[name]]
+            index.remove([name])
         assert len(index) == 0
-        return
-    assert index.ids() == [name]
-    assert index.get(name).metadata == metadata
-    assert index.search("image", code).ids == [[name]]
-    index.remove([name])
-    assert len(index) == 0

@@ -1,4 +1,4 @@
-"""Filters mean what they say, item by item and in columns."""
+"""Filters of columns agree with filters of single items."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ def index_of(metadata: list[dict[str, Any] | None]) -> Index:
 
 
 @given(ITEMS, FILTERS)
-def test_columns_agree_with_their_twin(metadata: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
+def test_columns_agree_with_the_reference(metadata: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
     expected = [holds(where, own) for own in metadata]
     assert index_of(metadata).matches(where).tolist() == expected
 
 
 @given(ITEMS, FILTERS, FILTERS)
-def test_logic_is_logic(metadata: list[dict[str, Any] | None], one: dict[str, Any], other: dict[str, Any]) -> None:
+def test_filters_obey_boolean_logic(
+    metadata: list[dict[str, Any] | None], one: dict[str, Any], other: dict[str, Any]
+) -> None:
     index = index_of(metadata)
     first, second = index.matches(one), index.matches(other)
     assert np.array_equal(index.matches({"not": one}), ~first)
@@ -41,7 +43,7 @@ def test_logic_is_logic(metadata: list[dict[str, Any] | None], one: dict[str, An
 
 
 @given(ITEMS, st.data())
-def test_a_search_finds_what_a_filter_leaves(metadata: list[dict[str, Any] | None], data: st.DataObject) -> None:
+def test_a_search_finds_exactly_the_matching_items(metadata: list[dict[str, Any] | None], data: st.DataObject) -> None:
     index = index_of(metadata)
     where = data.draw(FILTERS)
     query = np.zeros((1, 1), np.uint8)
@@ -61,7 +63,7 @@ def test_filters_follow_changes(
     first: list[dict[str, Any] | None], then: list[dict[str, Any] | None], where: dict[str, Any]
 ) -> None:
     index = index_of(first)
-    index.matches(where)  # columns are kept, and must not be those of yesterday
+    index.matches(where)  # fills the cache of columns
     names = [f"{row + len(first) // 2}" for row in range(len(then))]
     index.put(names, {"image": np.zeros((len(then), 1), np.uint8)}, metadata=then)
     items = list(index.items())
@@ -71,7 +73,7 @@ def test_filters_follow_changes(
 
 
 @given(VALUES, VALUES)
-def test_types_differ_and_numbers_do_not(one: Any, other: Any) -> None:
+def test_types_are_distinct_but_numbers_are_equal(one: Any, other: Any) -> None:
     same = isinstance(one, (str, bool)) == isinstance(other, (str, bool)) and type(one) is type(other)
     numbers = not isinstance(one, (str, bool)) and not isinstance(other, (str, bool))
     expected = float(one) == float(other) if numbers else same and one == other
@@ -79,7 +81,7 @@ def test_types_differ_and_numbers_do_not(one: Any, other: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("where", "sentence"),
+    ("where", "message"),
     [
         ([], "a filter must be a dict"),
         ({"a": {"~": 3}}, "the filter of 'a' must have one of the operators"),
@@ -99,22 +101,22 @@ def test_types_differ_and_numbers_do_not(one: Any, other: Any) -> None:
         ({"a": [1.0] * 10_001}, "at most 10,000 values"),
     ],
 )
-def test_what_is_no_filter_is_refused_in_a_sentence(where: Any, sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_invalid_filters_are_refused(where: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         parse_where(where)
 
 
-def test_a_filter_without_end_is_refused() -> None:
+def test_an_endless_filter_is_refused() -> None:
     where: dict[str, Any] = {"a": 1}
     for _ in range(100_000):
         where = {"not": where}
     with pytest.raises(InputError, match="at most 16 deep"):
         parse_where(where)
     while where:
-        where = where.pop("not", {})  # so that it is let go of without recursion
+        where = where.pop("not", {})  # avoids recursion when it is deleted
 
 
-def test_the_names_of_a_filter_are_known() -> None:
+def test_names_of_a_filter() -> None:
     assert names_of(parse_where({"a": {"<": 1, ">": 0}, "or": [{"b": None}, {"not": {"c": [1, None]}}]})) == {
         "a",
         "b",

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 
 from dlfh import Collection
 from dlfh.datasets import Items
 from dlfh.service.states import States
-from tests.index.engines import postgres_server
+from tests.index.engines import Databases
 from tests.service.conftest import serving
 
 
@@ -96,28 +95,25 @@ def test_a_folder_that_is_broken_for_a_while_leaves_the_last_state(stripes_folde
     assert len(states.current.index) == len(before.index) + 3
 
 
-def test_items_in_postgresql_are_served_and_changed(
-    stripes_folder: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    with postgres_server(tmp_path_factory.mktemp("pg")) as address:
-        with Collection.open(stripes_folder) as collection:
-            collection.copy(tmp_path / "there", address=f"{address}#served").close()
-            expected = collection.search("text", "level", 5).ids
-        settings = "Settings(refresh_seconds=0.05)"
-        with serving(tmp_path / "there", tmp_path / "log", settings=settings) as running:
-            answers = running.search(text="level", k=5)["results"][0]["answers"]
-            assert [item["id"] for item in answers] == expected
-            filtered = running.search(text="level", k=100, where={"half": "first"})["results"][0]["answers"]
-            assert {item["metadata"]["columns"]["half"] for item in filtered} == {"first"}
-            assert len(running.client.get("/v1/map").json()["points"]) == len(collection_ids(tmp_path / "there"))
-            before = running.client.get("/v1/collection").json()["state"]
-            after = change(tmp_path / "there", 0)
-            for _ in range(100):
-                if running.client.get("/v1/collection").json()["state"] == after:
-                    break
-                time.sleep(0.05)
-            assert before != running.client.get("/v1/collection").json()["state"] == after
-            assert running.client.get(f"/v1/items/{'step 0 of 1'}").json()["id"] == "step 0 of 1"
+def test_items_in_postgresql_are_served_and_changed(stripes_folder: Path, tmp_path: Path, databases: Databases) -> None:
+    with Collection.open(stripes_folder) as collection:
+        collection.copy(tmp_path / "there", address=databases.place("postgresql")).close()
+        expected = collection.search("text", "level", 5).ids
+    settings = "Settings(refresh_seconds=0.05)"
+    with serving(tmp_path / "there", tmp_path / "log", settings=settings) as running:
+        answers = running.search(text="level", k=5)["results"][0]["answers"]
+        assert [item["id"] for item in answers] == expected
+        filtered = running.search(text="level", k=100, where={"half": "first"})["results"][0]["answers"]
+        assert {item["metadata"]["columns"]["half"] for item in filtered} == {"first"}
+        assert len(running.client.get("/v1/map").json()["points"]) == len(collection_ids(tmp_path / "there"))
+        before = running.client.get("/v1/collection").json()["state"]
+        after = change(tmp_path / "there", 0)
+        for _ in range(100):
+            if running.client.get("/v1/collection").json()["state"] == after:
+                break
+            time.sleep(0.05)
+        assert before != running.client.get("/v1/collection").json()["state"] == after
+        assert running.client.get(f"/v1/items/{'step 0 of 1'}").json()["id"] == "step 0 of 1"
 
 
 def collection_ids(folder: Path) -> list[str]:
