@@ -77,8 +77,9 @@ docs: $(READY) $(DOCS_READY)  ## Build the documentation site into build/site, a
 	$(DOCS_VENV)/bin/zensical build --clean --strict
 	$(RUN) -m website check
 
-figures: $(READY)  ## Draw the figures of docs/how-it-works.md
+figures: $(READY)  ## Draw the figures of README.md and docs/how-it-works.md (needs Node.js for the emoji)
 	$(RUN) -m website.figures
+	$(RUN) -m website.emoji
 
 docs-serve: $(READY) $(DOCS_READY)  ## Serve the site while it is written, at http://127.0.0.1:8000/ (PORT=...)
 	$(RUN) -m website serve $(DOCS_VENV)/bin/zensical serve --dev-addr 127.0.0.1:$(PORT)
@@ -156,7 +157,7 @@ test-engines: $(READY)  ## Longer random sequences of operations in every engine
 	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py tests/index/test_engine_disks.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
-	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write docs/defaults-before.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.defaults_study --write benchmarks/defaults_before.md
 
 study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md

@@ -1,6 +1,6 @@
 """How the defaults were chosen: MAP by code length, database protocol and ranking.
 
-    DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write docs/defaults-before.md
+    DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write benchmarks/defaults_before.md
 
 The folder holds `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
 validation split of the training points; the final comparison uses the data sets' own test queries.
@@ -198,26 +198,6 @@ def refit_one(model: DLFH, learner: Any, train: Paired, modality: str) -> None:
         model.hash_functions_[modality] = learner.fit(train.modalities[modality], targets, modality, context)
 
 
-def readme_table(final: str) -> str:
-    """Pick the README's rows from the final table: 16 and 64 bits, Hamming beside asymmetric."""
-    header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in final.splitlines()]
-    cell_of = {(row[0], row[1], row[2]): dict(zip(header, row, strict=True)) for row in rows}
-    columns = [(p, d) for p in ("learned", "hashed") for d in ("I→T", "T→I")]
-    lines = [
-        "| data | bits | setting | " + " | ".join(f"{d}, {p}" for p, d in columns) + " |",
-        "|---|---|---|" + "---|" * len(columns),
-    ]
-    for name, n_bits in product(("Wiki", "IAPR TC-12"), ("16", "64")):
-        for label, setting, ranking in (
-            ("paper", "paper", "Hamming"),
-            ("default", "default", "Hamming"),
-            ("default, asymmetric", "default", "asymmetric"),
-        ):
-            cells = [cell_of[name, n_bits, setting][f"{d}, {p}, {ranking}"].lstrip("0")[:4] for p, d in columns]
-            lines.append(f"| {name} | {n_bits} | {label} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def picture(results: dict[Any, np.ndarray], path: Path) -> None:
     import matplotlib
 
@@ -266,15 +246,13 @@ def main() -> None:
         tables["final"], results = final_table(splits, options.seeds)
         tables["verdict"] = verdict(results)
         if options.write:
-            picture(results, options.write.parent / "images" / "defaults.png")
+            picture(results, Path("docs/images/defaults.png"))
     if options.only in (None, "learning"):
         tables["learning"] = learning_grid(validation, options.grid_seeds)
     if options.only in (None, "ridge"):
         tables["ridge"] = ridge_grid(validation, options.grid_seeds)
     if options.write:
         fill(options.write, tables)
-        if "final" in tables:
-            fill(options.write.parent.parent / "README.md", {"readme": readme_table(tables["final"])})
     else:
         print("\n\n".join(tables.values()))
 

@@ -23,7 +23,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from benchmarks.report import fill, headlines, machine
+from benchmarks.report import fill, machine
 from benchmarks.run import interleaved, seconds
 from dlfh import DLFH
 from dlfh.codes import unpack
@@ -284,7 +284,6 @@ def main() -> None:
         print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
     if options.write:
         fill(options.write, tables)
-        headlines(options.write)
 
 
 if __name__ == "__main__":

@@ -22,12 +22,6 @@ def fill(document: Path, tables: dict[str, str]) -> None:
     document.write_text(text, encoding="utf-8")
 
 
-def headlines(document: Path) -> None:
-    """Put what is in bold in a document's tables into the README beside its folder: the ratios that say most."""
-    rows = [line for line in document.read_text(encoding="utf-8").splitlines() if line.startswith("| **")]
-    fill(document.parent.parent / "README.md", {"speed": "\n".join(["| what | measured |", "|---|---|", *rows])})
-
-
 def machine() -> str:
     """Describe the machine: processor, cores, system, versions."""
     import numba

@@ -302,8 +302,7 @@ def scales() -> str:
 
 #: The tables of each document, by the name of their place in it.
 DOCUMENTS = {
-    "../README.md": {"readme": headline},
-    "defaults.md": {"codes": codes, "scales": scales},
+    "defaults.md": {"summary": headline, "codes": codes, "scales": scales},
     "experiments.md": {
         "published": published,
         "tuned": tuned,

@@ -26,7 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.report import fill, headlines, machine
+from benchmarks.report import fill, machine
 from dlfh import DLFH, KDLFH
 from dlfh._factorization import paper
 from dlfh._factorization.label_rows import LabelRows
@@ -469,7 +469,6 @@ def main() -> None:
         print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
     if options.write:
         fill(options.write, tables)
-        headlines(options.write)
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def main() -> None:
     with built.collection as collection:
         console.print("\nWords that ask for pictures:")
         tiles, captions = [], []
-        answers = collection.search("text", QUESTIONS, k=8, ranking="specific")
+        answers = collection.search("text", QUESTIONS, k=8)
         for question, found in zip(QUESTIONS, answers, strict=True):
             tiles += [Image.new("L", (1, 1), 255), *(collection.image_path(item.metadata) for item in found)]
             captions += [f"{question}:", *found.ids]
@@ -87,7 +87,7 @@ def main() -> None:
         contact_sheet(tiles, captions, columns=9).save(output / "answers.png")
         picture = output / "icons" / f"{PICTURE if PICTURE in items.ids else items.ids[0]}.png"
         console.print(f"\nA picture that asks for words: [b]{picture.stem}[/b] →")
-        for item in collection.search("image", picture, k=4, ranking="specific"):
+        for item in collection.search("image", picture, k=4):
             console.print(f"  {item.metadata['text']}", highlight=False)
     serving = "make serve" if output == Path("demo-output") else f".venv/bin/dlfh serve {output / 'collection'}"
     console.print(

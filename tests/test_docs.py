@@ -130,21 +130,6 @@ def test_every_promise_of_the_readme_is_held_by_tests_that_exist() -> None:
             assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"there is no {file}::{name}"
 
 
-def table_rows(text: str) -> set[tuple[str, ...]]:
-    rows = re.findall(r"^\|(.+)\|$", text, re.MULTILINE)
-    return {tuple(cell.strip().replace("**", "") for cell in row.split("|")) for row in rows}
-
-
-def test_numbers_in_the_readme_are_those_of_the_docs() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    speed = re.search(r"<!-- speed -->\n(.*?)<!-- /speed -->", readme, re.DOTALL)
-    assert speed is not None
-    performance = table_rows((ROOT / "docs" / "performance.md").read_text(encoding="utf-8"))
-    ratios = table_rows(speed[1]) - {("what", "measured"), ("---", "---")}
-    assert len(ratios) >= 4
-    assert ratios <= performance
-
-
 def test_the_table_of_methods_is_the_registry() -> None:
     from benchmarks.methods_study import registry_table
 
