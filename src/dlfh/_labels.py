@@ -19,8 +19,6 @@ from dlfh import _kernels
 from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
-__all__ = ["LabelSets"]
-
 Integers = npt.NDArray[np.int64]
 
 

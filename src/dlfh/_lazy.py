@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from importlib import import_module, util
 from typing import Any
 
-__all__ = ["import_on_demand", "postpone_numpy_submodules"]
-
 #: SciPy imports every public name of NumPy, these submodules included, and uses none of them in a search.
 _UNUSED_IN_SEARCH = ("ctypeslib", "f2py", "ma", "matlib", "polynomial", "testing")
 

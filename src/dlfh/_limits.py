@@ -19,8 +19,6 @@ import numpy.typing as npt
 
 from dlfh.errors import InputError
 
-__all__ = ["MAX_DEPTH", "Budget", "check_limit", "check_regular_file", "limit_of"]
-
 #: Maximum nesting depth.
 MAX_DEPTH = 64
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from dlfh.errors import InputError
 
-__all__ = ["is_installed", "missing", "require"]
-
 #: Package names that differ from their module names.
 _PACKAGES = {"matplotlib": "Matplotlib", "torch": "PyTorch"}
 

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Self
 
 from dlfh.errors import InputError
 
-__all__ = ["Parameterized"]
-
 #: Longest parameter value in a repr.
 _MAX_REPR = 200
 

@@ -15,8 +15,6 @@ import scipy.sparse as sp
 
 from dlfh.errors import InputError
 
-__all__ = ["checked_sparse", "compressed_rows", "rows_from_parts"]
-
 #: A file can declare any number of rows and columns, and empty ones take memory, too.
 _MAX_EMPTY_SIDE = 10_000_000
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-__all__ = ["CONTROL_CHARACTERS", "plain", "plain_lines"]
-
 #: C0 and C1 controls, bidirectional marks, line separators and lone surrogates.
 CONTROL_CHARACTERS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 

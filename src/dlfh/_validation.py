@@ -13,25 +13,6 @@ import scipy.sparse as sp
 from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
-__all__ = [
-    "Features",
-    "check_choice",
-    "check_features",
-    "check_flag",
-    "check_fraction",
-    "check_integer",
-    "check_modalities",
-    "check_names",
-    "check_positive",
-    "check_random_state",
-    "column_means",
-    "is_integer",
-    "raise_for_overflow",
-    "raise_if_masked",
-    "raise_if_not_finite",
-    "shown",
-]
-
 #: A dense two-dimensional ndarray, or a csr_array with sorted, unique column indices. (SciPy has no types for it.)
 Features: TypeAlias = Any
 

@@ -22,8 +22,6 @@ from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, by_word
 
-__all__ = ["Columns", "LabelRows", "count_pairs", "count_similar", "share_stride", "update", "update_shared"]
-
 Integers = npt.NDArray[np.int64]
 
 #: Label sets compared with all others to estimate the share of similar pairs; with fewer sets it is exact.

@@ -25,8 +25,6 @@ from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 from dlfh.errors import InputError
 
-__all__ = ["LabelSetCodes", "check_label_lists", "extend_names", "plain_names"]
-
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 

@@ -28,8 +28,6 @@ import numpy.typing as npt
 
 from dlfh import _kernels
 
-__all__ = ["LatentFactorModel", "StepTables"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

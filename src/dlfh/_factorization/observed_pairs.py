@@ -23,8 +23,6 @@ from dlfh._sparse import checked_sparse
 from dlfh.codes import Codes
 from dlfh.errors import InputError
 
-__all__ = ["ObservedPairs"]
-
 Integers = npt.NDArray[np.int64]
 
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["learn", "log_likelihood", "update"]
-
 Matrix = npt.NDArray[np.float64]
 Sampled = npt.NDArray[np.int64]
 

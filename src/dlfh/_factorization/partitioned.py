@@ -28,8 +28,6 @@ from dlfh._parallel import Workers
 from dlfh.blocks.values import BlockValues
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 
-__all__ = ["PartitionedFactorization", "PartitionedLabels", "factorize_partitioned"]
-
 Integers = npt.NDArray[np.int64]
 
 #: Approximate number of label sets in a part.

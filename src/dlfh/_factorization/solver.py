@@ -18,8 +18,6 @@ from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 
-__all__ = ["Factorization", "factorize", "log_likelihood", "random_start"]
-
 
 @dataclass
 class Factorization:

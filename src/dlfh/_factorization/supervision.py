@@ -12,8 +12,6 @@ from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._parallel import Workers
 from dlfh.codes import Codes
 
-__all__ = ["PairWeights", "Sample", "Supervision", "other_modalities", "pair_weight"]
-
 Integers = npt.NDArray[np.int64]
 
 #: Weight of a pair of points, by their two modalities (modalities, modalities); None for weights of 1.

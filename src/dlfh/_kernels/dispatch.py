@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NUMPY_LIMIT", "SizeDispatch"]
-
 #: Largest cost for which NumPy is used, in units of about ten nanoseconds: at most a millisecond.
 NUMPY_LIMIT = 100_000
 

@@ -17,8 +17,6 @@ from dlfh._labels import LabelSets
 from dlfh._progress import Advance
 from dlfh._validation import Features
 
-__all__ = ["Learner", "WeightedPairs", "adaptive_factor", "boost"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 Integers = npt.NDArray[np.int64]

@@ -30,8 +30,6 @@ from dlfh._validation import Features, check_features, column_means, raise_for_o
 from dlfh.blocks.base import Blocks
 from dlfh.errors import InputError
 
-__all__ = ["Centred", "CentredBlocks", "CentredRows", "centre"]
-
 Floats = npt.NDArray[np.float64]
 
 

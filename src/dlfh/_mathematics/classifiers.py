@@ -21,8 +21,6 @@ from dlfh import _kernels
 from dlfh._mathematics.descent import Columns, Line, descend, inverse, scaling_by
 from dlfh._parallel import Workers
 
-__all__ = ["LOGISTIC", "SQUARED_HINGE", "Classifiers", "Fit", "Loss", "solve_logistic"]
-
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 

@@ -23,8 +23,6 @@ import scipy.sparse as sp
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 
-__all__ = ["solve_by_conjugate_gradients"]
-
 Floats = npt.NDArray[np.float64]
 
 #: A bit is done when its residual is so small, relative to where it began (in the preconditioner's norm).

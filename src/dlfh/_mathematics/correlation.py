@@ -14,8 +14,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg
 
-__all__ = ["CanonicalDirections", "Whitening", "canonical_directions", "oriented", "top_pair"]
-
 Floats = npt.NDArray[np.float64]
 
 #: A correlation below this is rounding: its direction carries nothing.

@@ -13,8 +13,6 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Columns", "Line", "Points", "descend", "dots", "inverse", "scaling_by"]
-
 Floats = npt.NDArray[np.float64]
 Chosen = npt.NDArray[np.bool_]
 

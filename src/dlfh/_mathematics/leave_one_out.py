@@ -16,8 +16,6 @@ import scipy.sparse as sp
 from dlfh._mathematics.targets import Targets
 from dlfh._validation import Features
 
-__all__ = ["left_out_by_features", "left_out_by_points"]
-
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
 

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from dlfh.blocks.base import Blocks
 
-__all__ = ["RandomBlocks", "draw", "random_rows"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Rows drawn by one generator, and rows drawn at once.

@@ -22,8 +22,6 @@ from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
 from dlfh.errors import InputError
 
-__all__ = ["Ridge", "check_ridge", "is_wide", "ridge_of_moments", "ridge_regression", "solve_ridge", "typical_variance"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Sides of the largest matrix that sparse features and points are multiplied to: 512 MB, and some seconds to factor.

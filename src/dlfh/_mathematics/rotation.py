@@ -12,8 +12,6 @@ import numpy.typing as npt
 from dlfh._parallel import blas_threads
 from dlfh.blocks import Blocks
 
-__all__ = ["closest_rotation", "iterative_quantization", "random_rotation", "signs", "uncorrelated"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -18,8 +18,6 @@ from dlfh._mathematics.classifiers import Loss
 from dlfh._mathematics.descent import Columns, Line, descend, scaling_by
 from dlfh._parallel import Workers
 
-__all__ = ["loss_sums", "solve_by_sums"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Signs = npt.NDArray[np.int8]

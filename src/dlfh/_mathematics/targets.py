@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from dlfh.codes import unpack
 
-__all__ = ["RealTargets", "Targets"]
-
 Floats = npt.NDArray[np.float64]
 
 

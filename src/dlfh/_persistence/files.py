@@ -17,18 +17,6 @@ try:
 except ImportError:  # Windows, where users must see to it that only one process writes
     fcntl = None  # type: ignore[assignment]
 
-__all__ = [
-    "create_folder",
-    "exclusive",
-    "identity_of",
-    "open_regular",
-    "read_regular",
-    "remove_leftovers",
-    "replace_file",
-    "sync_folder",
-    "try_lock",
-]
-
 #: Names of temporary files, which a crash may leave behind. No other file is deleted.
 _TEMPORARY = re.compile(r"\.saving-[0-9a-f]{16}\.dlfh")
 

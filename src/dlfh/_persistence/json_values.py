@@ -12,8 +12,6 @@ from dlfh._persistence.model_folder import MAX_DIGITS
 from dlfh._persistence.registry import Registry
 from dlfh.errors import InputError
 
-__all__ = ["parameters_from_json", "parameters_to_json", "values_to_json"]
-
 #: Maximum nesting depth of a parameter.
 _MAX_DEPTH = 50
 

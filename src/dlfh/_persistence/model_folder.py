@@ -25,16 +25,6 @@ import safetensors.numpy
 from dlfh._persistence.files import create_folder, exclusive, read_regular, remove_leftovers, replace_file
 from dlfh.errors import ModelError
 
-__all__ = [
-    "FORMAT_VERSION",
-    "MAX_DIGITS",
-    "check_target",
-    "config_checksum",
-    "holds_model",
-    "read_model",
-    "write_model",
-]
-
 #: Incremented when older versions cannot read new files.
 FORMAT_VERSION = 1
 _FORMAT = "dlfh-model"

@@ -9,8 +9,6 @@ from pathlib import Path
 from dlfh._persistence.files import replace_file
 from dlfh.errors import InputError
 
-__all__ = ["check_not_input", "check_outputs", "write_output"]
-
 
 def check_outputs(
     outputs: Sequence[Path | None], inputs: Iterable[Path | None] = (), *, overwrite: bool = False

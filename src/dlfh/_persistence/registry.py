@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from dlfh.errors import InputError, ModelError
 
-__all__ = ["Registered", "Registry"]
-
 Base = TypeVar("Base")
 
 

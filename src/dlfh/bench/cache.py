@@ -15,8 +15,6 @@ from dlfh._persistence.files import remove_leftovers, replace_file, try_lock
 from dlfh.bench.cells import Cell
 from dlfh.errors import InputError
 
-__all__ = ["Cache", "Result", "check_folder", "make_folder"]
-
 
 @dataclass(frozen=True)
 class Result:

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from dlfh._version import __version__
 
-__all__ = ["Cell", "SplitSpec"]
-
 
 @dataclass(frozen=True)
 class SplitSpec:

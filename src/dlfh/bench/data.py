@@ -18,8 +18,6 @@ from dlfh.bench.cells import SplitSpec
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 
-__all__ = ["Partition", "Source"]
-
 
 @dataclass(frozen=True)
 class Partition:

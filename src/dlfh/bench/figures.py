@@ -13,8 +13,6 @@ from typing import Any, Literal
 
 from dlfh._optional import missing
 
-__all__ = ["Figure", "Line", "LineFigure", "Panel", "RankFigure", "check_can_draw"]
-
 #: The palette of Okabe and Ito, safe for colour-blind readers, without its yellow, which is too light for paper.
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#8c564b")
 _STYLES = ("-", "--", ":")

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from dlfh.errors import InputError
 
-__all__ = ["Ranking", "critical_difference", "iman_davenport", "rank_methods"]
-
 Floats = npt.NDArray[np.float64]
 
 

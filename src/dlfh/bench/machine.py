@@ -11,8 +11,6 @@ from typing import Any
 from dlfh._parallel import available_cores
 from dlfh._version import __version__
 
-__all__ = ["describe_machine"]
-
 _LIBRARIES = ("numpy", "scipy", "numba", "faiss-cpu")
 
 

@@ -18,8 +18,6 @@ from dlfh.methods import CrossModalHasher
 from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import AP, PR, P, evaluate, nDCG
 
-__all__ = ["EXACT_AT", "build", "directions", "retrieval", "training_time"]
-
 #: Number of points on a precision-recall curve, evenly spaced in the logarithm of the rank.
 CURVE_POINTS = 60
 

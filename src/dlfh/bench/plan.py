@@ -16,8 +16,6 @@ from dlfh.bench.tables import ReportTable
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["Experiment", "Plan", "Results", "Section"]
-
 Results = Mapping[Cell, Result]
 
 

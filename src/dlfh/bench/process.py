@@ -16,8 +16,6 @@ from typing import Any, TypeAlias
 
 from dlfh.bench.worker import READY
 
-__all__ = ["Message", "Process"]
-
 #: A process and its answer; the answer is None when the process has ended.
 Message: TypeAlias = "tuple[Process, dict[str, Any] | None]"
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from dlfh.bench.cells import Cell
 
-__all__ = ["Progress", "format_duration", "relative_cost"]
-
 #: Seconds between two lines if standard error is not a terminal.
 _LINE_INTERVAL = 30.0
 

@@ -12,8 +12,6 @@ from typing import NamedTuple
 from dlfh.bench.data import Source
 from dlfh.bench.settings import Settings
 
-__all__ = ["MapCell", "Published", "TimeCell", "published", "published_map", "published_seconds"]
-
 _METHODS = {"CCAITQ": "CCA-ITQ"}
 _DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
 

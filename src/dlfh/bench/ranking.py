@@ -20,8 +20,6 @@ from dlfh.bench.tables import ReportTable, Summary, TableRow
 from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 
-__all__ = ["SCORES_FILE", "RunScore", "rank_reports", "read_scores", "scores_csv"]
-
 #: Where a report lists the MAP of every run.
 SCORES_FILE = "tables/map-runs.csv"
 

@@ -18,8 +18,6 @@ from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.tables import ReportTable, Summary, TableRow, markdown_text
 from dlfh.errors import InputError
 
-__all__ = ["TITLE", "Report", "check_report_place", "write_report"]
-
 #: Beginning of every report's title, by which reports are recognised.
 TITLE = "Cross-modal hashing"
 

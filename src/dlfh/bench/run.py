@@ -17,8 +17,6 @@ from dlfh.bench.runner import Runner, n_workers
 from dlfh.bench.settings import Settings
 from dlfh.errors import InputError
 
-__all__ = ["check_cells", "run_experiment"]
-
 
 def run_experiment(
     name: str,

@@ -20,8 +20,6 @@ from dlfh.bench.progress import Progress, relative_cost
 from dlfh.bench.settings import Settings
 from dlfh.errors import DLFHError, InputError
 
-__all__ = ["Runner", "n_workers"]
-
 #: Seconds between two checks of the workers' memory and time.
 _TICK = 0.1
 

@@ -15,16 +15,6 @@ from dlfh.errors import InputError
 from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
 from dlfh.methods.catalogue import METHODS
 
-__all__ = [
-    "PROTOCOLS",
-    "ConvergenceSettings",
-    "CurveSettings",
-    "Row",
-    "SensitivitySettings",
-    "Settings",
-    "TimeSettings",
-]
-
 PROTOCOLS = ("unseen", "hashed", "learned", "unified")
 
 

@@ -13,8 +13,6 @@ from dlfh.datasets.leakage import shared_points
 from dlfh.datasets.loaders import load_file
 from dlfh.errors import InputError
 
-__all__ = ["load_source"]
-
 
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
     """Load a data set by name.

@@ -14,8 +14,6 @@ from dlfh.bench.data import Source
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 
-__all__ = ["compare_splits", "splits_of"]
-
 _FORMAT = "dlfh-splits 1"
 
 

@@ -10,8 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 
-__all__ = ["DASH", "ReportTable", "Summary", "TableRow", "mark_best", "markdown_text", "summarize"]
-
 DASH = "–"
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from dlfh._terminal import CONTROL_CHARACTERS
 
-__all__ = ["to_toml"]
-
 
 def to_toml(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
     """Return nested mappings of numbers, strings and lists as TOML; None values are omitted.

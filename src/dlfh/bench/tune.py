@@ -25,8 +25,6 @@ from dlfh.bench.toml import to_toml
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["ParameterSearch", "SearchResults", "default_grid", "parse_grid", "trials_csv", "tuned_toml"]
-
 Halving = Literal["max_iter", "size", "seeds"]
 Parameters: TypeAlias = dict[str, Any]
 

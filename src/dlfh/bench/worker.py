@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-__all__ = ["READY", "compute", "main"]
-
 #: First line of output.
 READY = "ready"
 

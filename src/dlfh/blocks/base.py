@@ -16,8 +16,6 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.blocks.values import BlockValues
 
-__all__ = ["ArrayBlocks", "Blocks", "MappedBlocks", "block_starts"]
-
 Integers = npt.NDArray[np.int64]
 Result = TypeVar("Result")
 

@@ -11,8 +11,6 @@ from dlfh.blocks.dask import DaskValues
 from dlfh.blocks.values import BlockValues
 from dlfh.errors import InputError
 
-__all__ = ["LOCAL", "connect"]
-
 #: The address that starts a cluster of processes on this machine.
 LOCAL = "local"
 

@@ -20,8 +20,6 @@ from dlfh.blocks.base import ArrayBlocks, Blocks, Integers, Result
 from dlfh.blocks.values import BlockValues, ValueBlocks
 from dlfh.errors import DLFHError, InputError
 
-__all__ = ["DaskBlocks", "DaskValues", "is_connected", "is_dask"]
-
 #: Number of results that one task merges.
 _FAN_IN = 8
 

@@ -17,8 +17,6 @@ from dlfh._optional import require
 from dlfh.blocks.base import Blocks, block_starts
 from dlfh.errors import InputError
 
-__all__ = ["FileBlocks", "Hdf5Blocks", "NpyBlocks", "ZarrBlocks"]
-
 
 class FileBlocks(Blocks):
     """A dense array in a file.

@@ -12,8 +12,6 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
 
-__all__ = ["align", "first_in_blocks", "in_one_block", "modality_blocks"]
-
 
 def in_one_block(matrix: Any, modality: str) -> Blocks:
     """Return checked features in memory as a single block."""

@@ -16,8 +16,6 @@ from dlfh.blocks.files import FileBlocks, Hdf5Blocks, NpyBlocks, ZarrBlocks
 from dlfh.blocks.parquet import ParquetBlocks
 from dlfh.errors import InputError
 
-__all__ = ["as_blocks", "matrix_names", "open_blocks"]
-
 #: Memory-mapped arrays of at least this many bytes are read in blocks; smaller ones are treated as arrays.
 _LARGE_MAP = 64 << 20
 

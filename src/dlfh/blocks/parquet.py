@@ -18,8 +18,6 @@ from dlfh._sparse import rows_from_parts
 from dlfh.blocks.base import Blocks, block_starts
 from dlfh.errors import InputError
 
-__all__ = ["ParquetBlocks"]
-
 #: Buffer size for reading a row group in parts.
 _BUFFER_BYTES = 1 << 20
 

@@ -15,8 +15,6 @@ import numpy.typing as npt
 
 from dlfh.blocks.base import Blocks, Integers
 
-__all__ = ["BlockValues", "ValueBlocks"]
-
 
 class BlockValues:
     """Values of blocks, and functions of them: *map*, *combine*, *transpose*, *reduce* and *broadcast*.

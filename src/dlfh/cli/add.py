@@ -11,8 +11,6 @@ from dlfh.cli.options import CollectionFolder, ItemOptions, OutputOptions, with_
 if TYPE_CHECKING:
     from dlfh.collection import Collection
 
-__all__ = ["add"]
-
 
 @with_options(items=ItemOptions, options=OutputOptions)
 def add(

@@ -18,8 +18,6 @@ from dlfh._terminal import plain
 from dlfh._version import __version__
 from dlfh.cli.output import start_clock
 
-__all__ = ["COMMANDS", "main", "make_app"]
-
 #: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
 _INVALID_INPUT, _INTERRUPTED = 2, 130
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dlfh.bench.plan import Section
     from dlfh.bench.settings import Settings
 
-__all__ = ["RunOptions", "bench", "default_folder", "resumable", "split_words"]
-
 _DATA, _RUN, _SPLITS = "Data", "Computation", "For splits"
 
 #: Options of the "experiments" that compute nothing; all options but those for splits apply to the others.

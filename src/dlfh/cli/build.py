@@ -21,16 +21,6 @@ if TYPE_CHECKING:
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.datasets import Items
 
-__all__ = [
-    "build",
-    "count_trained",
-    "describe_model",
-    "make_encoder",
-    "print_details",
-    "quality_sentences",
-    "summarize",
-]
-
 #: Smallest change of a measure that is worth mentioning.
 _NOTABLE_CHANGE = 0.005
 

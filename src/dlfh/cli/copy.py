@@ -10,8 +10,6 @@ import typer
 from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt
 from dlfh.cli.output import report
 
-__all__ = ["copy"]
-
 
 def copy(
     collection: CollectionFolder,

@@ -9,8 +9,6 @@ import typer
 
 from dlfh.cli.options import ItemOptions, OutputOptions, parse_pairs, place_of, with_options
 
-__all__ = ["encode"]
-
 _SUFFIXES = (".npz", ".npy", ".mat")
 
 

@@ -11,8 +11,6 @@ import typer
 from dlfh.cli.options import AsJson, ItemOptions, Quiet, place_of, with_options
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
 
-__all__ = ["evaluate"]
-
 _CODES = "Codes in files"
 
 

@@ -10,8 +10,6 @@ import typer
 from dlfh.cli.options import AsJson, CollectionFolder, Overwrite
 from dlfh.cli.output import report
 
-__all__ = ["export"]
-
 
 def export(
     collection: CollectionFolder,

@@ -19,8 +19,6 @@ from dlfh.cli.build import (
 from dlfh.cli.options import ItemOptions, OutputOptions, TrainingOptions, with_options
 from dlfh.cli.output import elapsed
 
-__all__ = ["fit"]
-
 
 @with_options(items=ItemOptions, training=TrainingOptions, options=OutputOptions)
 def fit(

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from dlfh.index import Index
 
-__all__ = ["info"]
-
 
 def info(
     path: Annotated[

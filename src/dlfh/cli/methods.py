@@ -5,8 +5,6 @@ from __future__ import annotations
 from dlfh.cli.options import AsJson
 from dlfh.cli.output import print_json, print_table
 
-__all__ = ["methods"]
-
 
 def methods(as_json: AsJson = False) -> None:
     """List the hashing methods.

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dlfh.collection import Collection, Encoder
 
-__all__ = ["load_encoder", "open_collection"]
-
 
 def load_encoder(path: Path, verbose: bool = False) -> Encoder:
     """Load the encoder of a model folder or a collection; wrap a bare method in an encoder of vectors."""

@@ -19,22 +19,6 @@ if TYPE_CHECKING:
     from dlfh.datasets.problem import Problem
     from dlfh.methods import CrossModalHasher
 
-__all__ = [
-    "AsJson",
-    "CollectionFolder",
-    "ItemOptions",
-    "ItemsAt",
-    "OutputOptions",
-    "Overwrite",
-    "Quiet",
-    "TrainingOptions",
-    "method_named",
-    "parse_filters",
-    "parse_pairs",
-    "place_of",
-    "with_options",
-]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CollectionFolder = Annotated[
     Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION", show_default=False)

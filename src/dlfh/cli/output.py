@@ -20,20 +20,6 @@ if TYPE_CHECKING:
     from dlfh.collection.evaluation import RetrievalQuality
     from dlfh.datasets.problem import Problem
 
-__all__ = [
-    "duration",
-    "elapsed",
-    "print_calibration",
-    "print_json",
-    "print_problems",
-    "print_quality",
-    "print_table",
-    "print_trials",
-    "report",
-    "start_clock",
-    "write_problems",
-]
-
 #: Maximum number of problems printed one by one.
 _MAX_PRINTED_PROBLEMS = 20
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dlfh.cli.searching import SearchSession
     from dlfh.collection.query import Query
 
-__all__ = ["run_prompt"]
-
 _HELP = """\
 Type a text to search for it, or a command:
   :image FILE         search by an image

@@ -9,8 +9,6 @@ import typer
 from dlfh.cli.options import AsJson, CollectionFolder
 from dlfh.cli.output import report
 
-__all__ = ["remove"]
-
 
 def remove(
     collection: CollectionFolder,

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from dlfh.collection import Collection, SearchOptions, SearchResult
     from dlfh.collection.query import Query
 
-__all__ = ["SearchSession", "named_query", "search"]
-
 #: Characters of a text in a table.
 _WIDTH = 60
 

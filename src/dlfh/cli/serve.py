@@ -12,8 +12,6 @@ import typer
 
 from dlfh.cli.options import CollectionFolder
 
-__all__ = ["serve"]
-
 
 def serve(
     collection: CollectionFolder,

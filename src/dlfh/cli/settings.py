@@ -10,8 +10,6 @@ from typing import Any
 from dlfh._persistence.files import read_regular
 from dlfh.errors import InputError
 
-__all__ = ["BuildSettings"]
-
 _MAX_BYTES = 1 << 16
 _TYPES = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
 _TYPE_NAMES = {str: "a string", int: "a whole number", dict: "a table"}

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dlfh.collection.syncing import SyncResult
     from dlfh.datasets import Items
 
-__all__ = ["Watch", "sync"]
-
 #: Maximum share of the time spent polling; large folders are polled less often.
 _MAX_BUSY_SHARE = 0.1
 #: Number of polls after which files that keep changing are read as they are.

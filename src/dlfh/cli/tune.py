@@ -15,8 +15,6 @@ from dlfh.cli.options import ItemOptions, Overwrite, method_named, with_options
 if TYPE_CHECKING:
     from dlfh.collection.tuning import Candidate
 
-__all__ = ["tune"]
-
 #: Options that apply to raw items; the others are for data sets of vectors.
 _FOR_ITEMS = {"grid", "bits", "seeds", "validation_share", "size", "output", "overwrite", "quiet"}
 

@@ -21,8 +21,6 @@ from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError, ServiceError
 from dlfh.index.items import Item
 
-__all__ = ["Client"]
-
 #: Bytes of JSON around the values of a request.
 _OVERHEAD = 4096
 

@@ -11,8 +11,6 @@ import numpy as np
 from dlfh._optional import require
 from dlfh.errors import DLFHError, InputError, ServiceError
 
-__all__ = ["Transport", "dump"]
-
 #: Statuses of requests that are invalid, and would be if repeated.
 _INVALID = (400, 404, 413, 422)
 #: Longest delay before a retry, whatever the service asks for.

@@ -20,8 +20,6 @@ from dlfh.errors import InputError
 from dlfh.features.images import read_image
 from dlfh.index.items import Item
 
-__all__ = ["encode_image", "encode_items", "encode_vectors", "read_item", "read_result", "split"]
-
 
 def encode_image(value: Any) -> bytes:
     """Return the content of an image file, or an image in memory as PNG."""

@@ -23,8 +23,6 @@ from dlfh.index.items import Item
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["copy_items", "fill_in_codes", "metadata_of", "put_items"]
-
 #: Number of items that are copied in one step.
 _BATCH = 5_000
 

@@ -19,8 +19,6 @@ from dlfh.features.images import read_image
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["html_page", "page_path", "write_answers"]
-
 #: Side of an image on the sheet and on the page, in pixels; and images per row of the sheet.
 _SHEET_SIZE, _PAGE_SIZE, _COLUMNS = 192, 320, 5
 

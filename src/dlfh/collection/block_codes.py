@@ -26,8 +26,6 @@ from dlfh.hashing.base import hash_block
 from dlfh.hashing.by_blocks import NumberedRows
 from dlfh.methods.base import CrossModalHasher
 
-__all__ = ["Encoded", "encode_blocks"]
-
 #: Description of the run, lock and codes; readers of Parquet folders skip names that begin with "_" or ".".
 _DESCRIPTION, _LOCK, _PARTS = "_dlfh.json", ".lock", "part-*.parquet"
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features import Featurizer
 
-__all__ = ["IMAGE_FEATURES", "N_BITS", "TEXT_FEATURES", "candidate_featurizers", "feature_names"]
-
 #: Default code length; docs/answers.md compares the accuracy of several.
 N_BITS = 128
 

@@ -24,17 +24,6 @@ from dlfh.features.base import Featurizer
 if TYPE_CHECKING:
     from dlfh.methods import CrossModalHasher
 
-__all__ = [
-    "HELD_OUT",
-    "MAX_ITEMS",
-    "MEASURES",
-    "MIN_ITEMS",
-    "TrialSample",
-    "choose_featurizers",
-    "evaluate_on",
-    "trial_summary",
-]
-
 #: Size of the sample, the share of it that is held out, and the fewest items to choose by.
 MAX_ITEMS, HELD_OUT, MIN_ITEMS = 1200, 1 / 3, 100
 

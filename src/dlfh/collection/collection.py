@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from dlfh.collection.syncing import SyncResult
     from dlfh.datasets.items import Items
 
-__all__ = ["BuildResult", "Collection"]
-
 
 @dataclass(frozen=True)
 class BuildResult:

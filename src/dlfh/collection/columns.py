@@ -17,17 +17,6 @@ from dlfh.collection.item_vectors import ItemCodes
 from dlfh.index import Index
 from dlfh.index.items import Item
 
-__all__ = [
-    "CONTENTS",
-    "column_names",
-    "hashed_codes",
-    "hashed_column",
-    "hashed_distances",
-    "index_codes",
-    "public_item",
-    "without_contents",
-]
-
 _SUFFIX = ":hashed"
 #: The key of the metadata that holds content hashes (`dlfh.collection.contents`).
 CONTENTS = "contents"

@@ -29,8 +29,6 @@ from dlfh.features.base import Featurizer
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items
 
-__all__ = ["FILES", "FileHashes", "content_hash", "content_hashes", "hash_file"]
-
 #: The cache of file hashes, and its format.
 FILES, _FORMAT = "files.dlfh", "dlfh-files 1"
 

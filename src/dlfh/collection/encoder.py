@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dlfh._selection import Trial
     from dlfh.datasets.items import Items
 
-__all__ = ["Encoder", "from_parts", "load"]
-
 
 class Encoder(Parameterized):
     """A hashing method for raw texts and images.

@@ -27,15 +27,6 @@ if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
     from dlfh.metrics.measures import Measure
 
-__all__ = [
-    "EvaluationReport",
-    "HeldOut",
-    "RetrievalQuality",
-    "evaluate_collection",
-    "fit_and_evaluate",
-    "hold_out",
-]
-
 #: Fewest complete, labelled items of which some are held out by default, and the maximum number held out by default.
 _MIN_ITEMS, _MAX_HELD_OUT = 200, 300
 

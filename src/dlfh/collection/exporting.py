@@ -19,8 +19,6 @@ from dlfh.index.nearest import import_faiss
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["FORMATS", "export"]
-
 #: Rows in one SQL statement.
 _BATCH = 500
 

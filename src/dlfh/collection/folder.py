@@ -19,18 +19,6 @@ from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
 from dlfh.index.engines import ENGINES, is_address
 
-__all__ = [
-    "check_free",
-    "is_collection",
-    "new_folder",
-    "open_items",
-    "read_card",
-    "read_locations",
-    "record_location",
-    "write_address",
-    "write_card",
-]
-
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"
 

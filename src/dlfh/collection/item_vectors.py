@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from dlfh.datasets.items import Items
     from dlfh.features.base import Featurizer
 
-__all__ = ["ItemCodes", "ItemVectors", "Mask", "Training", "check_modalities"]
-
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 

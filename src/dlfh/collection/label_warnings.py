@@ -8,8 +8,6 @@ from collections.abc import Sequence
 
 from dlfh.errors import DataWarning
 
-__all__ = ["warn_of_disjoint_labels", "warn_of_labels"]
-
 Labels = Sequence[Sequence[str]]
 
 

@@ -13,8 +13,6 @@ from dlfh._validation import check_integer
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
 
-__all__ = ["contact_sheet", "write_picture"]
-
 _GAP = 8
 _LINE = 14
 

@@ -16,8 +16,6 @@ from dlfh.collection.calibration.model import RANKINGS
 from dlfh.errors import InputError
 from dlfh.index.where import parse_where
 
-__all__ = ["Query", "SearchOptions", "is_single"]
-
 _MATCHES = ("codes", "words", "both")
 
 

@@ -24,8 +24,6 @@ from dlfh.collection.query import SearchOptions
 from dlfh.errors import InputError
 from dlfh.index import Index
 
-__all__ = ["EncodedQuery", "Ranked", "Ranker"]
-
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]

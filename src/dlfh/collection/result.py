@@ -9,8 +9,6 @@ from typing import Any, overload
 
 from dlfh.errors import DataWarning
 
-__all__ = ["ResultItem", "SearchResult", "html_table", "issue_warnings", "labels_of"]
-
 
 @dataclass(frozen=True)
 class ResultItem:

@@ -24,8 +24,6 @@ from dlfh.index import Index
 from dlfh.index.items import Item
 from dlfh.index.where import names_of, parse_where
 
-__all__ = ["Searcher"]
-
 Mask = npt.NDArray[np.bool_]
 
 

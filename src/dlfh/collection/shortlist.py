@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from dlfh.collection.ranking import EncodedQuery
     from dlfh.collection.words import WordIndexFile
 
-__all__ = ["Shortlist", "columnar", "in_memory"]
-
 #: A shortlist has ``_FACTOR * k`` items of each column, and at least ``_MIN_LENGTH``.
 _FACTOR, _MIN_LENGTH = 20, 500
 

@@ -28,8 +28,6 @@ from dlfh.index.items import Item
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
-__all__ = ["SyncResult", "sync_items"]
-
 #: Number of items that are written in one step.
 _BLOCK = 512
 

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from dlfh.features.base import Featurizer
     from dlfh.methods import CrossModalHasher
 
-__all__ = ["Candidate", "TuningResult", "tune_items"]
-
 
 @dataclass(frozen=True)
 class Candidate:

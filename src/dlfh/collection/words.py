@@ -30,8 +30,6 @@ from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
 
-__all__ = ["WORDS_FILE", "WordIndex", "WordIndexFile"]
-
 WORDS_FILE = "words.dlfh"
 _FORMAT = "dlfh-words 1"
 _MAX_HEADER_BYTES = 1 << 12

@@ -25,8 +25,6 @@ from dlfh.datasets.matlab import read_matlab, write_matlab
 from dlfh.datasets.parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
 
-__all__ = ["Arrays", "listed", "read_array", "read_arrays", "write_arrays"]
-
 #: Arrays by name: ndarrays, and csr_arrays where the file stores sparse matrices.
 Arrays: TypeAlias = dict[str, Any]
 

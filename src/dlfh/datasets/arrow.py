@@ -17,8 +17,6 @@ from dlfh._limits import Budget
 from dlfh._optional import require
 from dlfh.errors import InputError
 
-__all__ = ["ARROW_SUFFIXES", "read_arrow"]
-
 #: Feather version 2 is the same format.
 ARROW_SUFFIXES = (".arrow", ".arrows", ".feather")
 

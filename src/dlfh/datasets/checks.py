@@ -12,8 +12,6 @@ from dlfh.datasets.descriptions import Description
 from dlfh.datasets.layout import Part
 from dlfh.errors import InputError
 
-__all__ = ["check_parts", "departures", "read_labels", "unlabelled"]
-
 
 def check_parts(parts: dict[str, Part], description: Description | None = None) -> None:
     """Raise InputError unless the parts consist of finite matrices with one row per point, in their places."""

@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from dlfh._sparse import compressed_rows, rows_from_parts
 
-__all__ = ["as_csr", "csr_from_parts", "join_csr_parts", "split_csr"]
-
 _PARTS = ("data", "indices", "indptr", "shape")
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-__all__ = ["DATA_SETS", "GENERATED", "Description", "canonical_name", "describe"]
-
 #: Prefix of the names of generated data sets.
 GENERATED = "generated:"
 

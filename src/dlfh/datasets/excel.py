@@ -23,8 +23,6 @@ from dlfh._limits import Budget
 from dlfh._optional import require
 from dlfh.errors import InputError
 
-__all__ = ["read_sheet"]
-
 _NOT_A_WORKBOOK = "it is not an Excel workbook (.xlsx), or has a password: save it as .xlsx without one, or as .csv"
 _REFERENCE = re.compile(r"([A-Z]{1,3})([0-9]{1,7})")
 _LAST_ROW, _LAST_COLUMN = 1 << 20, 1 << 14

@@ -13,8 +13,6 @@ from dlfh.datasets.descriptions import Description, describe
 from dlfh.datasets.paired import Paired, Split
 from dlfh.errors import InputError
 
-__all__ = ["make_like", "make_paired"]
-
 Floats = npt.NDArray[np.float64]
 Images = npt.NDArray[np.float32]
 Sets = npt.NDArray[np.bool_]

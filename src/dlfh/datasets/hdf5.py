@@ -20,8 +20,6 @@ from dlfh._optional import require
 from dlfh.datasets.csr import csr_from_parts, join_csr_parts
 from dlfh.errors import InputError
 
-__all__ = ["cell_array", "read_hdf5"]
-
 _NUMBERS = {"double", "single", "logical", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
 # Strings read before the budget is checked again: many references may share one string in the file.

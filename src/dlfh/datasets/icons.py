@@ -26,8 +26,6 @@ from dlfh._validation import check_integer
 from dlfh.datasets.paired import draw_rows
 from dlfh.errors import InputError
 
-__all__ = ["Icons", "load_icons"]
-
 _STYLES = ("solid", "regular", "brands")  # in order of preference
 
 Pixels = npt.NDArray[np.uint8]

@@ -15,8 +15,6 @@ from dlfh.datasets.label_cells import parse_labels
 from dlfh.datasets.problem import LABEL_WORDS, RESERVED_NAMES, Problem
 from dlfh.errors import InputError
 
-__all__ = ["Items", "check_modality_names", "drop_unusable"]
-
 
 @dataclass(frozen=True)
 class Items:

@@ -10,8 +10,6 @@ from typing import Any
 
 from dlfh.errors import DataWarning
 
-__all__ = ["parse_label_column", "parse_labels"]
-
 #: Separators that are recognised, in order of preference if several are equally frequent.
 _SEPARATORS = (";", "|", ",", "\t")
 

@@ -26,8 +26,6 @@ from dlfh.datasets.arrays import listed, read_arrays, write_arrays
 from dlfh.datasets.paired import Paired, stack
 from dlfh.errors import InputError
 
-__all__ = ["Contents", "Part", "contents_of", "read_contents", "write_parts"]
-
 _RESERVED = ("labels", "label_names", "is_test", "part", "about")
 _PARTS = ("train", "queries", "database", "all")
 

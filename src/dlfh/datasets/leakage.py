@@ -9,8 +9,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["shared_points"]
-
 Integers = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
 

@@ -24,8 +24,6 @@ from dlfh.datasets.leakage import shared_points
 from dlfh.datasets.paired import Paired, Split, stack
 from dlfh.errors import DataWarning, InputError
 
-__all__ = ["LoadedFile", "load_dataset", "load_file"]
-
 OnLeak = Literal["warn", "error", "drop"]
 _Path = str | os.PathLike[str]
 

@@ -18,8 +18,6 @@ from dlfh.datasets.hdf5 import cell_array, read_hdf5
 from dlfh.datasets.matlab5 import read_matlab5
 from dlfh.errors import InputError
 
-__all__ = ["read_matlab", "write_matlab"]
-
 _LARGEST = 2**31 - 1
 
 

@@ -19,8 +19,6 @@ from dlfh._limits import MAX_DEPTH, Budget
 from dlfh._sparse import rows_from_parts
 from dlfh.errors import InputError
 
-__all__ = ["read_matlab5"]
-
 _MATRIX, _COMPRESSED = 14, 15
 _TYPES = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8", 12: "i8", 13: "u8"}
 _ENCODINGS = {1: "latin-1", 2: "latin-1", 4: "utf-16", 16: "utf-8", 17: "utf-16", 18: "utf-32"}

@@ -15,8 +15,6 @@ from dlfh._sparse import compressed_rows
 from dlfh._validation import check_integer, check_random_state
 from dlfh.errors import InputError
 
-__all__ = ["Paired", "Split", "draw_rows", "stack"]
-
 
 @dataclass(frozen=True)
 class Paired:

@@ -20,8 +20,6 @@ from dlfh._optional import require
 from dlfh.datasets.csr import csr_from_parts
 from dlfh.errors import InputError
 
-__all__ = ["read_columns", "read_parquet", "to_cells", "write_parquet"]
-
 _METADATA = b"dlfh"
 
 # Rows read before the budget is checked again.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["LABEL_WORDS", "RESERVED_NAMES", "Problem"]
-
 #: The modality that `Items.with_label_words` adds.
 LABEL_WORDS = "label"
 

@@ -24,8 +24,6 @@ from dlfh.datasets.problem import Problem
 from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
 from dlfh.errors import InputError
 
-__all__ = ["IMAGE_SUFFIXES", "find_array", "read_items"]
-
 #: Suffixes of the files in a folder that are read as images.
 IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 

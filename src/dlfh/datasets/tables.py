@@ -22,8 +22,6 @@ from dlfh.datasets.parquet import read_columns, to_cells
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError
 
-__all__ = ["TABLE_SUFFIXES", "Table", "is_frame", "read_table"]
-
 TABLE_SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet", ".xlsx", *ARROW_SUFFIXES)
 
 #: Delimiters of text files, in order of preference if the header contains several equally often.

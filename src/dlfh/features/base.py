@@ -19,8 +19,6 @@ from dlfh._persistence.registry import Registered, Registry
 from dlfh._validation import Features, check_flag
 from dlfh.errors import InputError, ModelError, NotFittedError
 
-__all__ = ["Featurizer", "PartialFeatures", "read_each"]
-
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 

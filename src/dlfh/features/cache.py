@@ -28,8 +28,6 @@ from dlfh._version import __version__
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, PartialFeatures
 
-__all__ = ["FeatureCache", "cached", "with_cache"]
-
 Vector = npt.NDArray[np.float32]
 
 #: Smaller batches bypass the cache: query images are single and rarely repeat.

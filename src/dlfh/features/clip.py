@@ -21,8 +21,6 @@ from dlfh.features.images import open_item
 from dlfh.features.network import Network, NetworkFeaturizer, fingerprint_of, on_device
 from dlfh.features.text import check_text
 
-__all__ = ["Clip"]
-
 
 class Clip(NetworkFeaturizer):
     """Embeddings of images or texts by one tower of a CLIP model, normalised to length 1.

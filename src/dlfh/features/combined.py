@@ -15,8 +15,6 @@ from dlfh.features.hog import Hog
 from dlfh.features.images import ImageFeaturizer
 from dlfh.features.thumbnail import Thumbnail
 
-__all__ = ["CombinedImage"]
-
 _PARTS: dict[str, type[ImageFeaturizer]] = {part.kind: part for part in (Gist, Hog, Thumbnail)}
 
 

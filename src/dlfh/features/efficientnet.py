@@ -19,8 +19,6 @@ from dlfh.errors import InputError
 from dlfh.features.images import open_item, square
 from dlfh.features.network import Network, NetworkFeaturizer, fingerprint_of, on_device
 
-__all__ = ["EfficientNet"]
-
 #: Side of the training images, by size of the network.
 _SIDES = {0: 224, 1: 240, 2: 260}
 

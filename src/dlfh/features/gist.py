@@ -21,8 +21,6 @@ from dlfh._validation import check_integer
 from dlfh.errors import InputError
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
-__all__ = ["Gist"]
-
 Singles = npt.NDArray[np.float32]
 
 N_SCALES, N_ORIENTATIONS, N_BLOCKS = 4, 8, 4

@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
-__all__ = ["Hog"]
-
 Singles = npt.NDArray[np.float32]
 
 SIZE, N_CELLS, N_DIRECTIONS = 64, 8, 8

@@ -23,8 +23,6 @@ from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.cache import with_cache
 
-__all__ = ["ImageFeaturizer", "known_formats", "open_item", "quiet_pillow", "read_image", "square"]
-
 Pixels = npt.NDArray[np.uint8]
 
 #: Images per thread and step: enough for vectorised code, few enough for the processor's cache.

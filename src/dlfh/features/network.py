@@ -19,8 +19,6 @@ from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.cache import with_cache
 from dlfh.features.images import quiet_pillow
 
-__all__ = ["Network", "NetworkFeaturizer", "fingerprint_of", "on_device"]
-
 
 class Network(NamedTuple):
     """A loaded network, its preprocessor, the length of its vectors, and a hash of its weights."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ENGLISH_STOP_WORDS"]
-
 #: The list of the Glasgow Information Retrieval Group, as in scikit-learn.
 _WORDS = """
     a about above across after afterwards again against all almost alone along already also although always am among

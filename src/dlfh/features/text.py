@@ -30,8 +30,6 @@ from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
-__all__ = ["BagOfWords", "check_text"]
-
 #: Unicode ranges of scripts without spaces between words.
 _UNSPACED = (
     "\u0e00-\u0eff"  # Thai, Lao

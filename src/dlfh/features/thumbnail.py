@@ -10,8 +10,6 @@ import numpy.typing as npt
 from dlfh._validation import check_integer
 from dlfh.features.images import ImageFeaturizer, Pixels, square
 
-__all__ = ["Thumbnail"]
-
 
 class Thumbnail(ImageFeaturizer):
     """Pixels of a reduced copy of the image: size x size x 3 colours, from 0 to 1.

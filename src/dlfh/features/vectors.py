@@ -10,8 +10,6 @@ import scipy.sparse as sp
 from dlfh._validation import Features, check_features, raise_if_not_finite
 from dlfh.features.base import Featurizer, PartialFeatures
 
-__all__ = ["Vectors"]
-
 
 class Vectors(Featurizer):
     """Passes dense or sparse vectors through without copying them.

@@ -24,8 +24,6 @@ from dlfh.hashing.kernel import KernelRidge
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import SCALINGS
 
-__all__ = ["Auto", "rescaled"]
-
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
 #: Fewest points to choose by.

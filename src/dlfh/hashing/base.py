@@ -27,8 +27,6 @@ from dlfh._validation import Features
 from dlfh.blocks.base import Blocks
 from dlfh.codes import Codes, n_bytes, pack
 
-__all__ = ["FitContext", "HashFunction", "HashLearner", "SummedLearner"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 from dlfh.hashing.survey import Survey
 
-__all__ = ["BlockTargets", "NumberedRows", "codes_of_rows", "fit_by_blocks"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

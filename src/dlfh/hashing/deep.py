@@ -22,8 +22,6 @@ from dlfh._validation import Features, check_integer, check_positive, raise_for_
 from dlfh.errors import InputError, ModelError
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, check_array, expected_bits
 
-__all__ = ["Deep", "DeepHash", "TorchHash"]
-
 Singles = npt.NDArray[np.float32]
 
 _CHUNK_ROWS = 4096

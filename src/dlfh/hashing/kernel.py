@@ -32,8 +32,6 @@ from dlfh._validation import (
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner, check_array, expected_bits
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 
-__all__ = ["KernelHash", "KernelLogistic", "KernelRidge", "RBFMap", "random_bases"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Rows whose kernel values are computed at once.

@@ -19,8 +19,6 @@ from dlfh.blocks.values import BlockValues
 from dlfh.codes import Codes, unpack
 from dlfh.hashing.kernel import CHUNK_ROWS, RBFMap
 
-__all__ = ["KernelRows"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 #: Kernel values in single precision and bits as -1 and +1, of the same points.

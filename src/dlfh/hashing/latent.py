@@ -13,8 +13,6 @@ from dlfh._validation import Features, raise_for_overflow
 from dlfh.hashing.base import HashFunction, check_array, expected_bits
 from dlfh.hashing.kernel import RBFMap
 
-__all__ = ["LatentBinaryHash"]
-
 Floats = npt.NDArray[np.float64]
 
 _CHUNK_ROWS = 1024

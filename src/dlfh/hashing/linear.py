@@ -27,8 +27,6 @@ from dlfh.errors import InputError
 from dlfh.hashing.base import FitContext, HashFunction, SummedLearner, check_array
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
 
-__all__ = ["LinearHash", "LinearRidge"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Values of a chunk, what finishes a block of its rows (and tells whether they are finite), and the cost of a row.

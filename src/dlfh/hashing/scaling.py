@@ -13,8 +13,6 @@ import scipy.sparse as sp
 from dlfh._validation import Features, column_means, raise_if_not_finite
 from dlfh.hashing.base import check_array
 
-__all__ = ["SCALINGS", "UNSCALED", "Scaling"]
-
 #: "root" takes (signed) square roots and gives every point the length 1, as suits histograms and counts; "standard"
 #: divides every feature by its standard deviation.
 SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "root", "standard")

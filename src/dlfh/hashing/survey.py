@@ -18,8 +18,6 @@ from dlfh.blocks import Blocks
 from dlfh.hashing.kernel import CHUNK_ROWS, RBFMap, random_bases
 from dlfh.hashing.scaling import Scaling
 
-__all__ = ["Survey"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

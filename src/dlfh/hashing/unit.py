@@ -16,8 +16,6 @@ from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 from dlfh.hashing.linear import LinearHash
 
-__all__ = ["UnitLinearHash", "unit_rows"]
-
 _CHUNK_ROWS = 8192
 
 

@@ -16,8 +16,6 @@ from dlfh.index.hits import Hits
 from dlfh.index.index import Index
 from dlfh.index.where import parse_where
 
-__all__ = ["ApproximateSearch"]
-
 #: Number of items that are used as queries to measure recall, if no queries are given.
 _SAMPLE = 200
 

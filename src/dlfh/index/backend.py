@@ -20,8 +20,6 @@ from dlfh.index.segment import Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
 
-__all__ = ["ApproximateIndex", "Backend", "Request", "check_known", "check_new", "check_options"]
-
 Codes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -15,17 +15,6 @@ from dlfh.errors import InputError
 from dlfh.index.segment import ABSENT, HASHED, LEARNED, Segment
 from dlfh.index.strings import Strings
 
-__all__ = [
-    "MAX_BITS",
-    "as_codes",
-    "check_distinct",
-    "check_ids",
-    "check_modalities",
-    "check_packed",
-    "check_queries",
-    "make_segment",
-]
-
 #: The search kernels add up 3 per bit in 16 bits.
 MAX_BITS = 16_384
 

@@ -13,8 +13,6 @@ from dlfh.index.segment import Segment
 from dlfh.index.segment_file import check_checksums
 from dlfh.index.snapshot import Part, RowNumbers
 
-__all__ = ["append", "compact", "remove"]
-
 Parts = tuple[Part, ...]
 
 #: A part is merged with the next unless it is larger by this factor ...

@@ -17,8 +17,6 @@ from dlfh.index.nearest import faiss_threads, import_faiss, nearest_by_hamming
 from dlfh.index.snapshot import Column, Snapshot
 from dlfh.index.where import Where
 
-__all__ = ["KINDS", "FaissIndex"]
-
 Codes = npt.NDArray[np.uint8]
 Options = dict[str, int]
 

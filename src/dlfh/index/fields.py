@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from dlfh.index.where import And, Condition, Not, Or, Value, Where, names_of, values_of
 
-__all__ = ["Fields"]
-
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 

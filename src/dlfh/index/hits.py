@@ -10,8 +10,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Hit", "Hits"]
-
 
 class Ids(Protocol):
     """A mapping from positions to ids."""

@@ -23,8 +23,6 @@ from dlfh.index.segment import ABSENT, LEARNED, STATES
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, parse_where
 
-__all__ = ["Index"]
-
 Ranking = Literal["hamming", "asymmetric"]
 
 #: Minimum number of items that a filter is applied to at a time, when only the first matches are needed.

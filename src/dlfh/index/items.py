@@ -7,8 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Item"]
-
 
 class Item(NamedTuple):
     """An item of an index.

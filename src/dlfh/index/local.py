@@ -22,8 +22,6 @@ from dlfh.index.store import Store
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
 
-__all__ = ["LocalBackend"]
-
 Codes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 

@@ -16,17 +16,6 @@ from dlfh._validation import check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index.batch import MAX_BITS, check_modalities
 
-__all__ = [
-    "FILE_NAME",
-    "MANIFEST",
-    "Manifest",
-    "RemovedRecord",
-    "SegmentRecord",
-    "is_current",
-    "read_manifest",
-    "write_manifest",
-]
-
 #: Increased when older versions cannot read the files of this one.
 FORMAT_VERSION = 1
 MANIFEST = "manifest.json"

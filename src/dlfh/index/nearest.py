@@ -17,18 +17,6 @@ from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh.codes import as_words
 from dlfh.errors import InputError
 
-__all__ = [
-    "FRACTION_BITS",
-    "distances_to_all",
-    "faiss_threads",
-    "import_faiss",
-    "integer_weights",
-    "nearest_by_hamming",
-    "nearest_by_weight",
-    "rerank",
-    "within",
-]
-
 Codes = npt.NDArray[np.uint8]
 Neighbours = tuple[npt.NDArray[Any], npt.NDArray[np.int64]]
 

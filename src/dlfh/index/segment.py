@@ -18,8 +18,6 @@ from dlfh.index.fields import Fields
 from dlfh.index.items import Item
 from dlfh.index.strings import HashTable, Strings
 
-__all__ = ["ABSENT", "HASHED", "LEARNED", "STATES", "Segment"]
-
 RowNumbers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 

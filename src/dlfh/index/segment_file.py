@@ -29,17 +29,6 @@ from dlfh.index.manifest import RemovedRecord, SegmentRecord
 from dlfh.index.segment import ABSENT, STATES, Segment, metadata_checksum
 from dlfh.index.strings import HashTable, Strings
 
-__all__ = [
-    "check_checksums",
-    "check_deeply",
-    "check_sizes",
-    "read_removed",
-    "read_segment",
-    "sections_of",
-    "write_removed",
-    "write_segment",
-]
-
 ALIGNMENT = 64
 #: Larger files are mapped, so that a large index opens quickly and processes share its memory.
 _MAX_READ = 1 << 24

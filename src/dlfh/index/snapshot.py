@@ -19,8 +19,6 @@ from dlfh.index.segment import ABSENT, LEARNED, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where
 
-__all__ = ["Column", "Part", "Snapshot"]
-
 RowNumbers = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]

@@ -36,8 +36,6 @@ from dlfh.index.segment_file import check_deeply, check_sizes, read_removed, rea
 from dlfh.index.snapshot import Part
 from dlfh.index.strings import Strings
 
-__all__ = ["Store"]
-
 Result = TypeVar("Result")
 
 _LOCK = ".lock"

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from dlfh import _kernels
 
-__all__ = ["HashTable", "Strings"]
-
 RowNumbers = npt.NDArray[np.int64]
 
 

@@ -29,20 +29,6 @@ from typing import Any, Literal
 from dlfh._validation import shown
 from dlfh.errors import InputError
 
-__all__ = [
-    "MAX_CHARACTERS",
-    "And",
-    "Condition",
-    "Not",
-    "Or",
-    "Value",
-    "Where",
-    "all_values",
-    "names_of",
-    "parse_where",
-    "values_of",
-]
-
 Value = str | float | bool
 Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 

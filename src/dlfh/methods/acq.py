@@ -17,8 +17,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
 
-__all__ = ["ACQ"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -13,8 +13,6 @@ from dlfh._validation import Features
 from dlfh.hashing import FitContext
 from dlfh.hashing.kernel import KernelHash, RBFMap
 
-__all__ = ["AnchorFeatures"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Points per block.

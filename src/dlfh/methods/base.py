@@ -38,8 +38,6 @@ from dlfh.hashing.base import hash_blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import check_types
 
-__all__ = ["CrossModalHasher", "hasher_from_parts", "with_prefix"]
-
 #: Maximum code length; longer codes are untested.
 MAX_BITS = 512
 

@@ -21,8 +21,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState
 
-__all__ = ["BATCH"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -14,8 +14,6 @@ from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.errors import InputError
 
-__all__ = ["BlockLabels"]
-
 Integers = npt.NDArray[np.int64]
 
 #: Maximum number of a cluster's label sets that are gathered in this process: some ten megabytes.

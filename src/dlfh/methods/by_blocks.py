@@ -27,8 +27,6 @@ from dlfh.methods.code_learning import CodeLearning
 if TYPE_CHECKING:
     from dlfh.methods.dlfh import DLFH
 
-__all__ = ["learn_by_blocks"]
-
 Integers = npt.NDArray[np.int64]
 
 

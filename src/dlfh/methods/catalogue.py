@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 
 from dlfh.methods.base import CrossModalHasher
 
-__all__ = ["METHODS", "MODULES"]
-
 #: Module of each method, by the name under which models are saved.
 MODULES = {
     "ACQ": "acq",

@@ -18,8 +18,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState
 
-__all__ = ["CCAITQ", "correlated_embeddings"]
-
 Floats = npt.NDArray[np.float64]
 #: Centred features, in memory or in blocks.
 View = TypeVar("View", Centred, CentredBlocks)

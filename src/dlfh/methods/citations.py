@@ -9,8 +9,6 @@ from importlib.resources import files
 from dlfh._validation import check_choice
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["citations"]
-
 #: Methods published in the paper of another method.
 _IN_PAPER_OF = {"KDLFH": "DLFH"}
 

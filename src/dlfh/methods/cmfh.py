@@ -22,8 +22,6 @@ from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
 
-__all__ = ["CMFH"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -20,8 +20,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import AtLeastTwo, RandomState, Share
 
-__all__ = ["CMSSH", "best_cut", "principal_directions"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 

@@ -26,8 +26,6 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from dlfh.methods.dlfh import DLFH
 
-__all__ = ["CodeLearning", "check_pair_weights"]
-
 Integers = npt.NDArray[np.int64]
 
 #: ``solver="auto"`` is the full solver up to this number of rows.

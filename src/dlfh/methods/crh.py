@@ -21,8 +21,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import AtLeastTwo, NonNegative, Positive, PositiveInt, RandomState
 
-__all__ = ["CRH", "BitProblem", "Tau"]
-
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 

@@ -19,8 +19,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative
 
-__all__ = ["CVH"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -43,8 +43,6 @@ from dlfh.methods.info import MethodInfo
 if TYPE_CHECKING:
     from dlfh.methods.incomplete import Missing
 
-__all__ = ["DLFH"]
-
 
 class DLFH(CrossModalHasher):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
@@ -65,7 +63,7 @@ class DLFH(CrossModalHasher):
     sample_size : int, optional
         Number m of points sampled for each update by the stochastic solver. (The paper: ``n_bits``.) By default
         ``16 * n_bits``; with ``step="bound"`` the number of distinct label sets, but at least ``n_bits / 2`` and at
-        most ``4 * n_bits``: `docs/defaults-before.md` has the evidence.
+        most ``4 * n_bits``: `benchmarks/defaults_before.md` has the evidence.
     solver : {"auto", "full", "stochastic"}, default "auto"
         "full" uses every point in each update: its objective never decreases, and it stops when nothing changes. With
         few bits, the default ``scale`` and ``step="bound"`` it may stall at a poor solution. "auto" is full for up to

@@ -19,8 +19,6 @@ from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState, RidgeOrAuto
 
-__all__ = ["DOCH"]
-
 Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
 

@@ -18,8 +18,6 @@ from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction, HashLearner
 from dlfh.hashing.base import SummedLearner, check_array
 
-__all__ = ["add_points", "check_widths", "summed", "sums_from_parts", "sums_to_parts"]
-
 #: Features of which a matrix of sums is kept, at most: it takes 2 GiB.
 _MOST_FEATURES = 16384
 

@@ -23,8 +23,6 @@ from dlfh.codes import Codes, pack
 from dlfh.errors import InputError
 from dlfh.hashing import FitContext, HashFunction, HashLearner
 
-__all__ = ["IncompleteData", "Missing"]
-
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 

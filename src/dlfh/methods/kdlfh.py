@@ -11,8 +11,6 @@ import numpy as np
 from dlfh.hashing import HashLearner, KernelLogistic
 from dlfh.methods.dlfh import DLFH
 
-__all__ = ["KDLFH"]
-
 
 class KDLFH(DLFH):
     """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.

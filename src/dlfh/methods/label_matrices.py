@@ -11,8 +11,6 @@ import scipy.sparse as sp
 
 from dlfh._factorization.label_rows import LabelRows
 
-__all__ = ["LabelMatrices"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -17,8 +17,6 @@ from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import Positive, PositiveInt, RandomState, RidgeOrAuto
 
-__all__ = ["LEMON"]
-
 Floats = npt.NDArray[np.float64]
 
 

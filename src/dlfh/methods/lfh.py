@@ -21,8 +21,6 @@ from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
 
-__all__ = ["LFH"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

@@ -13,8 +13,6 @@ from dlfh._parallel import Workers
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher
 
-__all__ = ["LinearMethod"]
-
 Floats = npt.NDArray[np.float64]
 
 

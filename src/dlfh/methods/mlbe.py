@@ -37,8 +37,6 @@ from dlfh.methods.parameter_types import (
     RandomState,
 )
 
-__all__ = ["MLBE"]
-
 Floats = npt.NDArray[np.float64]
 Bits = npt.NDArray[np.int8]
 

@@ -29,8 +29,6 @@ from dlfh.hashing.linear import LinearHash, LinearRidge
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.label_matrices import LabelMatrices
 
-__all__ = ["FeatureSums", "OnlineHasher", "Stream"]
-
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 

@@ -13,19 +13,6 @@ import numpy as np
 from dlfh._mathematics.ridge import check_ridge
 from dlfh._validation import check_choice, check_flag, check_fraction, check_integer, check_positive
 
-__all__ = [
-    "AtLeastTwo",
-    "Fraction",
-    "NonNegative",
-    "NonNegativeInt",
-    "Positive",
-    "PositiveInt",
-    "RandomState",
-    "RidgeOrAuto",
-    "Share",
-    "check_types",
-]
-
 Positive = Annotated[float, check_positive]
 NonNegative = Annotated[float, functools.partial(check_positive, allow_zero=True)]
 #: Between 0 and 1, both excluded.

@@ -20,8 +20,6 @@ from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
 
-__all__ = ["PDH"]
-
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 

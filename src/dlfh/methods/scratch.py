@@ -22,8 +22,6 @@ from dlfh.methods.cmfh import add_errors
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, Positive, PositiveInt, RandomState
 
-__all__ = ["SCRATCH"]
-
 Floats = npt.NDArray[np.float64]
 
 

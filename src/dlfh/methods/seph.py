@@ -23,8 +23,6 @@ from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
 
-__all__ = ["SePH"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Bytes of the two matrices of a block of rows against all rows.

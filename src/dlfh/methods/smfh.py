@@ -21,8 +21,6 @@ from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import Fraction, NonNegative, Positive, PositiveInt, RandomState
 
-__all__ = ["SMFH"]
-
 Array = npt.NDArray[Any]
 
 

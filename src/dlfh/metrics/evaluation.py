@@ -14,8 +14,6 @@ from dlfh.metrics.measures import AveragePrecision, Measure, PrecisionRecall, pa
 from dlfh.metrics.ranking import Ranker
 from dlfh.metrics.sums import Floats, Ties
 
-__all__ = ["Empty", "Evaluation", "MeasureValues", "evaluate", "mean_average_precision"]
-
 Empty = Literal["zero", "skip"]
 
 

@@ -9,8 +9,6 @@ from scipy.special import digamma, gammaln
 
 from dlfh.metrics.sums import Floats, Integers, TiedRuns
 
-__all__ = ["expected_average_precision", "expected_hits"]
-
 
 def expected_hits(sizes: Integers, relevant: Integers, cuts: tuple[int, ...]) -> Floats:
     """Return the expected number of relevant items within each cut-off, from the sizes and hits of tied runs."""

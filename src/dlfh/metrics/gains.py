@@ -11,8 +11,6 @@ from scipy.special import expi
 
 from dlfh.errors import InputError
 
-__all__ = ["Gain", "discounted", "discounts", "gains_of"]
-
 Floats = npt.NDArray[np.float64]
 Gain = Literal["exponential", "linear"]
 

@@ -20,8 +20,6 @@ from dlfh.metrics.expected import expected_average_precision, expected_hits
 from dlfh.metrics.gains import Gain, discounted, gains_of
 from dlfh.metrics.sums import Aggregation, Floats, Integers, Match, RankedBlock, RankingInfo, Sum, TiedRuns
 
-__all__ = ["AP", "MEASURES", "PR", "PRH", "Measure", "P", "PrecisionRecall", "R", "nDCG", "parse_measure"]
-
 #: Number of items and of relevant items in each run of ties.
 _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 

@@ -40,8 +40,6 @@ from dlfh.metrics.sums import (
     finalize_all,
 )
 
-__all__ = ["Ranker"]
-
 Counts = npt.NDArray[np.int32]
 
 #: Items times queries that a thread ranks at once: a few megabytes.

@@ -18,8 +18,6 @@ from dlfh._sparse import compressed_rows
 from dlfh._validation import raise_if_masked
 from dlfh.errors import InputError
 
-__all__ = ["Relevance", "check_matrix", "n_grades_of", "read_labels"]
-
 #: Returns an array (stop - start, items) for the queries ``start:stop``, with items in database order.
 QueryRows = Callable[[int, int], npt.NDArray[Any]]
 

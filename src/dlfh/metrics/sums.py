@@ -17,18 +17,6 @@ import numpy.typing as npt
 from dlfh import _kernels
 from dlfh.metrics.gains import Gain, discounts, gains_of
 
-__all__ = [
-    "Aggregation",
-    "Match",
-    "RankOffsets",
-    "RankedBlock",
-    "RankingInfo",
-    "Sum",
-    "TiedRuns",
-    "Ties",
-    "finalize_all",
-]
-
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

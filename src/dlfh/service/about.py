@@ -9,8 +9,6 @@ from dlfh.collection.evaluation import EvaluationReport
 from dlfh.service.settings import Settings
 from dlfh.service.states import State
 
-__all__ = ["describe_collection"]
-
 
 def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
     """Return what the collection holds, how its codes were learned, and what it can be filtered by."""

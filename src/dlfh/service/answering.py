@@ -16,8 +16,6 @@ from dlfh.index.items import Item
 from dlfh.service.errors import Refusal
 from dlfh.service.states import State
 
-__all__ = ["SearchRequest", "answer_together", "describe_item", "dump", "item_fields", "list_items"]
-
 
 class SearchRequest(NamedTuple):
     """The queries of one request, and their options."""

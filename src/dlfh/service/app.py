@@ -14,6 +14,7 @@ from urllib.parse import unquote_to_bytes
 from fastapi import Body, FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
@@ -28,7 +29,7 @@ from dlfh.service.errors import Refusal
 from dlfh.service.guard import Guard
 from dlfh.service.logs import Log
 from dlfh.service.map import draw_map
-from dlfh.service.metrics import CONTENT_TYPE_LATEST, Metrics
+from dlfh.service.metrics import Metrics
 from dlfh.service.schemas import (
     AboutCollection,
     Answers,
@@ -49,8 +50,6 @@ from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State, States
 from dlfh.service.thumbnails import Thumbnails, check_pixels
 from dlfh.service.writing import put_items, remove_items
-
-__all__ = ["Service", "create_app"]
 
 _PAGE = Path(__file__).parent / "page"
 _JSON = "application/json"

@@ -15,8 +15,6 @@ from typing import Any
 
 from dlfh.service.errors import busy, too_slow
 
-__all__ = ["Batcher"]
-
 #: Largest batch; a request waits for all others of its batch.
 _MAX_BATCH = 32
 

@@ -14,8 +14,6 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dlfh.service.answering import dump
 
-__all__ = ["connection_class"]
-
 #: The first line and the headers of a request together, or what comes after its body; browsers send a tenth of it.
 _MOST_HEAD_BYTES = 32 << 10
 

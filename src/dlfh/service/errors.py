@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Refusal", "busy", "too_slow"]
-
 
 class Refusal(Exception):  # noqa: N818 - an answer, too
     """A request that is not answered.

@@ -9,8 +9,6 @@ from typing import Any
 from dlfh.errors import InputError
 from dlfh.index.where import Value, names_of, parse_where, values_of
 
-__all__ = ["Facets"]
-
 #: The values of a column with more than ``_MAX_VALUES`` are not listed; of others, at most ``_MAX_LISTED``.
 _MAX_VALUES, _MAX_LISTED = 10_000, 200
 #: The name of labels in filters, and the key of an item's metadata that holds the columns of its table.

@@ -14,8 +14,6 @@ from dlfh.service.logs import Log
 from dlfh.service.metrics import Metrics
 from dlfh.service.settings import LOOPBACK, Settings
 
-__all__ = ["Guard"]
-
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -12,8 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["lay_out"]
-
 Floats = npt.NDArray[np.float64]
 
 #: How many vectors each is joined to; how often points move, and how many push a point each time.

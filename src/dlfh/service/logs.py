@@ -10,8 +10,6 @@ import traceback
 from collections.abc import Mapping
 from typing import IO, Any
 
-__all__ = ["Log"]
-
 
 class Log:
     """Writes lines.

@@ -12,8 +12,6 @@ from dlfh.service.answering import item_fields
 from dlfh.service.layout import lay_out
 from dlfh.service.states import State
 
-__all__ = ["draw_map"]
-
 
 def draw_map(state: State, most: int) -> dict[str, Any]:
     """Return where items are on the map; some of them, drawn at random but always the same, if they are many."""

@@ -14,23 +14,6 @@ from dlfh.service.answering import SearchRequest
 from dlfh.service.errors import Refusal
 from dlfh.service.settings import Limits
 
-__all__ = [
-    "AboutCollection",
-    "Answers",
-    "Changed",
-    "Failed",
-    "Health",
-    "ImageSearch",
-    "Item",
-    "ItemList",
-    "Map",
-    "NamedItem",
-    "NewItem",
-    "NewItems",
-    "OldItems",
-    "Search",
-]
-
 _LIMITS = Limits()  # the description has those by default; a service may be told others, and checks these
 
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]

@@ -20,8 +20,6 @@ from dlfh.service.connection import connection_class
 from dlfh.service.logs import Log
 from dlfh.service.settings import LOOPBACK, Settings
 
-__all__ = ["serve"]
-
 
 def serve(
     folder: str | os.PathLike[str],

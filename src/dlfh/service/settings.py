@@ -8,8 +8,6 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-__all__ = ["LOOPBACK", "Limits", "Settings", "read_token"]
-
 #: The names by which a machine calls itself.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

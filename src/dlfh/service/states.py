@@ -21,8 +21,6 @@ from dlfh.collection import Collection
 from dlfh.collection.folder import open_items, read_card
 from dlfh.service.facets import Facets
 
-__all__ = ["State", "States"]
-
 
 class State:
     """An immutable state of a collection.

@@ -14,8 +14,6 @@ from dlfh.features.images import known_formats, open_item, quiet_pillow
 from dlfh.service.errors import Refusal
 from dlfh.service.states import State
 
-__all__ = ["Thumbnails", "check_pixels"]
-
 #: The longest side of a small picture, and how many bytes of them are kept.
 _SIDE, _MOST_BYTES = 256, 64 << 20
 

@@ -23,8 +23,6 @@ from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
 from dlfh.service.thumbnails import check_pixels
 
-__all__ = ["PICTURES", "put_items", "remove_items"]
-
 #: Where the collection keeps pictures that came over HTTP, by what is in them.
 PICTURES = "pictures"
 

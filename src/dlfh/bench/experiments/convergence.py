@@ -8,8 +8,6 @@ from dlfh.bench.cells import Cell
 from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Results, Section
 
-__all__ = ["CONVERGENCE", "iterations"]
-
 SOLVERS = ("full", "stochastic")
 
 

@@ -8,8 +8,6 @@ from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.settings import Row
 
-__all__ = ["CURVES"]
-
 
 def _bits(plan: Plan) -> int:
     return plan.settings.curves.bits or max(plan.settings.bits)

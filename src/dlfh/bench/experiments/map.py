@@ -15,8 +15,6 @@ from dlfh.bench.settings import Row
 from dlfh.bench.tables import ReportTable, Summary, TableRow, mark_best, summarize
 from dlfh.methods.catalogue import METHODS
 
-__all__ = ["MAP", "PROTOCOL_DESCRIPTIONS", "mean_maps"]
-
 PROTOCOL_DESCRIPTIONS = {
     "learned": "The database is the training set with the codes learned for it, as in the paper.",
     "hashed": "The database is the training set, encoded by the hash functions.",

@@ -7,8 +7,6 @@ from dlfh.bench.figures import Line, LineFigure, Panel
 from dlfh.bench.plan import Experiment, Plan, Results, Section
 from dlfh.bench.settings import Row
 
-__all__ = ["SENSITIVITY"]
-
 _SYMBOLS = {"scale": "λ", "sample_size": "m"}
 
 _STYLES = ("-", "--", ":")

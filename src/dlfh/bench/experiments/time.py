@@ -10,8 +10,6 @@ from dlfh.bench.published import published, published_seconds
 from dlfh.bench.settings import Row
 from dlfh.bench.tables import ReportTable, Summary, TableRow
 
-__all__ = ["TIME", "sizes"]
-
 #: Numbers of training points in the paper, which ends with the whole training set of NUS-WIDE.
 _PAPER_SIZES = (1000, 5000, 10_000, 50_000, 100_000)
 

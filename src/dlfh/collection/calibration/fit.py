@@ -37,8 +37,6 @@ from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.words import WordIndex
 from dlfh.datasets.items import Items
 
-__all__ = ["calibrate", "choose_defaults", "choose_word_weight"]
-
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]

@@ -16,8 +16,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["RANKINGS", "Calibration", "Fit", "Pattern", "patterns", "probability", "query_values", "word_evidence"]
-
 Floats = npt.NDArray[np.float64]
 
 #: Distances between a query and a code: weighted by the query's projections; by the projections minus the mean code; or

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from dlfh.collection.calibration.model import Fit, Pattern, probability
 
-__all__ = ["MIN_WORD_WEIGHT", "Pairs", "fit_logistic", "fit_patterns", "mean_average_precision", "reciprocal_rank"]
-
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]

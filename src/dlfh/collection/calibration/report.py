@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from dlfh.collection.searcher import Searcher
     from dlfh.datasets.items import Items
 
-__all__ = ["CalibrationReport", "expected_calibration_error", "relevance", "report_calibration"]
-
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 

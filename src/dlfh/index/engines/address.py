@@ -10,8 +10,6 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 
 from dlfh.errors import InputError
 
-__all__ = ["ENGINES", "Address", "is_address", "parse_address"]
-
 #: Prefixes of addresses, and their engines.
 ENGINES = {"postgresql://": "postgresql", "postgres://": "postgresql", "duckdb:": "duckdb", "milvus:": "milvus"}
 

@@ -12,8 +12,6 @@ from dlfh._optional import require
 from dlfh.errors import StorageError
 from dlfh.index.engines.address import Address
 
-__all__ = ["Connections"]
-
 _MAX_IDLE = 4
 #: Seconds to wait for an unavailable server, and between attempts.
 _PATIENCE, _PAUSE = 20.0, 0.2

@@ -22,8 +22,6 @@ from dlfh.index.engines.engine import Row
 from dlfh.index.engines.sql import SqlEngine
 from dlfh.index.where import Condition
 
-__all__ = ["DuckEngine"]
-
 _BATCH = 10_000
 #: Columns of the table of values, with their types in Python and SQL.
 _VALUE_COLUMNS = {"amount": (float, "DOUBLE"), "words": (str, "VARCHAR"), "truth": (bool, "BOOLEAN")}

@@ -28,8 +28,6 @@ from dlfh.index.segment import ABSENT, LEARNED, STATES, Segment
 from dlfh.index.strings import Strings
 from dlfh.index.where import Where, all_values
 
-__all__ = ["FORMAT", "About", "Engine", "Match", "Row", "Scope", "batches", "check_names", "hits_of"]
-
 Codes = npt.NDArray[np.uint8]
 Positions = npt.NDArray[np.int64]
 

@@ -13,8 +13,6 @@ from typing import Any
 from dlfh.index.engines.engine import Row
 from dlfh.index.where import And, Condition, Not, Or, Value, Where
 
-__all__ = ["as_expression", "fields_of", "from_hex", "one_of", "to_hex"]
-
 
 def to_hex(text: str) -> str:
     """Encode a string as hexadecimal UTF-8."""

@@ -29,8 +29,6 @@ from dlfh.index.engines.expressions import as_expression, fields_of, from_hex, o
 from dlfh.index.segment import ABSENT
 from dlfh.index.where import Where
 
-__all__ = ["MilvusEngine"]
-
 #: Limits of Milvus: bytes of a string, and items that a search returns.
 _MAX_BYTES, _MAX_FOUND = 65_535, 16_384
 #: Number of items that are written, read or looked up at a time.

@@ -31,8 +31,6 @@ from dlfh.index.hits import Hits
 from dlfh.index.segment import HASHED, LEARNED
 from dlfh.index.where import Condition, Where
 
-__all__ = ["PgvectorIndex", "PostgresEngine"]
-
 #: Longer ids do not fit into an index of PostgreSQL.
 _MAX_ID_BYTES = 2_000
 #: Number of rows that are read or written at a time.

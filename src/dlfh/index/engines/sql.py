@@ -16,8 +16,6 @@ from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import FORMAT, About, Engine, Match, Row, Scope, batches, check_names
 from dlfh.index.where import And, Condition, Not, Or, Where
 
-__all__ = ["SqlEngine"]
-
 #: Number of rows that are read at a time.
 _BATCH = 5_000
 
