@@ -2,7 +2,5 @@
 
 from __future__ import annotations
 
-__all__ = ["ONE"]
-
 #: The number 1 in fixed point; sums over all weighted columns fit in 64 bits.
 ONE = 1 << 22
