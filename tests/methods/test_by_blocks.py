@@ -1,6 +1,6 @@
-"""A method by blocks is the method in memory, however the data is cut.
+"""Methods give the same results for data in blocks and in memory, for any division into blocks.
 
-DLFH's codes bit for bit, its hash functions to rounding; and all that other methods learn, to rounding.
+DLFH's codes are equal bit for bit; its hash functions, and the results of other methods, are equal to rounding.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def data(seed: int, n: int, many: bool) -> tuple[dict[str, Any], Any]:
 
 
 def in_blocks(modalities: dict[str, Any], labels: Any, starts: list[int]) -> tuple[dict[str, Any], Any]:
-    return {name: ArrayBlocks(own, starts, name) for name, own in modalities.items()}, ArrayBlocks(
+    return {name: ArrayBlocks(matrix, starts, name) for name, matrix in modalities.items()}, ArrayBlocks(
         labels, starts, "labels"
     )
 
@@ -69,7 +69,7 @@ def assert_same(one: DLFH, other: DLFH, modalities: dict[str, Any]) -> None:
     st.sampled_from(LEARNERS),
     st.sampled_from(["auto", "stochastic"]),
 )
-def test_however_data_is_cut_codes_are_those_of_arrays_in_memory(
+def test_codes_in_blocks_equal_those_in_memory(
     seed: int, inner: list[int], many: bool, learner: Any, solver: Any
 ) -> None:
     modalities, labels = data(seed, 150, many)
@@ -81,7 +81,7 @@ def test_however_data_is_cut_codes_are_those_of_arrays_in_memory(
 
 
 class Counted(ArrayBlocks):
-    """Blocks that know how often they were read."""
+    """Blocks that count how often they are read."""
 
     n_read = 0
 
@@ -94,11 +94,11 @@ class Counted(ArrayBlocks):
     ("learner", "passes"),
     [("linear", 1), (LinearRidge(scaling="standard"), 1), (KernelRidge(20, scaling="root"), 2), ("auto", 2)],
 )
-def test_features_are_read_twice_at_most(learner: Any, passes: int) -> None:
+def test_features_are_read_at_most_twice(learner: Any, passes: int) -> None:
     modalities, labels = data(0, 300, False)
-    counted: Any = {name: Counted(own, [0, 100, 150, 300], name) for name, own in modalities.items()}
+    counted: Any = {name: Counted(matrix, [0, 100, 150, 300], name) for name, matrix in modalities.items()}
     DLFH(12, hash_function=learner, random_state=0).fit(counted, labels)
-    assert {name: own.n_read for name, own in counted.items()} == dict.fromkeys(modalities, 3 * passes)
+    assert {name: blocks.n_read for name, blocks in counted.items()} == dict.fromkeys(modalities, 3 * passes)
 
 
 #: Methods that are sums over points, as they come and in their variants.
@@ -115,7 +115,7 @@ SUMS: list[Any] = [
 
 
 def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -> None:
-    """Values agree to float32's rounding, and codes wherever the values are not that close to zero."""
+    """Compare projections to the rounding of float32, and codes where projections are not close to zero."""
     for name, matrix in modalities.items():
         expected = whole.project(name, matrix)
         size = np.abs(expected).max()
@@ -123,7 +123,7 @@ def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -
         one, other = (unpack(np.asarray(model.codes_[name]), model.n_bits) for model in (ours, whole))
         assert one.shape == other.shape
         clear = np.abs(expected) > 1e-4 * size
-        if "learned" in ours.info.protocols:  # the values that decide them are others
+        if "learned" in ours.info.protocols:  # learned codes are not signs of projections
             assert np.mean(one != other) < 0.002
         else:
             np.testing.assert_array_equal(one[clear], other[clear])
@@ -133,7 +133,7 @@ def assert_same_to_rounding(ours: Any, whole: Any, modalities: dict[str, Any]) -
 @given(
     seeds, st.lists(st.integers(0, 150), min_size=1, max_size=5), st.sampled_from(SUMS), st.booleans(), st.booleans()
 )
-def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
+def test_methods_of_sums_learn_the_same_from_blocks_and_from_memory(
     seed: int, inner: list[int], method: Any, classes: bool, read_again: bool
 ) -> None:
     data_ = small(seed)
@@ -153,11 +153,11 @@ def test_however_data_is_cut_methods_of_sums_learn_what_they_learn_in_memory(
     assert_same_to_rounding(from_memory, whole, modalities)
 
 
-def test_classes_need_not_be_in_every_block() -> None:
+def test_blocks_may_lack_classes() -> None:
     data_ = small()
     classes = data_.labels.toarray().argmax(axis=1) * 10 - 7
     order = np.argsort(classes, kind="stable")
-    modalities: Any = {name: own[order] for name, own in data_.modalities.items()}
+    modalities: Any = {name: matrix[order] for name, matrix in data_.modalities.items()}
     starts = [0, *np.flatnonzero(np.diff(classes[order])) + 1, 150]
     assert len(starts) > 3
     cut, cut_classes = in_blocks(modalities, classes[order], starts)
@@ -168,7 +168,7 @@ def test_classes_need_not_be_in_every_block() -> None:
 @pytest.mark.parametrize(
     ("method", "passes"),
     [
-        (SCM(8), 1 + 4 + 1),  # four bits come from labels, and the others from pairs
+        (SCM(8), 1 + 4 + 1),  # four bits come from labels, the others from pairs
         (SCM(3, variant="orthogonal"), 1),
         (CVH(8), 1),
         (CVH(8, similarity="labels"), 2),
@@ -177,16 +177,16 @@ def test_classes_need_not_be_in_every_block() -> None:
     ],
     ids=repr,
 )
-def test_methods_of_sums_read_features_once_and_once_more_for_what_needs_the_mean(method: Any, passes: int) -> None:
-    """Codes are another time, when they are asked for."""
+def test_methods_of_sums_read_features_as_often_as_documented(method: Any, passes: int) -> None:
+    """Codes are computed on request, by another pass."""
     data_ = make_paired(300, n_labels=12, image_features=12, text_features=15, random_state=0)
-    counted: Any = {name: Counted(own, [0, 100, 150, 300], name) for name, own in data_.modalities.items()}
+    counted: Any = {name: Counted(matrix, [0, 100, 150, 300], name) for name, matrix in data_.modalities.items()}
     clone(method).fit(counted, data_.labels)
-    assert {name: own.n_read for name, own in counted.items()} == dict.fromkeys(counted, 3 * passes)
+    assert {name: blocks.n_read for name, blocks in counted.items()} == dict.fromkeys(counted, 3 * passes)
 
 
-def test_methods_of_sums_learn_from_files_and_are_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dense files are cut as the row groups of a Parquet file; a large memory map is a file."""
+def test_methods_of_sums_learn_from_files_and_can_be_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dense files are divided like the row groups of a Parquet file; a large memory map is read as a file."""
     modalities = dict(small().modalities)
     np.save(tmp_path / "image.npy", modalities["image"])
     (tmp_path / "text").mkdir()
@@ -205,7 +205,7 @@ def test_methods_of_sums_learn_from_files_and_are_saved(tmp_path: Path, monkeypa
 
 
 @pytest.mark.parametrize("n", [150, 600])
-def test_auto_chooses_the_same_by_blocks(n: int) -> None:
+def test_auto_makes_the_same_choice_in_blocks(n: int) -> None:
     train = make_paired(n, n_labels=6, random_state=0)
     whole = DLFH(16, random_state=0).fit(train.modalities, train.labels)
     cut, _ = in_blocks(train.modalities, train.labels, [0, 100, n - 30, n])
@@ -214,7 +214,7 @@ def test_auto_chooses_the_same_by_blocks(n: int) -> None:
     assert_same(ours, whole, train.modalities)
 
 
-def test_kdlfh_by_blocks_has_the_codes_and_the_accuracy_of_arrays_in_memory(tmp_path: Path) -> None:
+def test_kdlfh_in_blocks_has_the_codes_and_accuracy_of_kdlfh_in_memory(tmp_path: Path) -> None:
     train, test = make_paired(900, n_labels=6, random_state=0).split(test_size=100)
     settings_: dict[str, Any] = {"n_bases": 60, "random_state": 0}
     whole = KDLFH(16, **settings_).fit(train.modalities, train.labels)
@@ -231,7 +231,7 @@ def test_kdlfh_by_blocks_has_the_codes_and_the_accuracy_of_arrays_in_memory(tmp_
         bits = np.unpackbits(found, axis=2)
         assert (bits[:2] == bits[2]).mean() >= 0.995
         (one, other, expected) = (
-            mean_average_precision(own, whole.codes_["image"], test.labels, train.labels) for own in found
+            mean_average_precision(codes, whole.codes_["image"], test.labels, train.labels) for codes in found
         )
         assert one == pytest.approx(expected, abs=2e-3)
         assert other == pytest.approx(expected, abs=2e-3)
@@ -241,7 +241,7 @@ def test_kdlfh_by_blocks_has_the_codes_and_the_accuracy_of_arrays_in_memory(tmp_
     )
 
 
-def test_files_are_fitted_and_encoded_and_the_model_is_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_can_be_fitted_and_encoded_and_the_model_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = data(0, 150, False)
     del modalities["text"]
     whole = DLFH(12, hash_function="linear", random_state=0).fit(modalities, labels)
@@ -259,14 +259,16 @@ def test_files_are_fitted_and_encoded_and_the_model_is_saved(tmp_path: Path, mon
 
 
 @given(seeds, st.integers(1, 29), st.sampled_from(["indicator", "classes", "lists"]))
-def test_label_sets_counted_in_parts_are_those_counted_at_once(seed: int, cut: int, form: str) -> None:
+def test_label_sets_of_two_parts_merge_to_those_of_the_whole(seed: int, cut: int, form: str) -> None:
     rng = np.random.default_rng(seed)
     labels: Any = (rng.random((30, 5)) < 0.4).astype(int)
     if form == "classes":
         labels = rng.integers(0, 4, 30)
     elif form == "lists":
         labels = [[f"label {j}" for j in np.flatnonzero(row)] for row in labels]
-    whole, first, rest = (LabelSets.from_labels(own, allow_empty=True) for own in (labels, labels[:cut], labels[cut:]))
+    whole, first, rest = (
+        LabelSets.from_labels(part, allow_empty=True) for part in (labels, labels[:cut], labels[cut:])
+    )
     merged = first.without_points().merged_with(rest.without_points())
     for name in ("n_labels", "names"):
         assert getattr(merged, name) == getattr(whole, name)
@@ -275,20 +277,20 @@ def test_label_sets_counted_in_parts_are_those_counted_at_once(seed: int, cut: i
     np.testing.assert_array_equal(merged.numbers_of(rest)[rest.set_of_point], whole.set_of_point[cut:])
 
 
-def test_blocks_are_cut_as_those_that_cannot_be_cut_or_as_the_smallest(tmp_path: Path) -> None:
+def test_blocks_are_aligned_to_indivisible_ones_or_to_the_smallest(tmp_path: Path) -> None:
     np.save(tmp_path / "image.npy", np.ones((10, 2)))
     file = open_blocks(tmp_path / "image.npy")
     coarse, fine = (ArrayBlocks(np.ones((10, 3)), starts, "text") for starts in ([0, 10], [0, 4, 10]))
     for given_blocks in ([file, coarse, fine], [fine, coarse, file]):
-        alike = align({str(number): own for number, own in enumerate(given_blocks)})
-        assert all(own.starts.tolist() == [0, 4, 10] for own in alike.values())
+        alike = align({str(number): blocks for number, blocks in enumerate(given_blocks)})
+        assert all(blocks.starts.tolist() == [0, 4, 10] for blocks in alike.values())
     fixed = coarse.map(lambda block: block, 3, np.float64)
     assert align({"a": fixed, "b": fine})["b"].starts.tolist() == [0, 10]
     with pytest.raises(InputError, match="split both at the same rows"):
         align({"a": fixed, "b": fine.map(lambda block: block, 3, np.float64)})
 
 
-def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
+def test_unsupported_options_for_blocks_raise_a_one_line_error() -> None:
     modalities, labels = data(0, 150, False)
     cut, cut_labels = in_blocks(modalities, labels, [0, 70, 150])
     bad = modalities["image"].copy()
@@ -338,7 +340,7 @@ def test_what_cannot_be_learned_by_blocks_is_one_sentence() -> None:
         KDLFH(8).fit(cut, labels, labelled=np.ones(150, bool))
 
 
-def test_what_would_gather_blocks_here_is_refused() -> None:
+def test_operations_that_would_gather_blocks_are_refused() -> None:
     modalities, labels = data(0, 60, False)
     pair = {name: modalities[name] for name in ("image", "text")}
     cut, _ = in_blocks(pair, labels, [0, 20, 60])

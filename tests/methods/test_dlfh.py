@@ -1,4 +1,4 @@
-"""The contract of the estimator."""
+"""The contract of DLFH as an estimator."""
 
 from __future__ import annotations
 
@@ -38,19 +38,19 @@ def assert_same_codes(a: DLFH, b: DLFH) -> None:
 
 @pytest.mark.parametrize("solver", ["stochastic", "full"])
 @pytest.mark.parametrize("init", ["labels", "random"])
-def test_it_learns_planted_structure_in_both_directions_and_protocols(paired: Split, solver: Any, init: Any) -> None:
+def test_planted_structure_is_learned_in_both_directions_and_protocols(paired: Split, solver: Any, init: Any) -> None:
     train, test = paired
     model = fit(train, solver=solver, init=init, scale=4.0)
     chance = ((test.labels @ train.labels.T) > 0).mean()
-    for asked, answered in (("image", "text"), ("text", "image")):
-        queries = model.encode(asked, test.modalities[asked])
-        for database in (model.codes_[answered], model.encode(answered, train.modalities[answered])):
+    for query, item in (("image", "text"), ("text", "image")):
+        queries = model.encode(query, test.modalities[query])
+        for database in (model.codes_[item], model.encode(item, train.modalities[item])):
             value = mean_average_precision(queries, database, test.labels, train.labels)
             assert value > chance + 0.25
 
 
 @pytest.mark.parametrize("n_bits", [1, 3, 8, 31, 64, 65, 200, 512])
-def test_any_code_length(paired: Split, n_bits: int) -> None:
+def test_codes_can_have_any_length(paired: Split, n_bits: int) -> None:
     train, test = paired
     model = fit(train, n_bits, max_iter=3)
     for name in ("image", "text"):
@@ -58,20 +58,20 @@ def test_any_code_length(paired: Split, n_bits: int) -> None:
         assert codes.shape == (100, n_bytes(n_bits))
         assert codes.dtype == np.uint8
         assert model.codes_[name].shape == (600, n_bytes(n_bits))
-        for each in (codes, model.codes_[name]):
-            assert not np.unpackbits(each, axis=1)[:, n_bits:].any()
+        for packed in (codes, model.codes_[name]):
+            assert not np.unpackbits(packed, axis=1)[:, n_bits:].any()
         projections = model.project(name, test.modalities[name])
         assert projections.shape == (100, n_bits)
         assert projections.dtype == np.float32
         np.testing.assert_array_equal(pack(projections), codes)
 
 
-def test_same_seed_same_codes_on_any_number_of_threads(paired: Split, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_seed_determines_codes_on_any_number_of_threads(paired: Split, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_parallel, "_MIN_BLOCK_COST", 1.0)  # split even small work
     train, test = paired
     for init in ("labels", "random"):
         first = fit(train, init=init, n_jobs=1)
-        for n_jobs in (2, 3, None):
+        for n_jobs in (2, None):
             other = fit(train, init=init, n_jobs=n_jobs)
             assert_same_codes(first, other)
             for name in ("image", "text"):
@@ -83,17 +83,17 @@ def test_same_seed_same_codes_on_any_number_of_threads(paired: Split, monkeypatc
                 )
 
 
-def test_different_seeds_differ(paired: Split) -> None:
+def test_different_seeds_give_different_codes(paired: Split) -> None:
     train, _ = paired
     assert not np.array_equal(fit(train).codes_["image"], fit(train, random_state=1).codes_["image"])
 
 
-def test_a_generator_is_a_seed_too(paired: Split) -> None:
+def test_random_state_can_be_a_generator(paired: Split) -> None:
     train, _ = paired
     assert_same_codes(fit(train), fit(train, random_state=np.random.default_rng(0)))
 
 
-def test_codes_depend_on_labels_alone_in_any_form(paired: Split) -> None:
+def test_codes_depend_only_on_labels_in_any_form(paired: Split) -> None:
     train, _ = paired
     indicator = train.labels.toarray()
     expected = fit(train)
@@ -112,7 +112,7 @@ def test_codes_depend_on_labels_alone_in_any_form(paired: Split) -> None:
 
 @settings(max_examples=10)
 @given(seeds)
-def test_order_of_points_only_permutes_the_codes(seed: int) -> None:
+def test_codes_permute_with_the_points(seed: int) -> None:
     data = make_paired(n_points=200, random_state=seed)
     order = np.random.default_rng(seed).permutation(200)
     first, permuted = fit(data, max_iter=5), fit(data.take(order), max_iter=5)
@@ -122,7 +122,7 @@ def test_order_of_points_only_permutes_the_codes(seed: int) -> None:
 
 @settings(max_examples=10)
 @given(seeds, st.floats(0.01, 32), st.integers(1, 80))
-def test_objective_of_the_full_solver_never_falls(seed: int, scale: float, n_bits: int) -> None:
+def test_full_solver_never_decreases_the_objective(seed: int, scale: float, n_bits: int) -> None:
     data = make_paired(n_points=120, random_state=seed)
     model = fit(data, n_bits, solver="full", scale=scale, track_objective=True, max_iter=10)
     assert len(model.objective_) == model.n_iter_ + 1
@@ -151,14 +151,14 @@ def test_more_features_than_points() -> None:
         )
 
 
-def test_zero_iterations_give_the_random_start(paired: Split) -> None:
+def test_zero_iterations_give_the_random_initial_codes(paired: Split) -> None:
     train, _ = paired
     model = fit(train, max_iter=0, init="random")
     assert model.n_iter_ == 0
     assert len(np.unique(model.codes_["image"], axis=0)) > 590
 
 
-def test_fitting_again_forgets_what_was_learned(paired: Split) -> None:
+def test_fit_discards_the_previous_fit(paired: Split) -> None:
     train, _ = paired
     model = fit(train, track_objective=True)
     model.set_params(track_objective=False, n_bits=8).fit(train.modalities, train.labels)
@@ -166,7 +166,7 @@ def test_fitting_again_forgets_what_was_learned(paired: Split) -> None:
     assert_same_codes(model, fit(train, 8))
 
 
-def test_scikit_learns_parameters_and_clone(paired: Split) -> None:
+def test_scikit_learn_can_clone_a_model(paired: Split) -> None:
     train, _ = paired
     model = fit(train, 16)
     copy = clone(model)
@@ -176,7 +176,7 @@ def test_scikit_learns_parameters_and_clone(paired: Split) -> None:
     assert "n_bits=16" in repr(model)
 
 
-def test_input_is_left_as_it_is(paired: Split) -> None:
+def test_input_is_not_modified(paired: Split) -> None:
     train, _ = paired
     image, text, labels = train.modalities["image"].copy(), train.modalities["text"].copy(), train.labels.copy()
     fit(train)
@@ -191,7 +191,7 @@ def messy_csr(seed: int, n: int = 50, d: int = 30) -> sp.csr_array:
     return sp.csr_array((rng.random(n * 6), rng.integers(0, d, n * 6), np.arange(n + 1) * 6), shape=(n, d))
 
 
-def test_messy_sparse_matrices_are_left_as_they_are_even_read_only_and_in_threads() -> None:
+def test_non_canonical_sparse_matrices_are_not_modified_even_in_threads() -> None:
     messy = messy_csr(0)
     kept = [part.copy() for part in (messy.data, messy.indices, messy.indptr)]
     for part in (messy.data, messy.indices, messy.indptr):
@@ -207,7 +207,7 @@ def test_messy_sparse_matrices_are_left_as_they_are_even_read_only_and_in_thread
 
 
 @pytest.mark.parametrize("form", [sp.csc_array, sp.coo_array, sp.csr_matrix, sp.lil_array, sp.dok_array])
-def test_any_sparse_format(paired: Split, form: Any) -> None:
+def test_every_sparse_format_is_accepted(paired: Split, form: Any) -> None:
     train, test = paired
     model = fit(Paired(train.modalities | {"text": form(train.modalities["text"])}, train.labels))
     assert_same_codes(model, fit(train))
@@ -215,34 +215,33 @@ def test_any_sparse_format(paired: Split, form: Any) -> None:
     np.testing.assert_array_equal(model.encode("text", form(text)), model.encode("text", text))
 
 
-@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int16, np.int64, np.float16, ">f4", np.longdouble])
 @pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_any_type_of_number(dtype: Any, wide: bool, sparse: bool) -> None:
-    if sparse and dtype in (np.float16, ">f4"):
-        pytest.skip("SciPy has no sparse matrices of this type")
+def test_every_numeric_type_is_accepted(wide: bool) -> None:
     data = make_paired(n_points=80 if wide else 300, text_features=200, words_per_point=30, random_state=0)
     text = (data.modalities["text"].toarray() > 0).astype(np.float64)
-    typed = sp.csr_array(text.astype(dtype)) if sparse else text.astype(dtype)
-    reference = fit(Paired({"image": data.modalities["image"], "text": text}, data.labels))
-    model = fit(Paired({"image": data.modalities["image"], "text": typed}, data.labels))
-    np.testing.assert_allclose(model.project("text", typed), reference.project("text", text), atol=2e-3)
+    image = data.modalities["image"]
+    expected = fit(Paired({"image": image, "text": text}, data.labels)).project("text", text)
+    types: list[Any] = [bool, np.int8, np.uint8, np.int16, np.int64, np.longdouble]
+    dense = [text.astype(dtype) for dtype in (*types, np.float16, ">f4")]
+    for typed in (*dense, *(sp.csr_array(text.astype(dtype)) for dtype in types)):
+        model = fit(Paired({"image": image, "text": typed}, data.labels))
+        np.testing.assert_allclose(model.project("text", typed), expected, atol=2e-3, err_msg=str(typed.dtype))
 
 
 @pytest.mark.parametrize("n_bits", [np.uint8(16), np.int8(64), np.uint64(16), np.int64(16)])
-def test_numpy_integers_are_integers(paired: Split, n_bits: Any) -> None:
+def test_parameters_may_be_numpy_integers(paired: Split, n_bits: Any) -> None:
     train, _ = paired
     assert_same_codes(fit(train, n_bits), fit(train, int(n_bits)))
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e13, 1e300])
 @pytest.mark.parametrize("solver", ["stochastic", "full"])
-def test_any_positive_scale(paired: Split, scale: float, solver: Any) -> None:
+def test_every_positive_scale_gives_a_finite_objective(paired: Split, scale: float, solver: Any) -> None:
     model = fit(paired[0], scale=scale, solver=solver, track_objective=True, max_iter=3)
     assert np.isfinite(model.objective_).all()
 
 
-def test_a_feature_of_another_magnitude_does_not_drown_the_others(paired: Split) -> None:
+def test_a_feature_of_another_magnitude_does_not_dominate(paired: Split) -> None:
     train, _ = paired
     agreements = []
     for factor in (1, 100, 10_000):
@@ -269,7 +268,7 @@ def test_constant_modalities_give_the_majority_code(value: float, n: int) -> Non
         np.testing.assert_array_equal(model.encode("a", constant), np.repeat(majority, n, axis=0))
 
 
-def test_a_shared_code_is_one_code(paired: Split) -> None:
+def test_a_shared_code_is_equal_in_all_modalities(paired: Split) -> None:
     train, test = paired
     for solver in ("stochastic", "full"):
         model = fit(train, shared_code=True, solver=solver, scale=4.0, track_objective=True)
@@ -280,7 +279,7 @@ def test_a_shared_code_is_one_code(paired: Split) -> None:
             assert np.all(np.diff(model.objective_) >= -1e-9 * np.abs(model.objective_[:-1]))
 
 
-def test_read_only_and_memory_mapped_arrays(paired: Split, tmp_path: Any) -> None:
+def test_read_only_and_memory_mapped_arrays_are_accepted(paired: Split, tmp_path: Any) -> None:
     train, test = paired
     np.save(tmp_path / "image.npy", train.modalities["image"])
     mapped = np.load(tmp_path / "image.npy", mmap_mode="r")
@@ -293,7 +292,7 @@ def test_read_only_and_memory_mapped_arrays(paired: Split, tmp_path: Any) -> Non
     assert model.encode("image", query).shape == (100, 4)
 
 
-def test_encoding_no_points_gives_no_codes(paired: Split) -> None:
+def test_zero_points_can_be_encoded(paired: Split) -> None:
     train, _ = paired
     model = fit(train)
     assert model.encode("image", np.zeros((0, 64))).shape == (0, 4)
@@ -319,7 +318,7 @@ def test_fitted_attributes_are_plain_data(paired: Split) -> None:
 
 @pytest.mark.parametrize("n_bits", [8, 16])
 @pytest.mark.parametrize("balance", [False, True])
-def test_exact_steps_go_on_where_the_bound_stalls(paired: Split, n_bits: int, balance: bool) -> None:
+def test_exact_steps_continue_where_the_bound_stalls(paired: Split, n_bits: int, balance: bool) -> None:
     train, _ = paired
     flips, accuracy = {}, {}
     for step in ("bound", "exact"):
@@ -333,7 +332,7 @@ def test_exact_steps_go_on_where_the_bound_stalls(paired: Split, n_bits: int, ba
     assert accuracy["exact"] > accuracy["bound"] + 0.1
 
 
-def test_balance_takes_the_share_of_similar_pairs_from_what_is_known(paired: Split) -> None:
+def test_balance_uses_the_share_of_similar_pairs_among_known_pairs(paired: Split) -> None:
     train, _ = paired
     S = (train.labels @ train.labels.T).toarray() > 0
     sets = LabelRows.of_label_sets(LabelSets.from_labels(train.labels))
@@ -345,10 +344,10 @@ def test_balance_takes_the_share_of_similar_pairs_from_what_is_known(paired: Spl
     )
 
 
-# Bad input: each with its own clear error.
+# Invalid input
 
 
-def test_encode_before_fit() -> None:
+def test_encode_before_fit_raises_not_fitted_error() -> None:
     with pytest.raises(NotFittedError, match="this DLFH is not fitted yet: call fit first"):
         DLFH(hash_function="linear").encode("image", np.zeros((1, 3)))
     with pytest.raises(NotFittedError):
@@ -386,7 +385,7 @@ def test_encode_before_fit() -> None:
         ({"hash_function": {"image": "linear"}}, r"hash_function names the modalities \['image'\], but there are"),
     ],
 )
-def test_bad_parameters(paired: Split, parameters: dict[str, Any], message: str) -> None:
+def test_invalid_parameters_raise_an_error(paired: Split, parameters: dict[str, Any], message: str) -> None:
     train, _ = paired
     with pytest.raises(InputError, match=message):
         DLFH(**parameters).fit(train.modalities, train.labels)
@@ -409,7 +408,7 @@ def test_parameters_are_checked_before_any_work(model: Any, message: str) -> Non
         model.check_parameters()
 
 
-def test_kdlfh_has_dlfhs_parameters_but_for_its_fixed_choices_and_uses_what_is_set() -> None:
+def test_kdlfh_has_the_parameters_of_dlfh_except_for_its_fixed_choices() -> None:
     model = KDLFH()
     fixed = {"ridge", "hash_function", "fit_intercept", "keep_sums"}
     assert DLFH().get_params().keys() - fixed == model.get_params().keys() - {"n_bases", "bases", "penalty"}
@@ -462,7 +461,7 @@ HUGE = np.random.default_rng(0).standard_normal((4, 3)).astype(np.float32)
         ),
     ],
 )
-def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
+def test_invalid_training_data_raises_an_error(modalities: Any, labels: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         DLFH(8, hash_function="linear").fit(modalities, labels)
 
@@ -480,14 +479,14 @@ def test_bad_training_data(modalities: Any, labels: Any, message: str) -> None:
         ("image", np.full((3, 64), "x"), "modality 'image' must contain numbers, got strings"),
     ],
 )
-def test_bad_queries(paired: Split, modality: str, features: Any, message: str) -> None:
+def test_invalid_queries_raise_an_error(paired: Split, modality: str, features: Any, message: str) -> None:
     model = fit(paired[0])
     for function in (model.encode, model.project):
         with pytest.raises(InputError, match=message):
             function(modality, features)
 
 
-def test_one_bad_value_among_many_is_found_in_encode(paired: Split) -> None:
+def test_encode_finds_a_single_invalid_value(paired: Split) -> None:
     model = fit(paired[0])
     X = np.zeros((5000, 64), np.float32)
     for bad in (np.nan, np.inf, -np.inf):
@@ -496,7 +495,7 @@ def test_one_bad_value_among_many_is_found_in_encode(paired: Split) -> None:
             model.encode("image", X)
 
 
-def test_a_failed_fit_leaves_the_model_as_it_was(paired: Split) -> None:
+def test_a_failed_fit_does_not_change_the_model(paired: Split) -> None:
     train, test = paired
     model = fit(train)
     before = model.encode("image", test.modalities["image"])

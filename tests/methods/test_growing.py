@@ -1,4 +1,4 @@
-"""DLFH as data arrives: codes stay, and hash functions are those of all points at once."""
+"""DLFH.partial_fit: codes do not change, and hash functions are those of all points at once."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Parts = list[tuple[dict[str, Any], Any]]
 
 def cut(modalities: dict[str, Any], labels: Any, bounds: list[int]) -> Parts:
     slices = [slice(*pair) for pair in itertools.pairwise(bounds)]
-    return [({name: matrix[own] for name, matrix in modalities.items()}, labels[own]) for own in slices]
+    return [({name: matrix[rows] for name, matrix in modalities.items()}, labels[rows]) for rows in slices]
 
 
 def in_parts(model: DLFH, parts: Parts) -> DLFH:
@@ -56,8 +56,8 @@ def test_moments_add_up_in_any_order(seed: int, d: int, n_first: int, n_rest: in
 
 
 @pytest.mark.parametrize("function", ["linear", "kernel-ridge"])
-def test_ten_batches_of_the_same_make_up_are_one_fit(function: str) -> None:
-    """Each batch has every label set as often as the others, so that all of them have the weights of the whole."""
+def test_ten_batches_with_the_same_label_sets_equal_one_fit(function: str) -> None:
+    """Every batch has each label set equally often, so its weights are those of the whole."""
     data = make_paired(200, n_labels=6, random_state=0)
     rng = np.random.default_rng(0)
     modalities = {
@@ -90,7 +90,7 @@ def test_ten_batches_of_the_same_make_up_are_one_fit(function: str) -> None:
     ),
     st.booleans(),
 )
-def test_functions_are_those_of_all_points_at_once_with_the_codes_that_there_are(
+def test_functions_equal_those_fitted_to_all_points_at_once(
     seed: int, n_parts: int, form: str | None, learner: Any, shared: bool
 ) -> None:
     rng = np.random.default_rng(seed)
@@ -114,7 +114,7 @@ def test_functions_are_those_of_all_points_at_once_with_the_codes_that_there_are
         for name, matrix in modalities.items():
             targets = Targets(model.codes_[name], np.arange(n), 12)
             function = model.hash_functions_[name]
-            if isinstance(learner, KernelRidge):  # whose bases are those of the first points
+            if isinstance(learner, KernelRidge):  # its bases come from the first points
                 kernel = learner.map_of(function)
                 expected: Any = learner.function(kernel, learner.sums(kernel, matrix, targets, name, workers), name)
             else:
@@ -123,7 +123,7 @@ def test_functions_are_those_of_all_points_at_once_with_the_codes_that_there_are
             np.testing.assert_allclose(values, wanted, atol=2e-3 if form == "float32" else 1e-4)
 
 
-def test_points_with_equal_labels_have_equal_codes_whenever_they_came() -> None:
+def test_points_with_equal_labels_have_equal_codes_in_any_batch() -> None:
     data = make_paired(400, n_labels=6, random_state=1)
     labels = data.labels.toarray()
     model = in_parts(DLFH(16, keep_sums=True, random_state=0), cut(data.modalities, labels, [0, 250, 260, 400]))
@@ -135,8 +135,8 @@ def test_points_with_equal_labels_have_equal_codes_whenever_they_came() -> None:
     assert model.label_codes_.weights[0, 1].sum() == 400
 
 
-def test_new_label_sets_are_found_nearly_as_well_as_after_a_full_training() -> None:
-    """Half of the labels are of points that come later."""
+def test_new_label_sets_are_retrieved_nearly_as_well_as_after_a_full_fit() -> None:
+    """Half of the labels appear only in later points."""
     data = make_paired(1500, n_labels=10, random_state=0)
     labels = data.labels.toarray()
     late = labels[:, 5:].any(axis=1)
@@ -151,14 +151,14 @@ def test_new_label_sets_are_found_nearly_as_well_as_after_a_full_training() -> N
     model.partial_fit({name: matrix[first:] for name, matrix in modalities.items()}, trained[first:])
     whole = DLFH(32, **learner).fit(modalities, trained)
 
-    def score(own: DLFH) -> float:
-        codes = own.encode("text", data.modalities["text"][test])
-        return mean_average_precision(codes, own.codes_["image"], labels[test], labels[order])
+    def score(model: DLFH) -> float:
+        codes = model.encode("text", data.modalities["text"][test])
+        return mean_average_precision(codes, model.codes_["image"], labels[test], labels[order])
 
     assert score(model) > score(whole) - 0.05
 
 
-def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(tmp_path: Path) -> None:
+def test_saving_between_batches_does_not_change_the_result(tmp_path: Path) -> None:
     data = make_paired(300, random_state=0)
     parts = cut(data.modalities, data.labels, [0, 150, 200, 300])
     model = in_parts(DLFH(16, keep_sums=True, random_state=0), parts[:2])
@@ -175,7 +175,7 @@ def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(tmp_path: Path) -> No
         small.partial_fit(*parts[0])
 
 
-def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
+def test_an_invalid_batch_raises_an_error_and_changes_nothing() -> None:
     data = make_paired(200, random_state=0)
     indicator = data.labels.toarray()
     with pytest.raises(InputError, match="partial_fit needs a model with keep_sums=True"):
@@ -205,13 +205,13 @@ def test_what_cannot_be_continued_is_said_and_nothing_changes() -> None:
         np.testing.assert_array_equal(array, before[name])
 
 
-def test_more_features_than_a_matrix_of_sums_may_have_are_refused() -> None:
+def test_keep_sums_refuses_too_many_features() -> None:
     wide = sp.random_array((50, 20_000), density=0.01, random_state=0, format="csr")
     with pytest.raises(InputError, match="at most 16384 are taken"):
         DLFH(8, keep_sums=True).fit({"a": wide, "b": np.eye(50)}, np.arange(50) % 5)
 
 
-def test_sums_of_another_shape_are_refused(tmp_path: Path) -> None:
+def test_saved_sums_of_the_wrong_shape_are_refused(tmp_path: Path) -> None:
     from dlfh._persistence.model_folder import write_model
 
     data = make_paired(200, random_state=0)

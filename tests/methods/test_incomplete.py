@@ -1,4 +1,4 @@
-"""More than two modalities, points without some of them, points without labels, similarities of single pairs."""
+"""Incomplete data: missing modalities, missing labels, and observed pairs, for two or more modalities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Split = tuple[Paired, Paired]
 
 
 def random_masks(rng: np.random.Generator, n_modalities: int, n: int) -> tuple[np.ndarray, ...]:
-    """Hide some points in each modality, but no point in all, and leave some in each."""
+    """Hide some points in each modality; every point has a modality and every modality a point."""
     masks = rng.random((n_modalities, n)) < rng.random((n_modalities, 1))
     masks[rng.integers(n_modalities, size=n), np.arange(n)] = True
     masks[:, rng.integers(n)] = True
@@ -38,14 +38,14 @@ def random_masks(rng: np.random.Generator, n_modalities: int, n: int) -> tuple[n
 
 
 def random_similarity(rng: np.random.Generator, n: int) -> np.ndarray:
-    """Return a matrix of 0, 1 and NaN, not symmetric, with something observed."""
+    """Return an asymmetric matrix of 0, 1 and NaN with at least one observed entry."""
     S = np.where(rng.random((n, n)) < rng.random(), 1.0, 0.0)
     S[rng.random((n, n)) < 0.8 * rng.random()] = np.nan
     S[rng.integers(n), rng.integers(n)] = 1
     return S
 
 
-def written_out(problem: Problem, codes: list[np.ndarray], S: Any, masks: Any, weights: Any) -> float:
+def dense_log_likelihood(problem: Problem, codes: list[np.ndarray], S: Any, masks: Any, weights: Any) -> float:
     """Return the log-likelihood pair by pair."""
     total = 0.0
     for b in range(len(codes)):
@@ -59,7 +59,7 @@ def written_out(problem: Problem, codes: list[np.ndarray], S: Any, masks: Any, w
 
 
 def random_rows(problem: Problem, n_modalities: int, kind: str) -> tuple[Any, np.ndarray, Any, np.ndarray]:
-    """Draw what is hidden and how pairs of modalities weigh; return rows with all of it, S, masks and weights."""
+    """Draw masks and pair weights; return the supervision, S, masks and weights."""
     rng, n = problem.rng, len(problem.indicator)
     masks = random_masks(rng, n_modalities, n)
     weights = rng.integers(1, 5, (n_modalities, n_modalities))
@@ -78,7 +78,7 @@ kinds = st.sampled_from(["labels", "random", "similarity"])
 
 @settings(max_examples=25)
 @given(problems(max_points=25), st.integers(2, 4), kinds)
-def test_the_full_solver_never_lowers_the_likelihood_of_what_is_observed(
+def test_full_solver_never_decreases_the_likelihood_of_observed_pairs(
     problem: Problem, n_modalities: int, kind: str
 ) -> None:
     rng, n = problem.rng, len(problem.indicator)
@@ -98,14 +98,12 @@ def test_the_full_solver_never_lowers_the_likelihood_of_what_is_observed(
     slack = problem.model.tabulated[1] * weights.sum() * n**2 if problem.model.step == "exact" else 0.0
     assert np.all(np.diff(history) >= -1e-9 * np.abs(history[:-1]) - 1e-9 - slack)
     codes = [learned.codes_of_points(a) for a in range(n_modalities)]
-    assert history[-1] == pytest.approx(written_out(problem, codes, S, masks, weights), rel=1e-9, abs=1e-6)
+    assert history[-1] == pytest.approx(dense_log_likelihood(problem, codes, S, masks, weights), rel=1e-9, abs=1e-6)
 
 
 @settings(max_examples=25)
 @given(problems(max_points=25), st.integers(2, 4), kinds)
-def test_exact_steps_rise_to_codes_that_no_single_flip_improves_whatever_is_missing(
-    problem: Problem, n_modalities: int, kind: str
-) -> None:
+def test_exact_steps_reach_codes_that_no_single_flip_improves(problem: Problem, n_modalities: int, kind: str) -> None:
     model, (rows, *_) = dataclasses.replace(problem.model, step="exact"), random_rows(problem, n_modalities, kind)
     with Workers(1) as workers:
 
@@ -120,7 +118,7 @@ def test_exact_steps_rise_to_codes_that_no_single_flip_improves_whatever_is_miss
             learned = factorize(model, rows, codes, max_iter=1, sample_size=None, rng=problem.rng, workers=workers)
             codes, flips = learned.codes, learned.flips[-1]
             after = objective([pad_to_words(code) for code in codes])
-            assert after >= before  # a code in place of a modality that its point lacks flips and weighs nothing
+            assert after >= before  # flips of codes in missing modalities have no effect
             before = after
         padded = [pad_to_words(code) for code in codes]
         for _ in range(20):
@@ -132,7 +130,7 @@ def test_exact_steps_rise_to_codes_that_no_single_flip_improves_whatever_is_miss
 
 
 @given(problems(max_points=25), st.booleans())
-def test_similarities_made_from_labels_move_codes_as_labels_do(problem: Problem, full: bool) -> None:
+def test_similarities_from_labels_update_codes_like_labels(problem: Problem, full: bool) -> None:
     n = len(problem.indicator)
     S = (problem.indicator @ problem.indicator.T) > 0
     masks = random_masks(problem.rng, 3, n)
@@ -143,7 +141,7 @@ def test_similarities_made_from_labels_move_codes_as_labels_do(problem: Problem,
         codes = [code.copy() for code in start]
         with Workers(1) as workers:
             for a in range(3):
-                # A sample of all points is the same sample whatever order they are drawn in.
+                # A sample of all points does not depend on the order of the draw.
                 sample = None if full else Sample(n, np.random.default_rng(0))
                 rows.step(problem.model, a, codes, sample, workers)
             outcomes.append((codes, log_likelihood(problem.model, codes, rows, workers)))
@@ -152,7 +150,7 @@ def test_similarities_made_from_labels_move_codes_as_labels_do(problem: Problem,
     assert outcomes[0][1] == pytest.approx(outcomes[1][1])
 
 
-def test_a_model_learns_the_same_codes_from_labels_and_from_the_similarities_they_make(paired: Split) -> None:
+def test_labels_and_their_similarities_give_the_same_codes(paired: Split) -> None:
     train, _ = paired
     S = (train.labels @ train.labels.T).toarray() > 0
     setting: Any = {"init": "random", "solver": "full", "scale": 4.0, "max_iter": 5, "random_state": 0}
@@ -168,7 +166,7 @@ def test_a_model_learns_the_same_codes_from_labels_and_from_the_similarities_the
             )
 
 
-def test_complete_data_with_masks_and_weights_of_one_is_complete_data(paired: Split) -> None:
+def test_full_masks_and_unit_weights_change_nothing(paired: Split) -> None:
     train, _ = paired
     plain = DLFH(32, random_state=0, max_iter=10, hash_function="linear").fit(train.modalities, train.labels)
     everything = np.ones(len(train), bool)
@@ -184,7 +182,7 @@ def test_complete_data_with_masks_and_weights_of_one_is_complete_data(paired: Sp
 
 @pytest.mark.parametrize("init", ["labels", "random"])
 @pytest.mark.parametrize("solver", ["stochastic", "full"])
-def test_unlabelled_points_leave_the_others_as_if_they_were_not_there(paired: Split, init: Any, solver: Any) -> None:
+def test_unlabelled_points_do_not_change_the_codes_of_labelled_points(paired: Split, init: Any, solver: Any) -> None:
     train, _ = paired
     labelled = np.arange(len(train)) % 3 > 0
     setting: Any = {"init": init, "solver": solver, "max_iter": 5, "random_state": 0, "scale": 4.0}
@@ -197,7 +195,7 @@ def test_unlabelled_points_leave_the_others_as_if_they_were_not_there(paired: Sp
 
 
 @given(problems(max_points=25))
-def test_observing_a_block_alone_is_training_on_the_block(problem: Problem) -> None:
+def test_observing_only_a_block_equals_training_on_the_block(problem: Problem) -> None:
     n = len(problem.indicator)
     size = int(problem.rng.integers(2, n + 1))
     block = np.sort(problem.rng.permutation(n)[:size])
@@ -218,7 +216,7 @@ def test_observing_a_block_alone_is_training_on_the_block(problem: Problem) -> N
 
 
 @given(problems(max_points=30), st.integers(0, 1))
-def test_points_and_label_sets_agree_with_holes(problem: Problem, modality: int) -> None:
+def test_points_and_label_sets_agree_with_missing_modalities(problem: Problem, modality: int) -> None:
     n = len(problem.indicator)
     masks = random_masks(problem.rng, 2, n)
     sets, points = (make(problem.labels, present=masks) for make in (LabelRows.of_label_sets, LabelRows.of_points))
@@ -235,7 +233,7 @@ def test_points_and_label_sets_agree_with_holes(problem: Problem, modality: int)
 
 @settings(max_examples=10)
 @given(seeds)
-def test_the_order_of_points_only_permutes_the_codes_with_holes(seed: int) -> None:
+def test_codes_permute_with_incomplete_points(seed: int) -> None:
     data = make_paired(120, n_labels=4, image_features=5, text_features=6, random_state=seed)
     rng = np.random.default_rng(seed)
     masks, labelled, order = random_masks(rng, 2, 120), rng.random(120) < 0.8, rng.permutation(120)
@@ -250,7 +248,7 @@ def test_the_order_of_points_only_permutes_the_codes_with_holes(seed: int) -> No
         np.testing.assert_array_equal(fits[0].codes_[name][order][learned], fits[1].codes_[name][learned])
 
 
-def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
+def test_values_in_hidden_rows_are_ignored(paired: Split) -> None:
     train, _ = paired
     has_image = np.arange(len(train)) % 4 > 0
     broken = train.modalities["image"].copy()
@@ -268,11 +266,11 @@ def test_what_stands_in_hidden_rows_is_not_looked_at(paired: Split) -> None:
 
 
 @pytest.mark.parametrize("hole", ["present", "labelled"])
-def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: str, paired: Split) -> None:
+def test_errors_name_the_original_row_of_an_invalid_value(hole: str, paired: Split) -> None:
     train, _ = paired
     image, late = train.modalities["image"].copy(), np.arange(len(train)) >= 40
     holes: Any = {"present": {"image": late}} if hole == "present" else {"labelled": late}
-    for row in (57,) if hole == "present" else (57, 21):  # among the labelled points, and among the others
+    for row in (57,) if hole == "present" else (57, 21):  # a labelled and an unlabelled point
         broken = image.copy()
         broken[row, 1] = np.nan
         with pytest.raises(InputError, match=f"modality 'image' has NaN or infinity in row {row}$"):
@@ -281,7 +279,7 @@ def test_a_bad_value_is_named_by_its_own_row_whatever_is_hidden_before_it(hole: 
             )
 
 
-def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) -> None:
+def test_points_without_a_modality_get_a_useful_code_in_it(paired: Split) -> None:
     train, test = paired
     has_image = np.arange(len(train)) % 2 > 0
     model = DLFH(32, random_state=0, hash_function="linear").fit(
@@ -294,7 +292,7 @@ def test_points_without_a_modality_get_a_code_that_others_find(paired: Split) ->
     assert found > shown - 0.1
 
 
-def test_unlabelled_points_without_a_modality_are_coded_by_the_ones_they_have(paired: Split) -> None:
+def test_unlabelled_points_are_coded_by_the_modalities_they_have(paired: Split) -> None:
     train, _ = paired
     has_image, labelled = np.arange(len(train)) % 2 > 0, np.arange(len(train)) % 3 > 0
     model = DLFH(24, random_state=0, max_iter=10, hash_function="linear").fit(
@@ -306,7 +304,9 @@ def test_unlabelled_points_without_a_modality_are_coded_by_the_ones_they_have(pa
 
 
 @pytest.mark.parametrize("method", [DLFH, KDLFH])
-def test_three_modalities_with_every_kind_of_hole_learn(method: Any, paired: Split, tmp_path: Path) -> None:
+def test_three_modalities_with_all_kinds_of_missing_data_are_learned(
+    method: Any, paired: Split, tmp_path: Path
+) -> None:
     train, test = paired
     sound = train.modalities["image"][:, 32:]
     rng = np.random.default_rng(0)
@@ -324,7 +324,7 @@ def test_three_modalities_with_every_kind_of_hole_learn(method: Any, paired: Spl
         assert value > chance + 0.2
 
 
-def test_similarities_alone_are_learned_from_stochastically(paired: Split) -> None:
+def test_stochastic_solver_learns_from_observed_pairs(paired: Split) -> None:
     train, test = paired
     observed = np.random.default_rng(0).random((len(train), len(train))) < 0.2
     similar = (train.labels @ train.labels.T).toarray() > 0
@@ -338,7 +338,7 @@ def test_similarities_alone_are_learned_from_stochastically(paired: Split) -> No
 
 @settings(max_examples=8)
 @given(seeds)
-def test_threads_change_nothing_with_holes(seed: int) -> None:
+def test_incomplete_data_gives_the_same_codes_on_any_number_of_threads(seed: int) -> None:
     data = make_paired(80, n_labels=4, image_features=5, text_features=6, random_state=seed)
     rng = np.random.default_rng(seed)
     present = dict(zip(("image", "text"), random_masks(rng, 2, 80), strict=True))
@@ -392,13 +392,13 @@ BAD = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), BAD, ids=[message[:40] for _, message in BAD])
-def test_bad_holes_get_one_sentence(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_incomplete_data_raises_a_one_line_error(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message) as caught:
         DLFH(8, random_state=0, hash_function="linear").fit(**arguments)
     assert "\n" not in str(caught.value)
 
 
-def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> None:
+def test_modalities_without_an_observed_pair_are_refused() -> None:
     S = np.full((N, N), np.nan)
     S[0, 1] = 1
     present = {"image": np.arange(N) > 0}
@@ -416,7 +416,7 @@ def test_similarities_that_say_nothing_across_two_modalities_are_refused() -> No
         (3, "pair_weights must be a dict"),
     ],
 )
-def test_bad_weights_of_pairs_get_one_sentence(weights: Any, message: str) -> None:
+def test_invalid_pair_weights_raise_a_one_line_error(weights: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         DLFH(8, pair_weights=weights, hash_function="linear").fit(**holes())
 
@@ -429,7 +429,7 @@ def test_a_shared_code_needs_complete_data_and_labels() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, info in available().items() if not info.takes_incomplete))
-def test_other_methods_do_not_take_what_is_missing(name: str) -> None:
+def test_other_methods_do_not_accept_incomplete_data(name: str) -> None:
     for missing in ({"present": {"image": half}}, {"labelled": half}, {"similarity": np.ones((N, N))}):
         with pytest.raises(TypeError, match=next(iter(missing))):
             METHODS[name](8).fit(**holes(**missing))  # type: ignore[call-arg]
