@@ -1,7 +1,9 @@
-"""Progress bars that cost nothing when they are off."""
+"""Progress as bars in a terminal and as lines in a log file; no cost when it is off."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
@@ -10,6 +12,9 @@ from dlfh._terminal import plain
 
 Item = TypeVar("Item")
 
+#: Seconds between two lines in a log file.
+_LINE_INTERVAL = 10.0
+
 
 class Advance(Protocol):
     """Records that one or more steps are done."""
@@ -17,8 +22,26 @@ class Advance(Protocol):
     def __call__(self, steps: int = 1) -> None: ...
 
 
+class _Lines:
+    """Progress as lines on standard error, for log files."""
+
+    def __init__(self) -> None:
+        self._tasks: list[list[Any]] = []
+        self._printed = time.monotonic()
+
+    def add_task(self, description: str, total: int) -> int:
+        self._tasks.append([description, 0, total])
+        return len(self._tasks) - 1
+
+    def advance(self, task: int, steps: int) -> None:
+        self._tasks[task][1] += steps
+        if time.monotonic() - self._printed >= _LINE_INTERVAL:
+            self._printed = time.monotonic()
+            print("{}: {:,} of {:,}".format(*self._tasks[task]), file=sys.stderr, flush=True)
+
+
 class Bar:
-    """A progress display; does nothing unless it is given a rich display."""
+    """A progress display; does nothing unless it is given a display of bars or lines."""
 
     def __init__(self, display: Any = None) -> None:
         self._display = display
@@ -40,18 +63,25 @@ class Bar:
 
 @contextmanager
 def progress(show: bool) -> Iterator[Bar]:
-    """Show a progress display on standard error while the block runs, if ``show`` is true."""
+    """Show progress on standard error while the block runs, if ``show`` is true.
+
+    Terminals and notebooks show bars; a log file gets a line every ten seconds.
+    """
     if not show:
         yield Bar()
         return
     from rich.console import Console  # only where progress is shown: takes 50 ms to load
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    if not console.is_terminal and not console.is_jupyter:
+        yield Bar(_Lines())
+        return
     columns = (
         TextColumn("{task.description:>16}", markup=False),  # descriptions contain user-defined modality names
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(elapsed_when_finished=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as display:
+    with Progress(*columns, console=console) as display:
         yield Bar(display)

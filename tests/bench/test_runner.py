@@ -23,12 +23,11 @@ from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
-from dlfh.bench.process import Message, Process
 from dlfh.bench.report import write_report
 from dlfh.bench.runner import Runner, n_workers
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
-from dlfh.bench.worker import compute
+from dlfh.bench.worker import Message, Worker, compute
 from dlfh.cli import main
 from dlfh.errors import InputError
 
@@ -180,15 +179,15 @@ def test_more_points_are_not_tried_if_fewer_took_too_long(source: Source, tmp_pa
 
 def test_the_end_of_a_worker_is_reported(tmp_path: Path) -> None:
     messages: queue.Queue[Message] = queue.Queue()
-    process = Process(tmp_path / "no-such-file", 1, 10**9, messages, tmp_path)
-    process.send({})
-    assert messages.get(timeout=60) == (process, None)
-    assert not process.is_ready
-    assert process.describe_end() == "ended with status 1"
-    process.end()
+    worker = Worker(tmp_path / "no-such-file", 1, 10**9, messages, tmp_path)
+    worker.send({})
+    assert messages.get(timeout=60) == (worker, None)
+    assert not worker.is_ready
+    assert worker.describe_end() == "ended with status 1"
+    worker.end()
 
 
-class Killed(Process):
+class Killed(Worker):
     """A worker that is killed before its first answers, ``kills`` times."""
 
     kills = 0
@@ -206,7 +205,7 @@ class Killed(Process):
 def test_a_cell_whose_worker_is_killed_is_retried_once(
     source: Source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dlfh.bench.runner.Process", Killed)
+    monkeypatch.setattr("dlfh.bench.runner.Worker", Killed)
     cell = scm_cell(source)
     expected = compute(cell.plain(), source, threads=1, memory=10**10)["values"]
     Killed.kills = 2
@@ -222,10 +221,10 @@ def test_a_partial_answer_is_the_end_of_a_worker(tmp_path: Path, monkeypatch: py
     (tmp_path / "worker").write_text("#!/bin/sh\nprintf 'ready\\n{\"values\": {'\n")
     (tmp_path / "worker").chmod(0o755)
     messages: queue.Queue[Message] = queue.Queue()
-    process = Process(tmp_path / "data", 1, 10**9, messages, tmp_path)
-    assert messages.get(timeout=60) == (process, None)
-    assert process.is_ready
-    process.end()
+    worker = Worker(tmp_path / "data", 1, 10**9, messages, tmp_path)
+    assert messages.get(timeout=60) == (worker, None)
+    assert worker.is_ready
+    worker.end()
 
 
 def test_damaged_data_is_written_again(source: Source, tmp_path: Path) -> None:

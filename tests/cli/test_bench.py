@@ -34,9 +34,9 @@ from tests.test_terminal import has_controls
         ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
         ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
-        ("bench map generated:wiki --settings no.toml", "cannot read the settings no.toml"),
-        ("bench map generated:wiki --settings broken.toml", "the settings broken.toml are not valid TOML"),
-        ("bench map generated:wiki --settings wrong.toml", "settings wrong.toml: unknown setting 'bit'"),
+        ("bench map generated:wiki --settings no.toml", "settings file no.toml does not exist"),
+        ("bench map generated:wiki --settings broken.toml", "cannot read broken.toml as TOML settings"),
+        ("bench map generated:wiki --settings wrong.toml", "wrong.toml: unknown setting 'bit'"),
         ("bench map generated:wiki --points 60 --output broken.toml", "broken.toml is a file, but a folder is needed"),
         (
             "tune SCM generated:wiki --points 60 --grid ridge=1 --protocol unified",

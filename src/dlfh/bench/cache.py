@@ -18,26 +18,17 @@ from dlfh.errors import InputError
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a cell.
+    """The result of a cell."""
 
-    Attributes
-    ----------
-    values : dict
-        Measurements that the settings determine.
-    times : dict
-        Seconds and bytes, which vary from run to run.
-    failure : str or None
-        Reason why there are no values.
-    limit : dict or None
-        The limit that the cell exceeded: ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
-    machine : dict or None
-        Where it was computed.
-    """
-
+    #: Measurements that the settings determine.
     values: dict[str, Any]
+    #: Seconds and bytes, which vary from run to run.
     times: dict[str, Any]
+    #: Reason why there are no values.
     failure: str | None = None
+    #: The limit that the cell exceeded: ``{"minutes": 5}`` or ``{"gigabytes": 8}``.
     limit: dict[str, float] | None = None
+    #: Where it was computed.
     machine: dict[str, Any] | None = None
 
     def scores(self, protocol: str, direction: str) -> dict[str, Any] | None:

@@ -13,57 +13,24 @@ from dlfh._version import __version__
 
 @dataclass(frozen=True)
 class SplitSpec:
-    """How to split a data set into training points, queries and unseen points.
-
-    Attributes
-    ----------
-    seed : int
-        Random seed of the split.
-    queries : int or None
-        Number of queries, for data sets that do not define them.
-    unseen_share : float
-        Share of the training points to hold out as the *unseen* database. With 0, the queries are divided into two
-        halves, and each half is the unseen database of the other.
-    validation_share : float
-        Share of the training points that replace the queries when parameters are tuned.
-    validation_seed : int
-        Random seed for choosing the validation points.
-    size : int or None
-        Number of training points to keep; None keeps all.
-    """
+    """How to split a data set into training points, queries and unseen points."""
 
     seed: int = 0
+    #: Number of queries, for data sets that do not define them.
     queries: int | None = None
+    #: Share of the training points to hold out as the *unseen* database. With 0, the queries are divided into two
+    #: halves, and each half is the unseen database of the other.
     unseen_share: float = 0.0
+    #: Share of the training points that replace the queries when parameters are tuned, and the seed for choosing them.
     validation_share: float = 0.0
     validation_seed: int = 0
+    #: Number of training points to keep; None keeps all.
     size: int | None = None
 
 
 @dataclass(frozen=True)
 class Cell:
     """One computation: a method with its parameters on a split of a data set.
-
-    Attributes
-    ----------
-    data : str
-        Name of the data set.
-    fingerprint : str
-        Hash of its arrays.
-    method : str
-        Registered name of the method.
-    parameters : str
-        JSON of the parameters that differ from the method's defaults; a string makes cells hashable.
-    bits, seed : int
-    split : SplitSpec
-    kind : {"retrieval", "time"}
-        Whether to measure accuracy, or training time and memory with the machine to itself.
-    k : int
-        Cut-off of MAP@k and precision@k.
-    train_points : int or None
-        Number of training points that the method learns from; it encodes the others.
-    version : str
-        Library version; another one may produce other codes.
 
     Examples
     --------
@@ -73,15 +40,21 @@ class Cell:
     """
 
     data: str
+    #: Hash of the data set's arrays.
     fingerprint: str
     method: str
+    #: JSON of the parameters that differ from the method's defaults; a string makes cells hashable.
     parameters: str
     bits: int
     seed: int
     split: SplitSpec = field(default_factory=SplitSpec)
+    #: Whether to measure accuracy, or training time and memory with the machine to itself.
     kind: Literal["retrieval", "time"] = "retrieval"
+    #: Cut-off of MAP@k and precision@k.
     k: int = 50
+    #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
+    #: Library version; another one may produce other codes.
     version: str = __version__
 
     @classmethod

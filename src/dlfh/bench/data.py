@@ -32,18 +32,6 @@ class Partition:
 class Source:
     """A data set with floating-point features and CSR indicator labels.
 
-    Attributes
-    ----------
-    name : str
-    parts : dict of str to Paired
-        "all", to be split at random; or "train", "queries" and optionally "unseen".
-    notes : tuple of str
-        Remarks on the data for the report.
-    like : str
-        Key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates.
-    as_published : bool
-        Whether the numbers of points and features are those of the published data set.
-
     Examples
     --------
     >>> from dlfh.datasets import make_paired
@@ -54,9 +42,13 @@ class Source:
     """
 
     name: str
+    #: "all", to be split at random; or "train", "queries" and optionally "unseen".
     parts: dict[str, Paired]
+    #: Remarks for the report.
     notes: tuple[str, ...] = ()
+    #: Key in `dlfh.datasets.descriptions.DATA_SETS` of this data set, or of the one that it imitates.
     like: str = ""
+    #: Whether the numbers of points and features are those of the published data set.
     as_published: bool = False
 
     @classmethod

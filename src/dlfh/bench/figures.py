@@ -44,16 +44,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure(abc.ABC):
-    """A figure with its data.
-
-    Attributes
-    ----------
-    key : str
-        Base name of its files.
-    title : str
-    remarks : tuple of str
-        Sentences below the figure.
-    """
+    """A figure with its data; ``key`` is the base name of its files, ``remarks`` are sentences below it."""
 
     key: str
     title: str

@@ -48,24 +48,15 @@ def iman_davenport(statistic: float, n_methods: int, n_blocks: int) -> float:
 
 @dataclass(frozen=True)
 class Ranking:
-    """Mean ranks of methods; rank 1 is best.
-
-    Attributes
-    ----------
-    ranks : dict of str to float
-        Best first.
-    n_blocks : int
-        Number of comparisons of all methods.
-    statistic, p_value : float
-        Friedman's statistic, corrected for ties, and its p-value by Iman and Davenport's F distribution.
-    difference : float
-        Critical difference of mean ranks.
-    """
+    """Mean ranks of methods, best first; rank 1 is best."""
 
     ranks: dict[str, float]
+    #: Number of comparisons of all methods.
     n_blocks: int
+    #: Friedman's statistic, corrected for ties, and its p-value by Iman and Davenport's F distribution.
     statistic: float
     p_value: float
+    #: Critical difference of mean ranks.
     difference: float
 
     def tied_with_best(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -10,7 +10,7 @@ from dlfh.bench.cache import Result
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.figures import Figure
-from dlfh.bench.measure import directions
+from dlfh.bench.measure import build, directions
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
 from dlfh.errors import InputError
@@ -48,6 +48,16 @@ class Plan:
         """Return the seeds of a row: a single one if neither the split nor the method is random."""
         is_fixed = METHODS[row.method].info.is_deterministic and self.split(1).seed == 0
         return range(1 if is_fixed else min(row.seeds or self.settings.seeds, self.settings.seeds))
+
+    def check(self, cells: Iterable[Cell]) -> None:
+        """Raise InputError for splits that leave too few points, or parameters that a method refuses."""
+        for split in {cell.split: None for cell in cells}:
+            self.source.check(split)
+        for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in cells}.values():
+            try:
+                build(cell, 1).check_parameters()
+            except InputError as error:
+                raise InputError(f"{cell.method}: {error}") from None
 
     def cells(self, row: Row, bits: int) -> list[Cell]:
         """Return the cells of a row, one for each seed."""

@@ -49,11 +49,7 @@ def format_duration(seconds: float) -> str:
 class Progress:
     """Shows a bar in a terminal, and prints a line from time to time elsewhere.
 
-    Parameters
-    ----------
-    costs : dict of Cell to float
-        Relative costs of the cells to compute.
-    show : bool
+    ``costs`` are the relative costs of the cells to compute.
     """
 
     def __init__(self, costs: dict[Cell, float], show: bool) -> None:

@@ -64,17 +64,9 @@ def read_scores(report: Path) -> list[RunScore]:
 def rank_reports(
     reports: Sequence[Path], folder: Path, bits: int | None = None, rows: Sequence[str] | None = None
 ) -> list[Section]:
-    """Rank the rows that reports have in common, protocol by protocol, and write a report of it.
+    """Rank the rows that reports of `dlfh bench map` have in common, and write a report of it into a folder.
 
-    Parameters
-    ----------
-    reports : sequence of path
-        Report folders of `dlfh bench map`, one per data set.
-    folder : path
-    bits : int, optional
-        Code length; by default the longest that all reports have.
-    rows : sequence of str, optional
-        Rows to rank; by default those that all reports have.
+    The code length is by default the longest that all reports have, and the rows are those that all have.
     """
     check_can_draw()
     scores = [score for report in reports for score in read_scores(report)]

@@ -15,9 +15,9 @@ from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Source
 from dlfh.bench.machine import describe_machine
-from dlfh.bench.process import Message, Process
 from dlfh.bench.progress import Progress, relative_cost
 from dlfh.bench.settings import Settings
+from dlfh.bench.worker import Message, Worker
 from dlfh.errors import DLFHError, InputError
 
 #: Seconds between two checks of the workers' memory and time.
@@ -37,17 +37,7 @@ class Runner:
     """Computes the cells of one data set that are not cached yet.
 
     Cells of kind "retrieval" run in parallel, by default with one thread each. Cells of kind "time" follow one at a
-    time with all cores, each method in a new process.
-
-    Parameters
-    ----------
-    cache : Cache
-    settings : Settings
-        ``jobs``, ``threads``, ``memory_gb`` and ``cell_minutes`` are used.
-    show : bool
-        Whether to show progress.
-    retry : bool
-        Whether to repeat cells that failed.
+    time with all cores, each method in a new process. ``show`` displays progress, ``retry`` repeats failed cells.
     """
 
     def __init__(self, cache: Cache, settings: Settings, *, show: bool = False, retry: bool = False) -> None:
@@ -95,28 +85,28 @@ class Runner:
         waiting = sorted(costs, key=lambda cell: costs[cell], reverse=is_timed)
         messages: queue.Queue[Message] = queue.Queue()
         memory = int(self.settings.memory_gb * 1e9)
-        busy: dict[Process, Cell] = {}
-        idle: list[Process] = []
+        busy: dict[Worker, Cell] = {}
+        idle: list[Worker] = []
         try:
             while waiting or busy:
                 while waiting and len(busy) < n_processes:
-                    process = idle.pop() if idle else Process(data, threads, memory, messages, self.cache.folder)
-                    cell = busy[process] = waiting.pop()
+                    worker = idle.pop() if idle else Worker(data, threads, memory, messages, self.cache.folder)
+                    cell = busy[worker] = waiting.pop()
                     self.cache.log("started", cell)
-                    process.send(cell.plain())
-                for process, answer in self._answers(messages, busy):
-                    cell = busy.pop(process)
+                    worker.send(cell.plain())
+                for worker, answer in self._answers(messages, busy):
+                    cell = busy.pop(worker)
                     if answer is None:
-                        self._lose(cell, process, waiting, progress)
+                        self._lose(cell, worker, waiting, progress)
                         continue
-                    if process.is_alive:
-                        idle.append(process)
+                    if worker.is_alive:
+                        idle.append(worker)
                     else:
-                        process.end()
+                        worker.end()
                     self._keep(cell, answer, waiting, progress)
         finally:
-            for process in (*busy, *idle):
-                process.end()
+            for worker in (*busy, *idle):
+                worker.end()
 
     def _keep(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], progress: Progress) -> None:
         """Cache the result of a cell, and give up larger cells that would exceed the same limit."""
@@ -130,19 +120,19 @@ class Runner:
             self.cache.put(larger, replace(result, failure=f"not tried: with fewer points {result.failure}"))
             progress.finish(larger)
 
-    def _lose(self, cell: Cell, process: Process, waiting: list[Cell], progress: Progress) -> None:
-        """Retry a cell whose process ended; the second time, record a failure that is not cached."""
-        ended = process.describe_end()
-        process.end()
-        if not process.is_ready:
-            raise DLFHError(f"a worker {ended} before its first cell: see {process.log}")
+    def _lose(self, cell: Cell, worker: Worker, waiting: list[Cell], progress: Progress) -> None:
+        """Retry a cell whose worker ended; the second time, record a failure that is not cached."""
+        ended = worker.describe_end()
+        worker.end()
+        if not worker.is_ready:
+            raise DLFHError(f"a worker {ended} before its first cell: see {worker.log}")
         if cell not in self._lost:
             waiting.append(cell)
         else:
             progress.finish(cell)
         self._lost[cell] = Result({}, {}, f"its process {ended}", None, self._machine)
 
-    def _answers(self, messages: queue.Queue[Message], busy: dict[Process, Cell]) -> list[Message]:
+    def _answers(self, messages: queue.Queue[Message], busy: dict[Worker, Cell]) -> list[Message]:
         """Wait briefly for an answer, and stop workers that exceed their limits."""
         answers: list[Message] = []
         with contextlib.suppress(queue.Empty):
@@ -150,18 +140,18 @@ class Runner:
         answers = [message for message in answers if message[0] in busy]  # ignore workers that were stopped
         if time.monotonic() - self._checked > _TICK:
             self._checked = time.monotonic()
-            done = {process for process, _ in answers}
-            over = ((process, self._stop_if_over_limit(process)) for process in busy if process not in done)
-            answers += [(process, answer) for process, answer in over if answer is not None]
+            done = {worker for worker, _ in answers}
+            over = ((worker, self._stop_if_over_limit(worker)) for worker in busy if worker not in done)
+            answers += [(worker, answer) for worker, answer in over if answer is not None]
         return answers
 
-    def _stop_if_over_limit(self, process: Process) -> dict[str, Any] | None:
+    def _stop_if_over_limit(self, worker: Worker) -> dict[str, Any] | None:
         minutes, gigabytes = self.settings.cell_minutes, self.settings.memory_gb
-        if time.monotonic() - process.started > 60 * minutes:
-            process.end()
+        if time.monotonic() - worker.started > 60 * minutes:
+            worker.end()
             return {"failure": f"not finished in {minutes:g} minutes", "limit": {"minutes": minutes}}
-        if process.resident_bytes() > gigabytes * 1e9:
-            process.end()
+        if worker.resident_bytes() > gigabytes * 1e9:
+            worker.end()
             return {"failure": f"needs more than {gigabytes:g} GB of memory", "limit": {"gigabytes": gigabytes}}
         return None
 

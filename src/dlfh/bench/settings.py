@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dlfh.bench.toml import to_toml
+from dlfh.bench.toml import read_toml, to_toml
 from dlfh.datasets.descriptions import canonical_name
 from dlfh.errors import InputError
 from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
@@ -58,25 +57,16 @@ DATA_SETTINGS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: a method with parameters.
+    """A row of a table: a method with parameters."""
 
-    Attributes
-    ----------
-    label : str
-        The method's name, followed by other words if a method has several rows: ``"DLFH paper"``.
-    method : str
-    parameters : dict
-        ``"n_bits"`` as a value stands for the code length.
-    train_points : int or None
-        Number of training points that the method learns from; it encodes the others.
-    seeds : int or None
-        Number of runs, if fewer than for the other rows.
-    """
-
+    #: The method's name, followed by other words if a method has several rows: "DLFH paper".
     label: str
     method: str
+    #: "n_bits" as a value stands for the code length.
     parameters: dict[str, Any]
+    #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
+    #: Number of runs, if fewer than for the other rows.
     seeds: int | None = None
 
     def at(self, bits: int, **changed: Any) -> dict[str, Any]:
@@ -133,34 +123,6 @@ class CurveSettings:
 class Settings:
     """Everything that determines what a run computes, and its limits.
 
-    Attributes
-    ----------
-    methods : tuple of str
-        Labels of the rows (see `Row`).
-    bits : tuple of int
-        Code lengths.
-    seeds : int
-        Number of runs of every cell that involves randomness.
-    protocols : tuple of str
-        Any of "unseen", "hashed", "learned" and, for methods that support it, "unified".
-    k : int
-        Cut-off of MAP@k and precision@k.
-    queries : int or None
-        Number of queries, if the data set does not define them; by default a fifth of the points, at most 2,000.
-    resplit : bool
-        Whether each run draws new queries, if the data set does not define them.
-    unseen_share : float
-        Share of the training points held out as the *unseen* database. With 0, the queries are divided into two
-        halves, and each half is the unseen database of the other.
-    jobs, threads : int
-        Worker processes (None for one per core), and threads of each. Threads may change the last digits of results.
-    memory_gb, cell_minutes : float
-        Limits of one cell, data included.
-    time, convergence, sensitivity, curves
-        Settings of single experiments.
-    parameters : dict of str to dict
-        Parameters by row; those of a row replace its default parameters.
-
     Examples
     --------
     >>> settings = Settings.from_plain({"methods": ["DLFH"], "parameters": {"DLFH": {"scale": 4.0}}})
@@ -168,22 +130,31 @@ class Settings:
     {'scale': 4.0}
     """
 
+    #: Labels of the rows.
     methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in METHODS if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
+    #: Number of runs of every cell that involves randomness.
     seeds: int = 5
     protocols: tuple[str, ...] = ("unseen", "hashed", "learned")
+    #: Cut-off of MAP@k and precision@k.
     k: int = 50
+    #: Number of queries, if the data set does not define them; by default a fifth of the points, at most 2,000.
     queries: int | None = None
+    #: Whether each run draws new queries, if the data set does not define them.
     resplit: bool = True
+    #: See `dlfh.bench.cells.SplitSpec`.
     unseen_share: float = 0.0
+    #: Worker processes (None for one per core), and threads of each, which may change the last digits of results.
     jobs: int | None = None
     threads: int = 1
+    #: Limits of one cell, data included.
     memory_gb: float = 8.0
     cell_minutes: float = 60.0
     time: TimeSettings = field(default_factory=TimeSettings)
     convergence: ConvergenceSettings = field(default_factory=ConvergenceSettings)
     sensitivity: SensitivitySettings = field(default_factory=SensitivitySettings)
     curves: CurveSettings = field(default_factory=CurveSettings)
+    #: Parameters by row; those of a row replace its default parameters.
     parameters: dict[str, dict[str, Any]] = field(default_factory=lambda: dict(DEFAULT_PARAMETERS))
 
     @classmethod
@@ -194,16 +165,11 @@ class Settings:
     @classmethod
     def read(cls, path: Path, defaults: Settings | None = None) -> Settings:
         """Read a TOML file; settings that it omits come from ``defaults``."""
-        try:
-            plain = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"cannot read the settings {path}: {error.strerror}") from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"the settings {path} are not valid TOML: {error}") from None
+        plain = read_toml(path)
         try:
             return cls.from_plain(plain, defaults)
         except InputError as error:
-            raise InputError(f"settings {path}: {error}") from None
+            raise InputError(f"{path}: {error}") from None
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], defaults: Settings | None = None) -> Settings:

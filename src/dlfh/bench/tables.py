@@ -15,25 +15,14 @@ DASH = "–"
 
 @dataclass(frozen=True)
 class Summary:
-    """An entry of a table: a mean over runs, or a dash with a footnote.
-
-    Attributes
-    ----------
-    mean, std : float or None
-        None where there is no value; ``std`` also for a single run.
-    runs : int
-    is_best : bool
-    note : str
-        Footnote.
-    digits : int or None
-        Number of decimals, if other than the table's.
-    """
+    """An entry of a table: a mean over runs, or a dash with a footnote; a single run has no ``std``."""
 
     mean: float | None = None
     std: float | None = None
     runs: int = 0
     is_best: bool = False
     note: str = ""
+    #: Number of decimals, if other than the table's.
     digits: int | None = None
 
     def numbers(self, digits: int) -> tuple[str, str]:
@@ -101,21 +90,6 @@ _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "
 class ReportTable:
     """A table of means with groups of columns.
 
-    Attributes
-    ----------
-    key : str
-        Base name of its files.
-    title : str
-    columns : tuple of (str, str)
-        Group and heading of each column.
-    rows : tuple of TableRow
-    digits : int
-        Number of decimals.
-    head : str
-        Heading of the row labels.
-    remarks : tuple of str
-        Sentences below the table.
-
     Examples
     --------
     >>> row = TableRow("DLFH", (Summary(0.5, 0.01, 3, True), Summary(note="needs more than 8 GB of memory")))
@@ -126,12 +100,17 @@ class ReportTable:
     DLFH,image → text,32,,,0,,needs more than 8 GB of memory
     """
 
+    #: Base name of its files.
     key: str
     title: str
+    #: Group and heading of each column.
     columns: tuple[tuple[str, str], ...]
     rows: tuple[TableRow, ...]
+    #: Number of decimals.
     digits: int = 3
+    #: Heading of the row labels.
     head: str = "method"
+    #: Sentences below the table.
     remarks: tuple[str, ...] = field(default=())
 
     def groups(self) -> list[tuple[str, int]]:

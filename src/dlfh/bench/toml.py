@@ -1,13 +1,29 @@
-"""Write TOML, which the standard library can only read."""
+"""Read TOML settings, and write them, which the standard library cannot."""
 
 from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from dlfh._persistence.files import read_regular
 from dlfh._terminal import CONTROL_CHARACTERS
+from dlfh.errors import InputError
+
+_MAX_BYTES = 1 << 20
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a settings file."""
+    try:
+        return tomllib.loads(read_regular(path, _MAX_BYTES).decode())
+    except FileNotFoundError:
+        raise InputError(f"settings file {path} does not exist") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise InputError(f"cannot read {path} as TOML settings: {str(error).splitlines()[0]}") from None
 
 
 def to_toml(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:

@@ -18,7 +18,6 @@ import numpy as np
 from dlfh._selection import HALVING_FACTOR, Trial, format_parameters, successive_halving
 from dlfh.bench.cells import Cell
 from dlfh.bench.plan import Plan
-from dlfh.bench.run import check_cells
 from dlfh.bench.runner import Runner
 from dlfh.bench.tables import DASH, ReportTable, Summary, TableRow, mark_best, summarize
 from dlfh.bench.toml import to_toml
@@ -114,7 +113,7 @@ class ParameterSearch:
             raise InputError(f"{method} does not support the unified protocol: choose another one")
         for parameters in self.candidates():
             self.plan.settings.with_parameters(self.method, parameters)
-            check_cells(self.plan.source, self._cells(parameters, None))
+            self.plan.check(self._cells(parameters, None))
         self._budgets(len(self.candidates()))
 
     def candidates(self) -> list[Parameters]:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dlfh._terminal import plain, plain_lines
-from dlfh.cli.options import Quiet, with_options
+from dlfh.cli.options import Quiet, changed_options, flag, with_options
 
 if TYPE_CHECKING:
     from dlfh.bench.data import Source
     from dlfh.bench.plan import Section
     from dlfh.bench.settings import Settings
+
+
+def _option(help: str, *names: str, panel: str | None = None, default: str | bool = True) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel=panel, show_default=default)
+
 
 _DATA, _RUN, _SPLITS = "Data", "Computation", "For splits"
 
@@ -31,38 +36,27 @@ _APPLICABLE = {
 class RunOptions:
     """Options for data and computation, shared with `dlfh tune`."""
 
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where to write the result.")] = None
-    file: Annotated[
-        Path | None, typer.Option(help="File of a data set that is given by name.", rich_help_panel=_DATA)
-    ] = None
-    points: Annotated[int | None, typer.Option(help="Number of points to generate.", rich_help_panel=_DATA)] = None
-    queries: Annotated[
-        int | None, typer.Option(help="Number of queries, if the data set does not define them.", rich_help_panel=_DATA)
-    ] = None
-    settings: Annotated[
-        Path | None, typer.Option(help="TOML file with settings. Command-line options take precedence.")
-    ] = None
+    output: Annotated[Path | None, _option("Where to write the result.", "--output", "-o")] = None
+    file: Annotated[Path | None, _option("File of a data set that is given by name.", panel=_DATA)] = None
+    points: Annotated[int | None, _option("Number of points to generate.", panel=_DATA)] = None
+    queries: Annotated[int | None, _option("Number of queries, if the data set does not define them.", panel=_DATA)] = (
+        None
+    )
+    settings: Annotated[Path | None, _option("TOML file with settings. Command-line options take precedence.")] = None
     cache: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for intermediate results, from which an interrupted run continues.",
-            show_default="as --output for bench, bench-DATA for tune",
-            rich_help_panel=_RUN,
+        _option(
+            "Folder for intermediate results, from which an interrupted run continues.",
+            panel=_RUN,
+            default="as --output for bench, bench-DATA for tune",
         ),
     ] = None
-    jobs: Annotated[
-        int | None, typer.Option(help="Number of worker processes.", show_default="one per core", rich_help_panel=_RUN)
-    ] = None
-    threads: Annotated[
-        int | None, typer.Option(help="Number of threads per worker.", show_default="1", rich_help_panel=_RUN)
-    ] = None
+    jobs: Annotated[int | None, _option("Number of worker processes.", panel=_RUN, default="one per core")] = None
+    threads: Annotated[int | None, _option("Number of threads per worker.", panel=_RUN, default="1")] = None
     memory_gb: Annotated[
-        float | None,
-        typer.Option("--memory-gb", help="Memory limit of one computation.", show_default="8", rich_help_panel=_RUN),
+        float | None, _option("Memory limit of one computation.", "--memory-gb", panel=_RUN, default="8")
     ] = None
-    cell_minutes: Annotated[
-        float | None, typer.Option(help="Time limit of one computation.", show_default="60", rich_help_panel=_RUN)
-    ] = None
+    cell_minutes: Annotated[float | None, _option("Time limit of one computation.", panel=_RUN, default="60")] = None
     quiet: Quiet = False
 
     def resolve_settings(self, data: str, **changes: Any) -> Settings:
@@ -87,42 +81,29 @@ class BenchOptions(RunOptions):
 
     output: Annotated[
         Path | None,
-        typer.Option(
+        _option(
+            "Folder for the report; for splits, a JSON file.",
             "--output",
             "-o",
-            help="Folder for the report; for splits, a JSON file.",
-            show_default="bench-DATA; splits are printed",
+            default="bench-DATA; splits are printed",
         ),
     ] = None
-    methods: Annotated[str | None, typer.Option(help="Methods, comma-separated.", show_default="all")] = None
-    bits: Annotated[str | None, typer.Option(help="Code lengths, comma-separated.", show_default="16,32,64")] = None
-    seeds: Annotated[int | None, typer.Option(help="Number of runs, each with its own seed.", show_default="5")] = None
+    methods: Annotated[str | None, _option("Methods, comma-separated.", default="all")] = None
+    bits: Annotated[str | None, _option("Code lengths, comma-separated.", default="16,32,64")] = None
+    seeds: Annotated[int | None, _option("Number of runs, each with its own seed.", default="5")] = None
     protocols: Annotated[
         str | None,
-        typer.Option(
-            help="Any of unseen, hashed, learned and unified, comma-separated.", show_default="unseen,hashed,learned"
-        ),
+        _option("Any of unseen, hashed, learned and unified, comma-separated.", default="unseen,hashed,learned"),
     ] = None
-    k: Annotated[int | None, typer.Option("-k", help="Cut-off of MAP@k and precision@k.", show_default="50")] = None
+    k: Annotated[int | None, _option("Cut-off of MAP@k and precision@k.", "-k", default="50")] = None
     unseen_share: Annotated[
         float | None,
-        typer.Option(
-            help="Share of the training points to use as the unseen database instead of half of the queries.",
-            rich_help_panel=_DATA,
-        ),
+        _option("Share of the training points to use as the unseen database, not half of the queries.", panel=_DATA),
     ] = None
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Repeat computations that failed.", rich_help_panel=_RUN)
-    ] = False
-    print_settings: Annotated[bool, typer.Option("--print-settings", help="Print the settings as TOML and exit.")] = (
-        False
-    )
-    check: Annotated[Path | None, typer.Option(help="Published splits to compare with.", rich_help_panel=_SPLITS)] = (
-        None
-    )
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing output file.", rich_help_panel=_SPLITS)
-    ] = False
+    retry_failed: Annotated[bool, _option("Repeat computations that failed.", "--retry-failed", panel=_RUN)] = False
+    print_settings: Annotated[bool, _option("Print the settings as TOML and exit.", "--print-settings")] = False
+    check: Annotated[Path | None, _option("Published splits to compare with.", panel=_SPLITS)] = None
+    overwrite: Annotated[bool, _option("Replace an existing output file.", "--overwrite", panel=_SPLITS)] = False
 
 
 @with_options(options=BenchOptions)
@@ -130,9 +111,7 @@ def bench(
     experiment: Annotated[
         str,
         typer.Argument(
-            help="map, time, convergence, sensitivity, curves, paper, rank or splits.",
-            metavar="EXPERIMENT",
-            show_default=False,
+            help="map, time, convergence, sensitivity, curves, paper, rank or splits.", metavar="EXPERIMENT"
         ),
     ],
     data: Annotated[
@@ -141,7 +120,6 @@ def bench(
             help="Data set: icons; wiki, iapr-tc12, mirflickr-25k or nus-wide with --file; generated:NAME, such as "
             "generated:nus-wide; or an array file. For rank: report folders of `dlfh bench map`.",
             metavar="DATA",
-            show_default=False,
         ),
     ],
     options: BenchOptions,
@@ -189,10 +167,9 @@ def bench(
     from dlfh.errors import InputError
 
     check_choice(experiment, "EXPERIMENT", (*EXPERIMENTS, "rank", "splits"))
-    for field in fields(options):
-        applies = field.name in _APPLICABLE.get(experiment, {field.name} - {"check", "overwrite"})
-        if getattr(options, field.name) != field.default and not applies:
-            raise InputError(f"--{field.name.replace('_', '-')} does not apply to bench {experiment}")
+    for name in changed_options(options):
+        if name not in _APPLICABLE.get(experiment, {name} - {"check", "overwrite"}):
+            raise InputError(f"{flag(name)} does not apply to bench {experiment}")
     if experiment == "rank":
         _rank([Path(report) for report in data], options)
         return
@@ -206,8 +183,8 @@ def bench(
 
 
 def _run(experiment: str, data: str, options: BenchOptions) -> None:
+    from dlfh.bench.experiments import run_experiment
     from dlfh.bench.report import check_report_place
-    from dlfh.bench.run import run_experiment
 
     settings = options.resolve_settings(
         data,

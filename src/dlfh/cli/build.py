@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ import typer
 
 from dlfh._optional import is_installed
 from dlfh._terminal import plain
-from dlfh.cli.options import ItemOptions, ItemsAt, OutputOptions, TrainingOptions, with_options
+from dlfh.cli.options import ItemOptions, ItemsAt, OutputOptions, TrainingOptions, changed_options, flag, with_options
 from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
 
 if TYPE_CHECKING:
@@ -28,12 +28,11 @@ _NOTABLE_CHANGE = 0.005
 @with_options(items=ItemOptions, training=TrainingOptions, options=OutputOptions)
 def build(
     items: ItemOptions,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new collection.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new collection.")],
     training: TrainingOptions,
     options: OutputOptions,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a trained model to use; by default, a model is trained.", show_default=False),
+        Path | None, typer.Option(help="Folder of a trained model to use; by default, a model is trained.")
     ] = None,
     items_at: ItemsAt = None,
     details: Annotated[bool, typer.Option("--details", help="Print all trials and measurements.")] = False,
@@ -58,13 +57,15 @@ def build(
     from dlfh.cli.models import load_encoder
     from dlfh.collection import Collection
     from dlfh.collection.folder import check_free
+    from dlfh.errors import InputError
 
     check_free(output)
     options.check([model, *items.inputs(), training.settings])
     if model is None:
         encoder, read = make_encoder(training, items, options)
     else:
-        _check_no_training(training)
+        for name in changed_options(training):
+            raise InputError(f"{flag(name)} is for training, but --model is already trained: omit one of them")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
     built = Collection.build(
@@ -94,15 +95,6 @@ def build(
                 typer.echo(plain(sentence))
         folder = shlex.quote(str(output))
         typer.echo(plain(f"Next: dlfh search {folder} {_example_query(encoder)}, or dlfh serve {folder}"))
-
-
-def _check_no_training(training: TrainingOptions) -> None:
-    from dlfh.errors import InputError
-
-    for field in fields(training):
-        if getattr(training, field.name) != field.default:
-            option = f"--{field.name.replace('_', '-')}"
-            raise InputError(f"{option} is for training, but --model is already trained: omit one of them")
 
 
 def _example_query(encoder: Encoder) -> str:

@@ -13,7 +13,7 @@ from dlfh.cli.output import report
 
 def copy(
     collection: CollectionFolder,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the copy.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the copy.")],
     items_at: ItemsAt = None,
     as_json: AsJson = False,
 ) -> None:

@@ -14,9 +14,7 @@ _SUFFIXES = (".npz", ".npy", ".mat")
 
 @with_options(items=ItemOptions, options=OutputOptions)
 def encode(
-    model: Annotated[
-        Path, typer.Argument(help="Folder of a model or a collection.", metavar="MODEL", show_default=False)
-    ],
+    model: Annotated[Path, typer.Argument(help="Folder of a model or a collection.", metavar="MODEL")],
     items: ItemOptions,
     output: Annotated[
         Path,
@@ -25,7 +23,6 @@ def encode(
             "-o",
             help="Output file: .npz, .mat, or .npy for a single modality. A name ending in .parquet is a folder, "
             "written block by block.",
-            show_default=False,
         ),
     ],
     options: OutputOptions,
@@ -33,8 +30,7 @@ def encode(
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Encode blocks on a Dask cluster: the scheduler's address, or local for processes on this machine.",
-            show_default=False,
+            help="Encode blocks on a Dask cluster: the scheduler's address, or local for processes on this machine."
         ),
     ] = None,
 ) -> None:

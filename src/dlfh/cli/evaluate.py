@@ -1,4 +1,4 @@
-"""`dlfh evaluate`: measure retrieval quality of a collection, a model, or codes in files."""
+"""`dlfh evaluate`: measure the retrieval quality of a collection, a model, or codes in files."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from dlfh.cli.options import AsJson, ItemOptions, Quiet, place_of, with_options
+from dlfh.cli.options import AsJson, ItemOptions, Quiet, changed_options, flag, place_of, with_options
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
-
-_CODES = "Codes in files"
 
 
 @dataclass(frozen=True)
@@ -23,60 +21,43 @@ class QueryItems(ItemOptions):
         typer.Argument(
             help="Queries: a folder of images, a table or an array file, as for `dlfh build`; or codes in a file.",
             metavar="QUERIES",
-            show_default=False,
         ),
     ] = None
 
 
-@with_options(items=QueryItems)
+def _codes(help: str, *names: str, default: str | bool = True) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Codes in files", show_default=default)
+
+
+@dataclass(frozen=True)
+class CodeOptions:
+    """Options for codes in files."""
+
+    query_labels: Annotated[str | None, _codes("Labels of the queries: FILE or FILE:NAME.")] = None
+    database_labels: Annotated[str | None, _codes("Labels of the database, in its order.")] = None
+    measure: Annotated[list[str] | None, _codes("Such as AP@50 or nDCG@10; repeatable.", default="AP")] = None
+    ties: Annotated[str, _codes("Ranking of ties: order (as in the database) or expected (mean over all orders).")] = (
+        "order"
+    )
+    cluster: Annotated[
+        str | None, _codes("Rank on a Dask cluster: its scheduler's address, or local for processes on this machine.")
+    ] = None
+
+
+@with_options(items=QueryItems, codes=CodeOptions)
 def evaluate(
     database: Annotated[
         Path,
         typer.Argument(
-            help="Folder of a collection or a model; or codes in a file: FILE or FILE:NAME.",
-            metavar="DATABASE",
-            show_default=False,
+            help="Folder of a collection or a model; or codes in a file: FILE or FILE:NAME.", metavar="DATABASE"
         ),
     ],
     items: QueryItems,
+    codes: CodeOptions,
     queries: Annotated[
-        int | None,
-        typer.Option(
-            help="For a model: number of items to use as queries; the others are the database.", show_default=False
-        ),
+        int | None, typer.Option(help="For a model: number of items to use as queries for the others.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed for choosing the queries.")] = 0,
-    query_labels: Annotated[
-        str | None,
-        typer.Option(help="Labels of the queries: FILE or FILE:NAME.", show_default=False, rich_help_panel=_CODES),
-    ] = None,
-    database_labels: Annotated[
-        str | None,
-        typer.Option(help="Labels of the database, in its order.", show_default=False, rich_help_panel=_CODES),
-    ] = None,
-    measures: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--measure",
-            help="Measure, such as AP@50 or nDCG@10; repeatable.",
-            show_default="AP",
-            rich_help_panel=_CODES,
-        ),
-    ] = None,
-    ties: Annotated[
-        str,
-        typer.Option(
-            help="How to rank ties: order (database order) or expected (mean over all orders).", rich_help_panel=_CODES
-        ),
-    ] = "order",
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            help="Rank blocks on a Dask cluster: the scheduler's address, or local for processes on this machine.",
-            show_default=False,
-            rich_help_panel=_CODES,
-        ),
-    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -105,17 +86,13 @@ def evaluate(
     """
     from dlfh.errors import InputError
 
-    labels = {"--query-labels": query_labels, "--database-labels": database_labels}
-    if query_labels is not None and database_labels is not None:
+    if codes.query_labels is not None and codes.database_labels is not None:
         if items.source is None or items.names_columns():
             raise InputError("codes in files take two arguments, DATABASE and QUERIES, and no input data options")
-        _evaluate_codes(
-            str(items.source), str(database), query_labels, database_labels, measures or ["AP"], ties, cluster, as_json
-        )
+        _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
-    for option, value in {**labels, "--measure": measures, "--cluster": cluster}.items():
-        if value is not None:
-            raise InputError(f"{option} is for codes in files, which need both --query-labels and --database-labels")
+    for name in changed_options(codes):
+        raise InputError(f"{flag(name)} is for codes in files, which need both --query-labels and --database-labels")
     _evaluate_items(database, items, queries, seed, as_json=as_json, verbose=not quiet and not as_json)
 
 
@@ -149,16 +126,7 @@ def _evaluate_items(
         print_calibration(report.calibration)
 
 
-def _evaluate_codes(
-    queries: str,
-    database: str,
-    query_labels: str,
-    database_labels: str,
-    measures: list[str],
-    ties: str,
-    cluster: str | None,
-    as_json: bool,
-) -> None:
+def _evaluate_codes(database: str, queries: str, options: CodeOptions, as_json: bool) -> None:
     """Evaluate codes in files by Hamming distance; the database is read block by block."""
     import numpy as np
 
@@ -167,32 +135,23 @@ def _evaluate_codes(
     from dlfh.metrics import evaluate as evaluate_codes
     from dlfh.metrics.measures import parse_measure
 
-    parsed = [parse_measure(name) for name in measures]
-
-    def read_all(value: str) -> Any:
+    def read_all(value: Any) -> Any:
         blocks = open_blocks(*place_of(value))
         return blocks.take(np.arange(len(blocks)))
 
-    codes, labels = read_all(queries), read_all(query_labels)
+    def to_plain(value: Any) -> Any:  # a curve becomes lists
+        is_number = isinstance(value, float)
+        return value if is_number else {name: part.tolist() for name, part in value._asdict().items()}
+
+    measures = [parse_measure(name) for name in options.measure or ["AP"]]
+    query_arrays = read_all(queries), read_all(options.query_labels)
     items: Any = open_blocks(*place_of(database))
-    item_labels = open_blocks(*place_of(database_labels))
-    with connect(cluster):
-        result = evaluate_codes(codes, items, labels, item_labels, measures=parsed, ties=ties)  # type: ignore[arg-type]
+    labels = open_blocks(*place_of(str(options.database_labels)))
+    ties: Any = options.ties
+    with connect(options.cluster):
+        result = evaluate_codes(query_arrays[0], items, query_arrays[1], labels, measures=measures, ties=ties)
     if not as_json:
         typer.echo(repr(result))
         return
-    print_json(
-        {
-            "queries": result.n_queries,
-            "items": result.n_items,
-            "ties": ties,
-            "measures": {name: _to_plain(value) for name, value in result.to_dict().items()},
-        }
-    )
-
-
-def _to_plain(value: Any) -> Any:
-    """Return a number as it is, and a curve as lists."""
-    if isinstance(value, float):
-        return value
-    return {name: part.tolist() for name, part in value._asdict().items()}
+    values = {name: to_plain(value) for name, value in result.to_dict().items()}
+    print_json({"queries": result.n_queries, "items": result.n_items, "ties": ties, "measures": values})

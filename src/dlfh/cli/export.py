@@ -14,12 +14,10 @@ from dlfh.cli.output import report
 def export(
     collection: CollectionFolder,
     output: Annotated[
-        Path,
-        typer.Option("--output", "-o", help="Output file: .parquet, .faiss, or .sql for pgvector.", show_default=False),
+        Path, typer.Option("--output", "-o", help="Output file: .parquet, .faiss, or .sql for pgvector.")
     ],
     modality: Annotated[
-        str | None,
-        typer.Option(help="Modality whose codes a .faiss file holds. Default: the first.", show_default=False),
+        str | None, typer.Option(help="Modality whose codes a .faiss file holds. Default: the first.")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,

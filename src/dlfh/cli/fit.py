@@ -8,14 +8,7 @@ from typing import Annotated
 import typer
 
 from dlfh._terminal import plain
-from dlfh.cli.build import (
-    count_trained,
-    describe_model,
-    make_encoder,
-    print_details,
-    quality_sentences,
-    summarize,
-)
+from dlfh.cli.build import count_trained, describe_model, make_encoder, print_details, quality_sentences, summarize
 from dlfh.cli.options import ItemOptions, OutputOptions, TrainingOptions, with_options
 from dlfh.cli.output import elapsed
 
@@ -23,15 +16,13 @@ from dlfh.cli.output import elapsed
 @with_options(items=ItemOptions, training=TrainingOptions, options=OutputOptions)
 def fit(
     items: ItemOptions,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the trained model.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the trained model.")],
     training: TrainingOptions,
     options: OutputOptions,
     more: Annotated[
         Path | None,
         typer.Option(
-            "--more",
-            help="Folder of a model to train further; it must have been trained with --set keep_sums=true.",
-            show_default=False,
+            "--more", help="Folder of a model to train further; it must have been trained with --set keep_sums=true."
         ),
     ] = None,
 ) -> None:

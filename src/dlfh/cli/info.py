@@ -19,11 +19,7 @@ if TYPE_CHECKING:
 def info(
     path: Annotated[
         Path,
-        typer.Argument(
-            help="Folder of a collection, an index or a model; or a table or array file.",
-            metavar="PATH",
-            show_default=False,
-        ),
+        typer.Argument(help="Folder of a collection, an index or a model; or a table or array file.", metavar="PATH"),
     ],
     verify: Annotated[
         bool, typer.Option("--verify", help="Check every file of a collection or an index against its checksum.")

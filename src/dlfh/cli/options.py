@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from dlfh.methods import CrossModalHasher
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-CollectionFolder = Annotated[
-    Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION", show_default=False)
-]
-Overwrite = Annotated[
-    bool, typer.Option("--overwrite", help="Replace existing output files; inputs are never replaced.")
-]
+CollectionFolder = Annotated[Path, typer.Argument(help="Folder of a collection.", metavar="COLLECTION")]
 ItemsAt = Annotated[
     str | None,
     typer.Option(
         "--items",
         help="Database for the items: postgresql://HOST/DATABASE#TABLE, duckdb:FILE#TABLE or milvus://HOST:PORT#TABLE. "
         "Default: files in the output folder.",
-        show_default=False,
     ),
 ]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
 
 #: Code length with --fast.
 _FAST_BITS = 64
 
-_DATA = "Input data"
-_TRAINING = "Training"
-
 #: A filter condition such as "price<20".
 _COMPARISON = re.compile(r"([^<>=!]+)(<=|>=|!=|=|<|>)([^<>=!].*|)", re.DOTALL)
+
+
+def _data(help: str) -> Any:
+    return typer.Option(help=help, rich_help_panel="Input data")
+
+
+def _training(help: str, *names: str, default: str | bool = True) -> Any:
+    return typer.Option(*names, help=help, rich_help_panel="Training", show_default=default)
 
 
 @dataclass(frozen=True)
@@ -57,47 +57,21 @@ class ItemOptions:
             help="Folder of images, table (.csv, .tsv, .jsonl, .parquet, .arrow, .feather, .xlsx) or array file (.npz, "
             ".npy, .mat).",
             metavar="SOURCE",
-            show_default=False,
         ),
     ] = None
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            help="Table of items; its image paths are relative to SOURCE or to the table.", rich_help_panel=_DATA
-        ),
-    ] = None
-    id: Annotated[
-        str | None,
-        typer.Option(help="Column with item ids. Default: image path or row number.", rich_help_panel=_DATA),
-    ] = None
-    image: Annotated[
-        list[str] | None,
-        typer.Option(help="Column with image paths. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
-    ] = None
-    text: Annotated[
-        list[str] | None,
-        typer.Option(help="Column with text. For several: NAME=COLUMN, repeated.", rich_help_panel=_DATA),
-    ] = None
+    table: Annotated[Path | None, _data("Table of items; image paths are relative to SOURCE or to the table.")] = None
+    id: Annotated[str | None, _data("Column with item ids. Default: image path or row number.")] = None
+    image: Annotated[list[str] | None, _data("Column with image paths. For several: NAME=COLUMN, repeated.")] = None
+    text: Annotated[list[str] | None, _data("Column with text. For several: NAME=COLUMN, repeated.")] = None
     vectors: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Precomputed vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; "
-            "repeatable.",
-            rich_help_panel=_DATA,
-        ),
+        _data("Vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; repeatable."),
     ] = None
-    labels: Annotated[
-        str | None,
-        typer.Option(help="Column or variable with labels.", rich_help_panel=_DATA),
-    ] = None
+    labels: Annotated[str | None, _data("Column or variable with labels.")] = None
     separator: Annotated[
-        str | None,
-        typer.Option(
-            help="Separator between labels in a cell. Default: the most frequent of ; | , and tab.",
-            rich_help_panel=_DATA,
-        ),
+        str | None, _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
     ] = None
-    encoding: Annotated[str, typer.Option(help="Text encoding of the table.", rich_help_panel=_DATA)] = "utf-8"
+    encoding: Annotated[str, _data("Text encoding of the table.")] = "utf-8"
 
     def inputs(self) -> list[Path | None]:
         """Return the input files and folders."""
@@ -167,66 +141,43 @@ class TrainingOptions:
     """Options for training a model."""
 
     settings: Annotated[
-        Path | None,
-        typer.Option(
-            help="TOML file written by `dlfh tune`. Command-line options take precedence.", rich_help_panel=_TRAINING
-        ),
+        Path | None, _training("TOML file written by `dlfh tune`. Command-line options take precedence.")
     ] = None
-    method: Annotated[
-        str | None,
-        typer.Option(help="Hashing method; see `dlfh methods`.", show_default="DLFH", rich_help_panel=_TRAINING),
-    ] = None
-    bits: Annotated[
-        int | None,
-        typer.Option(
-            "--bits",
-            "-b",
-            help="Code length in bits. Default: 128, or 64 with --fast.",
-            show_default=False,
-            rich_help_panel=_TRAINING,
-        ),
-    ] = None
+    method: Annotated[str | None, _training("Hashing method; see `dlfh methods`.", default="DLFH")] = None
+    bits: Annotated[int | None, _training("Code length in bits.", "--bits", "-b", default="128, or 64 with --fast")] = (
+        None
+    )
     set: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            help="Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable.",
-            rich_help_panel=_TRAINING,
-        ),
+        _training("Parameter of the method, as NAME=VALUE (for example hash_function=kernel); repeatable."),
     ] = None
     image_features: Annotated[
         str | None,
-        typer.Option(
-            help="gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. "
-            "auto tries combined, gist, thumbnail and, if installed, cnn on a sample and keeps the best.",
-            show_default="auto",
-            rich_help_panel=_TRAINING,
+        _training(
+            "gist, hog, thumbnail, combined (these three together), cnn (requires dlfh\\[cnn]) or clip:FOLDER. auto "
+            "tries combined, gist, thumbnail and, if installed, cnn on a sample and keeps the best.",
+            default="auto",
         ),
     ] = None
     text_features: Annotated[
         str | None,
-        typer.Option(
-            help="tfidf, pieces (words and parts of words), count, binary or clip:FOLDER. auto tries tfidf and pieces.",
-            show_default="auto",
-            rich_help_panel=_TRAINING,
+        _training(
+            "tfidf, pieces (words and parts of words), count, binary or clip:FOLDER. auto tries tfidf and pieces.",
+            default="auto",
         ),
     ] = None
     fast: Annotated[
         bool,
-        typer.Option(
-            "--fast",
-            help="Skip all trials: use gist, tfidf, linear hash functions and 64 bits unless set otherwise.",
-            rich_help_panel=_TRAINING,
+        _training(
+            "Skip all trials: use gist, tfidf, linear hash functions and 64 bits unless set otherwise.", "--fast"
         ),
     ] = False
-    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=_TRAINING)] = 0
+    seed: Annotated[int, _training("Random seed.")] = 0
     hold_out: Annotated[
         int | None,
-        typer.Option(
-            help="Number of labelled items to hold out of training, to measure quality. Default: a tenth, if at least "
-            "200 are labelled.",
-            show_default=False,
-            rich_help_panel=_TRAINING,
+        _training(
+            "Number of labelled items to hold out of training, to measure quality.",
+            default="a tenth, if at least 200 are labelled",
         ),
     ] = None
 
@@ -273,8 +224,7 @@ class OutputOptions:
     """Options for reporting results, skipped input and progress."""
 
     problem_file: Annotated[
-        Path | None,
-        typer.Option("--problems", help="File to list skipped items and values in, as JSON lines.", show_default=False),
+        Path | None, typer.Option("--problems", help="File to list skipped items and values in, as JSON lines.")
     ] = None
     overwrite: Overwrite = False
     as_json: AsJson = False
@@ -340,6 +290,16 @@ def with_options(**groups: type) -> Callable[[Callable[..., Any]], Callable[...,
         return run
 
     return decorate
+
+
+def changed_options(options: Any) -> list[str]:
+    """Return the names of the options in a group that differ from their defaults."""
+    return [field.name for field in fields(options) if getattr(options, field.name) != field.default]
+
+
+def flag(name: str) -> str:
+    """Return the option with a field's name, such as --hold-out."""
+    return f"--{name.replace('_', '-')}"
 
 
 def method_named(name: str) -> str:

@@ -12,7 +12,7 @@ from dlfh.cli.output import report
 
 def remove(
     collection: CollectionFolder,
-    ids: Annotated[list[str], typer.Argument(help="Ids of the items to remove.", metavar="ID", show_default=False)],
+    ids: Annotated[list[str], typer.Argument(help="Ids of the items to remove.", metavar="ID")],
     as_json: AsJson = False,
 ) -> None:
     """Remove items from a collection. If any id is unknown, nothing is removed.

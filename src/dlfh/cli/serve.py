@@ -18,21 +18,16 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 accepts other machines.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Host name that clients may use, besides localhost; repeatable.", show_default=False),
+        list[str] | None, typer.Option(help="Host name that clients may use, besides localhost; repeatable.")
     ] = None,
     token_file: Annotated[
         Path | None,
-        typer.Option(
-            help="File with the token that requests must carry. Default: $DLFH_TOKEN, or no token.", show_default=False
-        ),
+        typer.Option(help="File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."),
     ] = None,
     writable: Annotated[
         bool, typer.Option("--writable", help="Allow clients to add and remove items; requires a token.")
     ] = False,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Number of search threads.", show_default=False)
-    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, max=64, help="Number of search threads.")] = None,
 ) -> None:
     """Serve a collection over HTTP: a search page for browsers and a JSON API for programs.
 

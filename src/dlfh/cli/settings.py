@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dlfh._persistence.files import read_regular
+from dlfh.bench.toml import read_toml, to_toml
 from dlfh.errors import InputError
 
-_MAX_BYTES = 1 << 16
 _TYPES = {"method": str, "bits": int, "image_features": str, "text_features": str, "parameters": dict}
 _TYPE_NAMES = {str: "a string", int: "a whole number", dict: "a table"}
 
@@ -30,12 +28,7 @@ class BuildSettings:
         """Read a settings file; None yields empty settings."""
         if path is None:
             return cls()
-        try:
-            plain = tomllib.loads(read_regular(path, _MAX_BYTES).decode())
-        except FileNotFoundError:
-            raise InputError(f"settings file {path} does not exist") from None
-        except (OSError, ValueError, RecursionError) as error:
-            raise InputError(f"cannot read {path} as TOML settings: {str(error).splitlines()[0]}") from None
+        plain = read_toml(path)
         for name, value in plain.items():
             if name not in _TYPES:
                 raise InputError(f"{path}: unknown build setting {name!r}; settings are {', '.join(_TYPES)}")
@@ -58,6 +51,4 @@ class BuildSettings:
         [parameters]
         scale = 8.0
         """
-        from dlfh.bench.toml import to_toml
-
         return to_toml({name: value for name, value in vars(self).items() if value is not None and value != {}})

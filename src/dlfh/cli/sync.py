@@ -125,12 +125,7 @@ def _images_in(items: ItemOptions) -> Iterator[Path]:
 class Watch:
     """Waits until files have changed and are no longer changing.
 
-    Parameters
-    ----------
-    files : function
-        Returns the files to poll, whether or not they exist.
-    interval : float
-        Seconds between two polls.
+    ``files`` returns the files to poll, whether or not they exist, every ``interval`` seconds.
     """
 
     def __init__(self, files: Callable[[], Iterable[Path | None]], interval: float) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ import typer
 
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
-from dlfh.cli.options import ItemOptions, Overwrite, method_named, with_options
+from dlfh.cli.options import ItemOptions, Overwrite, changed_options, flag, method_named, with_options
 
 if TYPE_CHECKING:
     from dlfh.collection.tuning import Candidate
@@ -29,7 +29,6 @@ class TuneItems(ItemOptions):
             help="Folder of images or table, as for `dlfh build`; or icons, a data set's name with --file, "
             "generated:NAME, or an array file, as for `dlfh bench`.",
             metavar="DATA",
-            show_default=False,
         ),
     ] = None
 
@@ -50,27 +49,24 @@ class TuneOptions(RunOptions):
     grid: Annotated[
         list[str] | None,
         typer.Option(
-            "--grid",
             "-g",
-            help="Values to try: NAME=VALUE,VALUE,...; repeatable.",
+            "--grid",
+            help="Values to try: NAME=VALUE,...; repeatable.",
             show_default="eight candidates per method",
         ),
     ] = None
     bits: Annotated[int | None, typer.Option(help="Code length.", show_default="128; for vectors 32")] = None
     seeds: Annotated[
-        int | None,
-        typer.Option(help="Number of runs per candidate, each on its own validation points.", show_default="3"),
+        int | None, typer.Option(help="Runs per candidate, each on other validation points.", show_default="3")
     ] = None
     protocol: Annotated[str, typer.Option(help="Protocol whose MAP decides: unseen, hashed, learned or unified.")] = (
         "unseen"
     )
     validation_share: Annotated[
-        float | None,
-        typer.Option(help="Share of the points to validate on.", show_default="a third; for vectors 0.2"),
+        float | None, typer.Option(help="Share of the points to validate on.", show_default="1/3; for vectors 0.2")
     ] = None
     halving: Annotated[
-        str | None,
-        typer.Option(help="Successive halving by max_iter, size or seeds, instead of a full grid.", show_default=False),
+        str | None, typer.Option(help="Successive halving by max_iter, size or seeds, instead of a full grid.")
     ] = None
     size: Annotated[
         int | None,
@@ -86,10 +82,7 @@ class TuneOptions(RunOptions):
 @with_options(data=TuneItems, options=TuneOptions)
 def tune(
     method: Annotated[
-        str,
-        typer.Argument(
-            help="Method, such as DLFH; several, comma-separated; or all.", metavar="METHOD", show_default=False
-        ),
+        str, typer.Argument(help="Method, such as DLFH; several, comma-separated; or all.", metavar="METHOD")
     ],
     data: TuneItems,
     options: TuneOptions,
@@ -142,9 +135,9 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh.collection.tuning import tune_items
     from dlfh.errors import InputError
 
-    for field in fields(options):
-        if field.name not in _FOR_ITEMS and getattr(options, field.name) != field.default:
-            raise InputError(f"--{field.name.replace('_', '-')} is for data sets of vectors, but these are raw items")
+    for name in changed_options(options):
+        if name not in _FOR_ITEMS:
+            raise InputError(f"{flag(name)} is for data sets of vectors, but these are raw items")
     if options.validation_share is not None and not 0 < options.validation_share < 1:
         raise InputError(f"--validation-share must be between 0 and 1, got {options.validation_share}")
     check_outputs([options.output], data.inputs(), overwrite=options.overwrite)

@@ -1,13 +1,22 @@
 """The experiments: which cells each needs, and the sections it makes of their results."""
 
+from __future__ import annotations
+
+from pathlib import Path
+
+from dlfh.bench.cache import Cache, check_folder, make_folder
+from dlfh.bench.data import Source
 from dlfh.bench.experiments.convergence import CONVERGENCE
 from dlfh.bench.experiments.curves import CURVES
 from dlfh.bench.experiments.map import MAP
 from dlfh.bench.experiments.sensitivity import SENSITIVITY
 from dlfh.bench.experiments.time import TIME
-from dlfh.bench.plan import Experiment
-
-__all__ = ["EXPERIMENTS"]
+from dlfh.bench.figures import check_can_draw
+from dlfh.bench.plan import Experiment, Plan, Section
+from dlfh.bench.report import write_report
+from dlfh.bench.runner import Runner, n_workers
+from dlfh.bench.settings import Settings
+from dlfh.errors import InputError
 
 _PAPER = (MAP, CURVES, SENSITIVITY, CONVERGENCE, TIME)
 
@@ -20,3 +29,34 @@ PAPER = Experiment(
 
 #: The experiments by name.
 EXPERIMENTS = {each.name: each for each in (MAP, TIME, CONVERGENCE, SENSITIVITY, CURVES, PAPER)}
+
+
+def run_experiment(
+    name: str,
+    source: Source,
+    settings: Settings,
+    cache: Path,
+    report: Path,
+    *,
+    show: bool = False,
+    retry: bool = False,
+) -> list[Section]:
+    """Compute the cells of an experiment that are not cached, and write its report.
+
+    ``cache`` and ``report`` are folders. ``show`` displays progress, and ``retry`` repeats cells that failed.
+    """
+    experiment = EXPERIMENTS[name]
+    plan = Plan(source, settings)
+    cells = experiment.cells(plan)
+    n_workers(settings)  # reject invalid settings before creating a folder
+    plan.check(cells)
+    if experiment.draws:
+        check_can_draw()
+    check_folder(cache)
+    make_folder(report)
+    results = Runner(Cache(cache), settings, show=show, retry=retry).run(source, cells)
+    sections = write_report(report, experiment, plan, results)
+    failures = [result.failure for result in results.values()]
+    if failures and all(failures):
+        raise InputError(f"every computation failed: {failures[0]}")
+    return sections
