@@ -112,7 +112,7 @@ def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running,
     assert page.ids == [answer["id"] for answer in result["answers"]]
     assert page.texts(".grid.texts .card .words") == [answer["metadata"]["text"] for answer in result["answers"]]
     assert page.search == f"?code={result['query']['code']}&modalities=text"  # its code can be shared
-    page.page.click("#searcher button")
+    page.page.click("#query-source button")
     page.settle()
     assert page.search == "?modalities=text"
 
@@ -165,9 +165,9 @@ def test_nothing_found_is_a_state_with_a_way_on(page: Tab, service_of_icons: Run
     expect(page.page.locator(".notice")).to_contain_text("No item has what the filters ask for")
 
 
-def test_words_that_nobody_knows_are_said_to_say_nothing(page: Tab) -> None:
+def test_unknown_words_produce_a_warning(page: Tab) -> None:
     page.go("?q=qqqq")
-    expect(page.page.locator(".warning")).to_contain_text("No word of the query is known")
+    expect(page.page.locator(".warning")).to_contain_text("None of these words occur in the collection: qqqq.")
 
 
 def test_more_answers_come_when_asked_for(page: Tab) -> None:
@@ -328,11 +328,11 @@ def test_drawings_are_told_from_photographs(page: Tab) -> None:
 # -------------------------------------------------------------------------------------------------------- failing
 
 
-def test_a_refusal_is_said_in_its_sentence(page: Tab) -> None:
+def test_an_error_message_is_shown(page: Tab) -> None:
     for search, sentence in (
         ("?q=bird&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
         ("?id=nope", "There is no item 'nope'."),
-        ("?q=bird&where.colour=red", "Where names 'colour', and items have 'labels', 'row'."),
+        ("?q=bird&where.colour=red", "Where names 'colour', but items have 'labels', 'row'."),
     ):
         page.go(search)
         assert page.texts(".notice p") == [sentence]

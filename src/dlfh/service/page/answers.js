@@ -9,13 +9,13 @@ import { pictureOf } from "./question.js";
 /** The texts of an item: what its metadata say in words. */
 export const textsOf = (metadata) => Object.entries(metadata).filter(([name, value]) => name !== "columns" && typeof value === "string").map(([, value]) => value);
 
-/** Draw answers; `asker` is what asked (an item, a picture), and every card is a link to what is like it. */
-export function drawAnswers(place, { about, search, result, asker, onMore }) {
+/** Draw answers; `source` is what asked (an item, a picture), and every card is a link to what is like it. */
+export function drawAnswers(place, { about, search, result, source, onMore }) {
   const { query, answers } = result;
   const byTexts = query.modalities.every((name) => about.modalities[name]?.takes === "texts") && !query.modalities.every((name) => about.modalities[name]?.takes === query.modality);
   const grid = element("ol", { class: byTexts ? "grid texts" : "grid" },
     answers.map((answer) => element("li", {}, card(answer, about, search, query))));
-  const own = head(about, search, result, asker);
+  const own = head(about, search, result, source);
   grid.addEventListener("keydown", moveFocus);
   const mark = (event) => markCode(own, about, query, event.target.closest?.("a.card")?.dataset.code ?? null);
   for (const kind of ["pointerover", "focusin"]) grid.addEventListener(kind, mark);
@@ -25,13 +25,13 @@ export function drawAnswers(place, { about, search, result, asker, onMore }) {
   fill(place, own, grid, more);
 }
 
-function head(about, search, result, asker) {
+function head(about, search, result, source) {
   const { query, answers } = result;
   const title = { text: search.text.trim(), id: search.id ?? "", image: "Your picture", code: "A code", vector: "A vector" }[query.by];
   const how = { codes: "by codes", words: "by words", both: "by codes and words" }[query.match];
   const compared = `${count(answers.length, "answer")}, compared with ${listed(query.modalities.map((name) => `${name}s`))} ${how}`;
-  const seen = asker?.blob ? pictureOf(asker.blob) : asker?.thumbnail ? picture(asker.thumbnail, { lazy: false }) : null;
-  const words = asker?.item ? textsOf(asker.item.metadata)[0] : null;
+  const seen = source?.blob ? pictureOf(source.blob) : source?.thumbnail ? picture(source.thumbnail, { lazy: false }) : null;
+  const words = source?.item ? textsOf(source.item.metadata)[0] : null;
   return element("header", { class: "head" },
     seen ? element("span", { class: "tile" }, seen) : null,
     element("div", { class: "asked" },

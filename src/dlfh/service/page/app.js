@@ -7,7 +7,7 @@ import { capital, count, element, fill, listed } from "./elements.js";
 import { drawControls, toggled } from "./filters.js";
 import { CollectionMap } from "./map.js";
 import { clearNotice, showFailure, showNothing, warn } from "./notices.js";
-import { listen, showAsker } from "./question.js";
+import { listen, showQuerySource } from "./question.js";
 import { Failure, find, getCollection, getItem, getMap, hasChances, useToken } from "./service.js";
 
 const parts = Object.fromEntries(["welcome", "controls", "answers", "map", "about", "said", "name", "text", "to-map", "to-about", "home", "found"]
@@ -67,9 +67,9 @@ async function show(next, { again = false } = {}) {
     }
     if (!parts.answers.childElementCount) drawWaiting(parts.answers);
     parts.answers.setAttribute("aria-busy", "true");
-    const [result, asker] = await Promise.all([ask(search, signal), askerOf(search, signal)]);
+    const [result, source] = await Promise.all([ask(search, signal), querySource(search, signal)]);
     if (signal.aborted) return;
-    await showResult(result, asker, signal);
+    await showResult(result, source, signal);
   } catch (error) {
     if (!signal.aborted) failed(error);
   } finally {
@@ -101,7 +101,7 @@ async function ask(asked, signal) {
 }
 
 /** What asks, if it is no text: shown in the box and above the answers. */
-async function askerOf(asked, signal) {
+async function querySource(asked, signal) {
   if (asked.picture !== null) return { name: "your picture", blob: pictures.get(asked.picture) };
   if (asked.id !== null) {
     const item = await getItem(asked.id, signal);
@@ -126,7 +126,7 @@ function frame() {
   document.title = nothing ? about.name : `${search.text.trim() || search.id || "Picture"} · ${about.name}`;
   if (nothing) welcome();
   else drawControls(parts.controls, about, search, hasChances(search), change);
-  if (nothing || search.text) showAsker(search.text, null);
+  if (nothing || search.text) showQuerySource(search.text, null);
 }
 
 function welcome() {
@@ -142,7 +142,7 @@ function welcome() {
   );
 }
 
-async function showResult(result, asker, signal) {
+async function showResult(result, source, signal) {
   lastResult = result;
   if (search.picture !== null && search.code === null) {
     // The picture stays here; its code can be shared.
@@ -150,13 +150,13 @@ async function showResult(result, asker, signal) {
     remembered.set(JSON.stringify({ ...search, map: false }), result);
     history.replaceState({ picture: search.picture }, "", write(search));
   }
-  if (asker || search.id !== null) showAsker("", asker, () => go(asking(search, {})));
+  if (source || search.id !== null) showQuerySource("", source, () => go(asking(search, {})));
   const { answers, warning } = result;
   if (!answers.length) {
     fill(parts.answers);
     await explainNothing(signal);
   } else {
-    drawAnswers(parts.answers, { about, search, result, asker, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
+    drawAnswers(parts.answers, { about, search, result, source, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
     drawAbout(parts.about, about, { code: answers[0].code, query: result.query.code });
     if (warning) warn(warning);
     else clearNotice();

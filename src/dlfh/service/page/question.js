@@ -28,7 +28,7 @@ export function listen({ onText, onPicture, onDrop }) {
   });
   box.addEventListener("change", done);
   box.addEventListener("keydown", (event) => {
-    if (event.key === "Backspace" && !box.value && !document.querySelector("#asker").hidden) onDrop();
+    if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onDrop();
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
@@ -74,16 +74,16 @@ function listenForDrops(onPicture) {
 const imageOf = (transfer) => [...(transfer?.files ?? [])].find((file) => file.type.startsWith("image/"));
 
 /** Show in the box what asks: a text, or in its place an item, a picture or a code, which can be taken away. */
-export function showAsker(text, asker, onDrop) {
+export function showQuerySource(text, source, onDrop) {
   const box = document.querySelector("#text");
-  const place = document.querySelector("#asker");
-  if (document.activeElement !== box || asker) box.value = text;
-  place.hidden = asker === null;
+  const place = document.querySelector("#query-source");
+  if (document.activeElement !== box || source) box.value = text;
+  place.hidden = source === null;
   fill(place);
-  if (asker === null) return;
-  const seen = asker.blob ? pictureOf(asker.blob) : picture(asker.thumbnail ?? null, { lazy: false });
-  const remove = element("button", { type: "button", "aria-label": `Do not search by ${asker.name}`, onclick: onDrop }, "×");
-  fill(place, seen, element("span", {}, asker.name), remove);
+  if (source === null) return;
+  const seen = source.blob ? pictureOf(source.blob) : picture(source.thumbnail ?? null, { lazy: false });
+  const remove = element("button", { type: "button", "aria-label": `Do not search by ${source.name}`, onclick: onDrop }, "×");
+  fill(place, seen, element("span", {}, source.name), remove);
 }
 
 /** A picture that people brought. */
