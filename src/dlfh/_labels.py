@@ -20,6 +20,7 @@ from dlfh._sparse import compressed_rows
 from dlfh.errors import InputError
 
 Integers = npt.NDArray[np.int64]
+Labels = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class LabelSets:
     names: tuple[Any, ...] | None
     n_labels: int
     starts: Integers
-    labels: npt.NDArray[np.int32]
+    labels: Labels
     set_of_point: Integers
     counts: Integers
 
@@ -62,15 +63,15 @@ class LabelSets:
         return len(self.counts)
 
     @property
-    def lists(self) -> tuple[Integers, npt.NDArray[np.int32]]:
+    def lists(self) -> tuple[Integers, Labels]:
         """``starts`` and ``labels``."""
         return self.starts, self.labels
 
-    def inverted_lists(self, sets: Integers | None = None) -> tuple[Integers, npt.NDArray[np.int32]]:
+    def inverted_lists(self, sets: Integers | None = None) -> tuple[Integers, Labels]:
         """Return which of ``sets``, by default all, have each label: starts and positions in ``sets``."""
         chosen = np.arange(self.n_sets) if sets is None else sets
-        lists: tuple[Integers, npt.NDArray[np.int32]] = _kernels.invert_lists(*self.lists, chosen, self.n_labels)
-        return lists
+        starts, positions = _kernels.invert_lists(*self.lists, chosen, self.n_labels)
+        return starts, positions
 
     @classmethod
     def from_labels(cls, labels: Any, *, name: str = "labels", allow_empty: bool = False) -> LabelSets:
@@ -95,15 +96,12 @@ class LabelSets:
         return cls._group(names, n_labels, starts, flat)
 
     @classmethod
-    def _group(
-        cls, names: tuple[Any, ...] | None, n_labels: int, starts: Integers, flat: npt.NDArray[np.int32]
-    ) -> LabelSets:
+    def _group(cls, names: tuple[Any, ...] | None, n_labels: int, starts: Integers, flat: Labels) -> LabelSets:
+        """Group points, given by their labels, into distinct label sets."""
         first, set_of_point = _distinct_rows(starts, flat, n_labels)
-        lengths = np.diff(starts)[first]
-        set_starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        position = np.repeat(starts[first] - set_starts[:-1], lengths) + np.arange(set_starts[-1])
+        points = cls(names, n_labels, starts, flat, set_of_point, np.ones(len(starts) - 1, np.int64))
         counts = np.bincount(set_of_point, minlength=len(first)).astype(np.int64)
-        return cls(names, n_labels, set_starts, flat[position], set_of_point, counts)
+        return replace(points.select(first), set_of_point=set_of_point, counts=counts)
 
     def take(self, points: Integers) -> LabelSets:
         """Return the label sets of the given points."""
@@ -159,9 +157,7 @@ class LabelSets:
     ) -> tuple[Integers, Integers]:
         """Draw pairs of one kind until there are enough, or give up after 50 rounds."""
         first, second = np.empty(0, np.int64), np.empty(0, np.int64)
-        indicator = sp.csr_array(
-            (np.ones(len(self.labels), np.int32), self.labels, self.starts), shape=(self.n_sets, self.n_labels)
-        )
+        indicator = self.rows()
         for _ in range(50):
             if len(first) >= n_pairs:
                 break
@@ -217,19 +213,19 @@ class LabelSets:
         return replace(both, set_of_point=np.empty(0, np.int64), counts=counts), numbers
 
     @staticmethod
-    def stacked(parts: Sequence[LabelSets]) -> tuple[Integers, npt.NDArray[np.int32]]:
+    def stacked(parts: Sequence[LabelSets]) -> tuple[Integers, Labels]:
         """Return ``starts`` and ``labels`` of the concatenated sets of all parts."""
         ends = np.cumsum([len(part.labels) for part in parts])
         later = [part.starts[1:] + before for part, before in zip(parts, [0, *ends], strict=False)]
         return np.concatenate([[0], *later]).astype(np.int64), np.concatenate([part.labels for part in parts])
 
     def select(self, sets: Integers) -> LabelSets:
-        """Return the sets with the given numbers, in increasing order, without ``set_of_point``."""
+        """Return the sets with the given numbers, without ``set_of_point``."""
         lengths = np.diff(self.starts)[sets]
         starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         place = np.repeat(self.starts[sets] - starts[:-1], lengths) + np.arange(starts[-1])
-        no_points = np.empty(0, np.int64)
-        return LabelSets(self.names, self.n_labels, starts, self.labels[place], no_points, self.counts[sets])
+        selected = replace(self, starts=starts, labels=self.labels[place], counts=self.counts[sets])
+        return selected.without_points()
 
     def labels_of(self, number: int) -> tuple[int, ...]:
         """Return the labels of one set; sets are sorted by them."""
@@ -255,7 +251,7 @@ class LabelSets:
         return LabelSets(names, len(names), self.starts, labels, self.set_of_point, self.counts)
 
 
-def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers, npt.NDArray[np.int32]]:
+def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers, Labels]:
     """Return names, number of labels, and the labels of each point in CSR form."""
     if sp.issparse(labels):
         return _read_sparse(labels, name)
@@ -293,7 +289,7 @@ def _is_scalar(label: Any) -> bool:
     return label is None or np.isscalar(label) or (isinstance(label, np.ndarray) and label.ndim == 0)
 
 
-def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
+def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, Labels]:
     if labels.ndim != 2:
         raise InputError(f"{name} is sparse and must have two dimensions, got {labels.ndim}")
     matrix = compressed_rows(labels, name).copy()
@@ -307,7 +303,7 @@ def _read_sparse(labels: Any, name: str) -> tuple[None, int, Integers, npt.NDArr
     return None, matrix.shape[1], matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
 
 
-def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, npt.NDArray[np.int32]]:
+def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Integers, Labels]:
     present = labels if labels.dtype == bool else labels == 1
     if labels.dtype.kind == "f" or (labels.dtype.kind in "iu" and (labels.min() < 0 or labels.max() > 1)):
         wrong = ~(present | (labels == 0))
@@ -322,7 +318,7 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
     return None, labels.shape[1], starts, np.nonzero(present)[1].astype(np.int32)
 
 
-def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
+def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
     if labels.dtype.kind == "f" and not np.all(np.isfinite(labels) & (labels == np.floor(labels))):
         bad = int(np.flatnonzero(~(np.isfinite(labels) & (labels == np.floor(labels))))[0])
         raise InputError(
@@ -338,7 +334,7 @@ def _read_classes(labels: npt.NDArray[Any], name: str) -> tuple[tuple[Any, ...],
     return names, len(names), np.arange(len(labels) + 1, dtype=np.int64), numbers.astype(np.int32)
 
 
-def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, npt.NDArray[np.int32]]:
+def _read_lists(labels: list[Any], name: str) -> tuple[tuple[Any, ...], int, Integers, Labels]:
     rows: list[Sequence[Any]] = []
     for row, entry in enumerate(labels):
         if _is_scalar(entry) or not isinstance(entry, Iterable):

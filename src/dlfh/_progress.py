@@ -70,7 +70,7 @@ def progress(show: bool) -> Iterator[Bar]:
     if not show:
         yield Bar()
         return
-    from rich.console import Console  # only where progress is shown: takes 50 ms to load
+    from rich.console import Console  # not needed unless progress is shown
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)

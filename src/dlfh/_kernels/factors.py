@@ -65,6 +65,39 @@ def move_places(places, mask, toward):
         places[q] += -1 if mask[q] == toward else 1
 
 
+@njit
+def update_bits(code, first_bit, last_bit, columns, places, kinds, residuals, tables, own_column):
+    """Update bits of one code in place; return the number of flips.
+
+    ``columns`` contains masks and weights, ``kinds`` the total weights of similar and dissimilar columns.
+    ``own_column`` is the code's own column, of weight 0, whose masks are updated as well; -1 if it has none.
+    """
+    masks, weights = columns
+    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
+    if own_column >= 0:
+        places[own_column] = 0  # any valid index
+    threshold = look_up(weights, places, residual_table, curvature_table, residuals)
+    if not is_exact:
+        threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
+    flips = 0
+    for k in range(first_bit, last_bit):
+        gradient = signed_sum(residuals, masks[k])
+        shift = 7 - (k & 7)
+        is_set = (code[k >> 3] >> shift) & 1
+        if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
+            flips += 1
+            code[k >> 3] ^= 1 << shift
+            toward = -1 if is_set else 0
+            move_places(places, masks[k], toward)
+            if own_column >= 0:
+                places[own_column] = 0
+                masks[k, own_column] = toward
+            curvature = look_up(weights, places, residual_table, curvature_table, residuals)
+            if is_exact:
+                threshold = curvature
+    return flips
+
+
 @Kernel
 def update_rows(
     row_bytes, row_words, row_sets, label_lists, columns, inverted_lists, tables, first_bit, last_bit, start, stop
@@ -76,10 +109,9 @@ def update_rows(
     ``masks[k, q]`` is 0 where V_qk = +1 and -1 where V_qk = -1. ``tables`` is `LatentFactorModel.tables`, indexed by
     distance, dissimilar pairs before similar ones.
     """
-    column_words, column_masks, column_weights = columns
-    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
+    column_words, _, column_weights = columns
     n_columns = column_weights.size
-    n_distances = residual_table.size // 2
+    n_distances = tables[0].size // 2
     shared = np.zeros(n_columns, np.int32)
     distances = np.empty(n_columns, np.uint16)
     places = np.empty(n_columns, np.uint16)
@@ -92,20 +124,7 @@ def update_rows(
             count_shared(label_lists, marked_set, inverted_lists, shared)
         distances_to_all(row_words[i], column_words, distances)
         kinds = find_places(shared, distances, n_distances, column_weights, places)
-        threshold = look_up(column_weights, places, residual_table, curvature_table, residuals)
-        if not is_exact:
-            threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
-        for k in range(first_bit, last_bit):
-            gradient = signed_sum(residuals, column_masks[k])
-            shift = 7 - (k & 7)
-            is_set = (row_bytes[i, k >> 3] >> shift) & 1
-            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
-                flips += 1
-                row_bytes[i, k >> 3] ^= 1 << shift
-                move_places(places, column_masks[k], -1 if is_set else 0)
-                curvature = look_up(column_weights, places, residual_table, curvature_table, residuals)
-                if is_exact:
-                    threshold = curvature
+        flips += update_bits(row_bytes[i], first_bit, last_bit, columns[1:], places, kinds, residuals, tables, -1)
     return flips
 
 
@@ -119,9 +138,8 @@ def update_shared_rows(
     row is excluded from its own columns. Every row sees the updated rows before it, so each step is monotone.
     ``words`` and ``masks`` contain the codes by word and by bit, and are updated as well.
     """
-    residual_table, curvature_table, kind_weights, unit_threshold, is_exact = tables
     n_rows = row_weights.size
-    n_distances = residual_table.size // 2
+    n_distances = tables[0].size // 2
     shared = np.zeros(n_rows, np.int32)
     distances = np.empty(n_rows, np.uint16)
     places = np.empty(n_rows, np.uint16)
@@ -133,24 +151,8 @@ def update_shared_rows(
         distances_to_all(row_words[i], words, distances)
         weights[i] = 0
         kinds = find_places(shared, distances, n_distances, weights, places)
-        places[i] = 0  # any valid index: its weight is 0
-        threshold = look_up(weights, places, residual_table, curvature_table, residuals)
-        if not is_exact:
-            threshold = bound_threshold(kinds[0], kinds[1], kind_weights, unit_threshold)
-        for k in range(first_bit, last_bit):
-            gradient = signed_sum(residuals, masks[k])
-            shift = 7 - (k & 7)
-            is_set = (row_bytes[i, k >> 3] >> shift) & 1
-            if (gradient + threshold < 0) if is_set else (gradient - threshold >= is_exact):
-                flips += 1
-                row_bytes[i, k >> 3] ^= 1 << shift
-                toward = -1 if is_set else 0
-                move_places(places, masks[k], toward)
-                places[i] = 0
-                masks[k, i] = toward
-                curvature = look_up(weights, places, residual_table, curvature_table, residuals)
-                if is_exact:
-                    threshold = curvature
+        columns = (masks, weights)
+        flips += update_bits(row_bytes[i], first_bit, last_bit, columns, places, kinds, residuals, tables, i)
         weights[i] = row_weights[i]
         for w in range(words.shape[0]):
             words[w, i] = row_words[i, w]
