@@ -1,8 +1,8 @@
-"""All methods: what there is to know of each, and agreement with reference codes; `dlfh bench` compares them.
+"""Tables of docs/methods.md: properties of all methods, and agreement with reference codes.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.methods_study registry reference --write docs/methods.md
 
-The folder holds `wiki.mat`.
+The folder must contain `wiki.mat`. `dlfh bench` compares the methods with each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dlfh.metrics import mean_average_precision
 DIRECTIONS = (("image", "text"), ("text", "image"))
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
@@ -44,15 +44,15 @@ def evaluate(model: CrossModalHasher, split: Split, protocols: tuple[str, ...]) 
             databases[protocol] = model.codes_
     return {
         protocol: [
-            mean_average_precision(queries[asked], database[answered], test.labels, train.labels)
-            for asked, answered in DIRECTIONS
+            mean_average_precision(queries[query], database[item], test.labels, train.labels)
+            for query, item in DIRECTIONS
         ]
         for protocol, database in databases.items()
     }
 
 
 def reference_table(folder: Path) -> str:
-    """Set our means beside those of the reference codes, on Wiki."""
+    """Compare our mean MAP with that of the reference codes, on Wiki."""
     split = load_wiki(folder)
     lines = [
         "| method | database | bits | I→T, ours | reference | T→I, ours | reference | seeds |",
@@ -65,7 +65,7 @@ def reference_table(folder: Path) -> str:
             models = [row.make(n_bits, seed).fit(split[0].modalities, split[0].labels) for seed in range(row.seeds)]
             measured = [evaluate(model, split, tuple(row.values)) for model in models]
             for protocol, cells in row.values.items():
-                values = np.array([each[protocol] for each in measured])
+                values = np.array([by_protocol[protocol] for by_protocol in measured])
                 entry = [row.name, protocol, str(n_bits)]
                 for (expected, spread), mean, std in zip(
                     cells[n_bits], values.mean(axis=0), values.std(axis=0), strict=True
@@ -73,10 +73,10 @@ def reference_table(folder: Path) -> str:
                     within = abs(mean - expected) <= row.tolerance(protocol, spread)
                     outside += not within
                     ours = f"{mean:.3f}±{std:.3f}" if row.seeds > 1 else f"{mean:.3f}"
-                    theirs = f"{expected:.3f}±{spread:.3f}" if row.seeds > 1 else f"{expected:.3f}"
-                    entry += [ours + ("" if within else " (outside)"), theirs]
+                    reference = f"{expected:.3f}±{spread:.3f}" if row.seeds > 1 else f"{expected:.3f}"
+                    entry += [ours + ("" if within else " (outside)"), reference]
                 lines.append("| " + " | ".join([*entry, str(row.seeds)]) + " |")
-                say(lines[-1])
+                log(lines[-1])
     n_cells = sum(2 * len(cells) for row in ROWS for cells in row.values.values())
     lines += ["", f"{n_cells - outside} of {n_cells} within the tolerance."]
     return "\n".join(lines)
@@ -89,7 +89,7 @@ def make(name: str, n_bits: int, seed: int, **parameters: Any) -> CrossModalHash
 
 
 def seph_seconds(folder: Path) -> str:
-    """Time SePH on Wiki at 64 bits, as its reference code was timed."""
+    """Time SePH on Wiki with 64 bits, like the reference code was timed."""
     split = load_wiki(folder)
     lines = ["| SePH on Wiki, 64 bits | seconds | beside 82 s of the reference code |", "|---|---|---|"]
     for title, init in (("a start per label set", "labels"), ("a start per point", "random")):
@@ -99,22 +99,22 @@ def seph_seconds(folder: Path) -> str:
             make("SePH", 64, seed, init=init).fit(split[0].modalities, split[0].labels)
             spent.append(time.perf_counter() - began)
         lines.append(f"| {title} | {np.median(spent):.2f} | {82 / np.median(spent):.0f} × faster |")
-        say(lines[-1])
+        log(lines[-1])
     return "\n".join(lines)
 
 
 def registry_table() -> str:
-    """Return the registry as the docs show it."""
+    """Return the table of methods in docs/methods.md."""
     lines = [
         "| name | method | learns from | codes | database codes | bits beyond the features' directions | modalities "
         "| training costs |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, info in available().items():
-        least, most = info.n_modalities
-        number = str(least) if least == most else f"{least} or more"
-        number += ", incomplete data" if info.takes_incomplete else ""
-        number += ", by blocks" if info.takes_blocks else ""
+        lowest, highest = info.n_modalities
+        modalities = str(lowest) if lowest == highest else f"{lowest} or more"
+        modalities += ", incomplete data" if info.takes_incomplete else ""
+        modalities += ", in blocks" if info.takes_blocks else ""
         cells = (
             f"`{name}`",
             f"{info.title} ({info.paper})",
@@ -122,7 +122,7 @@ def registry_table() -> str:
             "discrete" if info.discrete else "relaxed",
             ", ".join(info.protocols),
             info.surplus_bits,
-            number,
+            modalities,
             info.complexity,
         )
         lines.append("| " + " | ".join(cells) + " |")
@@ -132,17 +132,17 @@ def registry_table() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="+", choices=("registry", "reference"))
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--write", type=Path, help="document whose tables to replace")
     arguments = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
     if "reference" in arguments.parts and not (folder / "wiki.mat").exists():
-        parser.error("DLFH_DATA must name a folder that holds wiki.mat")
-    tables: dict[str, str] = {"machine": machine()}
+        parser.error("DLFH_DATA must name a folder that contains wiki.mat")
+    tables: dict[str, str] = {}
     for part in arguments.parts:
         if part == "registry":
             tables["registry"] = registry_table()
         else:
-            tables["reference"] = reference_table(folder)
+            tables["machine"], tables["reference"] = machine(), reference_table(folder)
             tables["seph"] = seph_seconds(folder)
         if arguments.write:
             fill(arguments.write, tables)
