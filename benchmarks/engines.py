@@ -1,9 +1,9 @@
-"""Engines side by side in one run: loading, exact and approximate search, filters, bytes an item, and what we add.
+"""Compare engines: loading, exact and approximate search, filters, bytes per item, and the overhead of dlfh.
 
-python -m benchmarks.engines engines                         # local, PostgreSQL, DuckDB, Milvus, beside bare calls
-python -m benchmarks.engines shortlists                      # which share of a folder's answers an engine's has
-python -m benchmarks.engines all --write docs/engines.md     # a million codes; about ten minutes on a quiet machine
-python -m benchmarks.engines engines --items 100000          # sooner
+python -m benchmarks.engines engines                         # folder, PostgreSQL, DuckDB, Milvus, with and without dlfh
+python -m benchmarks.engines shortlists                      # share of a folder's answers that a database returns
+python -m benchmarks.engines all --write docs/engines.md     # a million codes; about ten minutes on an idle machine
+python -m benchmarks.engines engines --items 100000          # faster
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from dlfh.index.faiss_index import KINDS
 
 K, N_QUERIES, N_NEAR, BLOCK, ROUNDS = 10, 20, 200, 50_000, 3
 FILTERS = {"1 %": {"price": {"<": 1}}, "50 %": {"price": {"<": 50}}}
-#: Milvus's embedded engine takes some thousand items a second, however they are handed over.
-MOST_FOR_MILVUS = 200_000
+#: The embedded engine of Milvus loads only a few thousand items per second.
+MAX_FOR_MILVUS = 200_000
 
 Ask = Callable[[np.ndarray], object]
 
@@ -55,7 +55,7 @@ def name_of(row: int) -> str:
 
 
 def loaded(index: Any, codes: np.ndarray) -> float:
-    """Put codes with ids and two columns into an index; return how many a second."""
+    """Add codes with ids and two metadata values to an index; return the number of items per second."""
     began = time.perf_counter()
     for start in range(0, len(codes), BLOCK):
         rows = range(start, min(start + BLOCK, len(codes)))
@@ -68,13 +68,13 @@ def asking(index: Any, **options: Any) -> Ask:
     return lambda query: index.search("image", query[None], K, **options).ids
 
 
-# What somebody without this library would do: the same k, ties, columns and ids.
+# The same search without dlfh: same k, order of equal distances, columns and ids.
 
 
 def bare_faiss(codes: np.ndarray) -> Ask:
     flat = faiss.IndexBinaryFlat(N_BITS)
     flat.add(codes)
-    faiss.omp_set_num_threads(1)  # more have nothing to do for one query, and wait for each other
+    faiss.omp_set_num_threads(1)  # one query has no work for more
     ids = [*map(name_of, range(len(codes)))]
 
     def ask(query: np.ndarray) -> object:
@@ -86,7 +86,7 @@ def bare_faiss(codes: np.ndarray) -> Ask:
 
 def bare_postgres(address: str) -> Ask:
     connection = importlib.import_module("psycopg").connect(address, autocommit=True)
-    statement = "SELECT number, id, code0 <~> B'{}' AS apart, state0 FROM dlfh ORDER BY apart, number LIMIT {}"
+    statement = "SELECT number, id, code0 <~> B'{}' AS distance, state0 FROM dlfh ORDER BY distance, number LIMIT {}"
 
     def ask(query: np.ndarray) -> object:
         bits = "".join(map("{:08b}".format, query.tobytes()))
@@ -96,8 +96,8 @@ def bare_postgres(address: str) -> Ask:
 
 
 def bare_duckdb(connection: Any) -> Ask:
-    apart = "bit_count(xor(code0_0, {}::UBIGINT))"
-    statement = f"SELECT number, id, {apart} AS apart, state0 FROM dlfh ORDER BY apart, number LIMIT {K}"
+    distance = "bit_count(xor(code0_0, {}::UBIGINT))"
+    statement = f"SELECT number, id, {distance} AS distance, state0 FROM dlfh ORDER BY distance, number LIMIT {K}"
     cursor = connection.cursor()
     return lambda query: cursor.execute(statement.format(int.from_bytes(query.tobytes(), "little"))).fetchall()
 
@@ -116,7 +116,7 @@ def bare_milvus(client: Any) -> Ask:
 
 
 def medians(ways: list[Ask], queries: np.ndarray) -> list[float]:
-    """Ask each query in every way, one after the other; return the median seconds of each way."""
+    """Run each query in every way in turn; return the median seconds of each way."""
     for way in ways:
         way(queries[0])
     times = [[seconds(partial(way, query)) for way in ways] for _ in range(ROUNDS) for query in queries]
@@ -124,22 +124,24 @@ def medians(ways: list[Ask], queries: np.ndarray) -> list[float]:
 
 
 def measured(name: str, index: Any, n_items: int, rate: float, size: float, bare: Ask) -> list[str]:
-    """Return a row of the table: what a query takes, by itself, bare, and with filters."""
+    """Return a row of the table: queries with and without dlfh, and with filters."""
     queries = clustered_codes(N_QUERIES, 2)
     ours, plain = medians([asking(index), bare], queries)
     filtered = medians([asking(index, where=where) for where in FILTERS.values()], queries)
-    print(f"{name}: {1 / ours:.1f} queries a second, bare {1 / plain:.1f}", flush=True)
+    print(f"{name}: {1 / ours:.1f} queries per second, {1 / plain:.1f} without dlfh", flush=True)
     counts = [f"{n_items:,}", f"{rate:,.0f}", f"{size:.0f}", f"{1 / ours:,.1f}", f"{1 / plain:,.1f}"]
     return [name, *counts, f"{100 * (ours / plain - 1):+.0f} %", *(f"{1 / spent:,.1f}" for spent in filtered)]
 
 
 def approximated(name: str, near: Callable[[np.ndarray], Any], exact: np.ndarray, built: float) -> list[str]:
-    """Return a row of the table of approximate searches; what is as near as the last of the nearest is found."""
+    """Return a row of the table of approximate searches. Items at the distance of the k-th nearest count as found."""
     queries = clustered_codes(N_NEAR, 2)
     found = [[hit.distance for hit in near(query)] for query in queries]
-    recall = np.mean([sum(apart <= own[-1] for apart in hits) / K for hits, own in zip(found, exact, strict=True)])
+    recall = np.mean(
+        [sum(distance <= nearest[-1] for distance in hits) / K for hits, nearest in zip(found, exact, strict=True)]
+    )
     (spent,) = medians([near], queries)
-    print(f"{name}: recall {recall:.3f}, {1 / spent:,.0f} queries a second, built in {built:.0f} s", flush=True)
+    print(f"{name}: recall {recall:.3f}, {1 / spent:,.0f} queries per second, built in {built:.0f} s", flush=True)
     return [name, f"{recall:.3f}", f"{1 / spent:,.0f}", f"{built:.0f}"]
 
 
@@ -149,14 +151,14 @@ def local_rows(codes: np.ndarray) -> tuple[list[str], list[list[str]], np.ndarra
         index = Index.create(place, N_BITS, ["image"])
         rate = loaded(index, codes)
         size = sum(file.stat().st_size for file in place.iterdir()) / len(codes)
-        row = measured("local, beside bare faiss", index, len(codes), rate, size, bare_faiss(codes))
+        row = measured("folder; faiss", index, len(codes), rate, size, bare_faiss(codes))
         exact = index.search("image", clustered_codes(N_NEAR, 2), K).distances
         rows = []
         for kind in KINDS:
             began = time.perf_counter()
             fast = ApproximateSearch(index, "image", kind, random_state=0)  # type: ignore[arg-type]
             built = time.perf_counter() - began
-            rows.append(approximated(f"local, {kind}", partial(nearly, fast), exact, built))
+            rows.append(approximated(f"folder, {kind}", partial(nearly, fast), exact, built))
         index.close()
     return row, rows, exact
 
@@ -172,7 +174,7 @@ def postgres_rows(codes: np.ndarray, exact: np.ndarray) -> tuple[list[str], list
         with engine._connections.one() as connection:
             connection.execute("VACUUM ANALYZE dlfh")
         size = engine._ask("SELECT pg_total_relation_size('dlfh')")[0][0] / len(codes)
-        row = measured("PostgreSQL, beside bare SQL", index, len(codes), rate, size, bare_postgres(address))
+        row = measured("PostgreSQL; SQL", index, len(codes), rate, size, bare_postgres(address))
         rows = []
         for kind in ("ivf", "hnsw"):
             began = time.perf_counter()
@@ -192,7 +194,7 @@ def duckdb_row(codes: np.ndarray) -> list[str]:
             engine._ask("CHECKPOINT")
             size = file.stat().st_size / len(codes)
             bare = bare_duckdb(engine._connection)
-            return measured("DuckDB, beside bare SQL", index, len(codes), rate, size, bare)
+            return measured("DuckDB; SQL", index, len(codes), rate, size, bare)
 
 
 def milvus_row(codes: np.ndarray) -> list[str]:
@@ -201,34 +203,34 @@ def milvus_row(codes: np.ndarray) -> list[str]:
         rate = loaded(index, codes)
         size = sum(file.stat().st_size for file in Path(folder).rglob("*") if file.is_file()) / len(codes)
         bare = bare_milvus(engine._client)
-        return measured("Milvus, embedded, beside bare pymilvus", index, len(codes), rate, size, bare)
+        return measured("Milvus, embedded; pymilvus", index, len(codes), rate, size, bare)
 
 
 def engines(n_items: int) -> str:
     codes = clustered_codes(n_items, 1)
     local, near, exact = local_rows(codes)
     server, near_there = postgres_rows(codes, exact)
-    few = codes[:MOST_FOR_MILVUS]
+    few = codes[:MAX_FOR_MILVUS]
     rows = [local, server, duckdb_row(codes), milvus_row(few)]
     heads = [
         "engine",
         "items",
-        "loaded a second",
-        "bytes an item",
-        "exact queries a second",
-        "bare",
-        "time we add",
-        *(f"… {name} pass a filter" for name in FILTERS),
+        "items loaded per second",
+        "bytes per item",
+        "exact queries per second",
+        "without dlfh",
+        "overhead",
+        *(f"… with a filter that {name} match" for name in FILTERS),
     ]
-    less = f" Milvus has {len(few):,} alone: its embedded engine loads no faster." if len(few) < n_items else ""
+    less = f" Milvus has {len(few):,} items, since its embedded engine loads slowly." if len(few) < n_items else ""
     return "\n\n".join(
         [
-            f"{n_items:,} codes of {N_BITS} bits around 1,000 centres, with ids and two columns; {N_QUERIES} queries "
-            f"one after the other, k = {K}, each asked here and bare in turn, medians of {ROUNDS} rounds; both fetch "
-            f"ids and states.{less} {machine()}.",
+            f"{n_items:,} codes of {N_BITS} bits around 1,000 centres, with ids and two metadata values; {N_QUERIES} "
+            f"queries, one at a time, k = {K}, alternating with the same query without dlfh; medians of {ROUNDS} "
+            f"rounds.{less} {machine()}.",
             table(heads, rows),
-            f"Approximate, {N_NEAR} queries; Milvus's embedded engine and DuckDB have exact search alone:",
-            table(["approximate", "recall@10", "queries a second", "seconds to build"], near + near_there),
+            f"Approximate search, {N_NEAR} queries; DuckDB and the embedded engine of Milvus have exact search only:",
+            table(["approximate search", "recall@10", "queries per second", "seconds to build"], near + near_there),
         ]
     )
 
@@ -238,7 +240,7 @@ def table(heads: list[str], rows: list[list[str]]) -> str:
 
 
 def shortlists(n_items: int) -> str:
-    """Compare the answers of a collection in an engine with those of the same one in a folder."""
+    """Compare the answers of a collection in a database with those of the same collection in a folder."""
     parts = load_dataset("icons").labelled().split(test_size=60)
     with tempfile.TemporaryDirectory() as folder:
         items = []
@@ -264,11 +266,11 @@ def shortlists(n_items: int) -> str:
         n = len(local)
         local.close()
         there.close()
-    said = (
-        f"{n:,} icons, 64 bits, asked with 60 others as by default: "
-        f"which share of the first {K} answers of a folder those of an engine are."
+    lead = (
+        f"The share of the first {K} answers from a folder that a database also returns: "
+        f"{n:,} icons, 64 bits, 60 other icons as queries, default options."
     )
-    return f"{said}\n\n" + table(["nearest codes a column on the shortlist", "texts ask", "images ask"], rows)
+    return f"{lead}\n\n" + table(["nearest codes per column", "text queries", "image queries"], rows)
 
 
 def main() -> None:
@@ -276,7 +278,7 @@ def main() -> None:
     parts = {"engines": engines, "shortlists": shortlists}
     parser.add_argument("part", choices=[*parts, "all"])
     parser.add_argument("--items", type=int, default=1_000_000)
-    parser.add_argument("--write", type=Path, help="document with places for the tables")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     arguments = parser.parse_args()
     chosen = parts if arguments.part == "all" else {arguments.part: parts[arguments.part]}
     tables = {name: part(arguments.items) for name, part in chosen.items()}

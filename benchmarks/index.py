@@ -1,9 +1,9 @@
-"""Speed, recall and memory of the index, side by side in one run.
+"""Speed, recall and memory of the index.
 
-python -m benchmarks.index exact         # batches against bare faiss
-python -m benchmarks.index single        # one query: beside faiss, usearch and a NumPy loop
-python -m benchmarks.index rankings      # asymmetric and re-ranked, against the Hamming scan, with their MAP
-python -m benchmarks.index approximate   # recall and speed of the approximate kinds
+python -m benchmarks.index exact         # batches, compared with faiss
+python -m benchmarks.index single        # single queries, compared with faiss, usearch and NumPy
+python -m benchmarks.index rankings      # asymmetric ranking with and without a shortlist, compared with Hamming
+python -m benchmarks.index approximate   # recall and speed of approximate search
 python -m benchmarks.index storage       # building, opening, changing, memory per item
 python -m benchmarks.index all --write docs/performance.md
 """
@@ -36,7 +36,7 @@ Rows = list[tuple[str, str]]
 
 
 def clustered_codes(n: int, seed: int, n_clusters: int = 1000) -> np.ndarray:
-    """Return codes around centres, each bit flipped with probability 0.12, as learned codes are."""
+    """Return codes around centres, with each bit flipped with probability 0.12, like learned codes."""
     centres = np.random.default_rng(0).random((n_clusters, N_BITS)) < 0.5
     rng = np.random.default_rng(seed)
     blocks = []
@@ -142,7 +142,7 @@ def bench_rankings() -> Rows:
 
 
 def mean_average_precisions() -> Rows:
-    """Return MAP of the three rankings on codes that DLFH learned."""
+    """Return the MAP of the rankings on codes learned by DLFH."""
     data = make_paired(21_000, n_labels=24, n_label_sets=500, noise=4.0, random_state=0)
     train, test = data.split(test_size=1000)
     rows: Rows = []
