@@ -23,7 +23,7 @@ from benchmarks.answers_data import Setting, icons, photographs
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
 from dlfh.collection.pictures import contact_sheet
-from dlfh.collection.result import ResultItem
+from dlfh.collection.query import ResultItem
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords, Gist
 from dlfh.features.cache import cached

@@ -11,7 +11,7 @@ from PIL import Image
 from dlfh import Collection, InputError
 from dlfh.collection import SearchResult
 from dlfh.collection.answers import html_page, write_answers
-from dlfh.collection.result import ResultItem
+from dlfh.collection.query import ResultItem
 
 
 class Shop:

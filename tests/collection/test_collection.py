@@ -103,6 +103,22 @@ def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path,
         assert collection.search("text", "level", ids=["1.png", "2.png"]).ids == ["1.png", "2.png"]
 
 
+@pytest.mark.parametrize("hashed_only", [False, True])
+def test_a_radius_includes_items_at_exactly_that_distance(shop: Path, hashed_only: bool) -> None:
+    with Collection.open(shop) as collection:
+        options: dict[str, Any] = {"modalities": "image", "match": "codes", "hashed_only": hashed_only}
+        everything = collection.search("text", "level stripes", k=40, **options)
+        distances = sorted(item.hamming_distance for item in everything)
+        for radius in {*distances}:
+            found = collection.search("text", "level stripes", radius=radius, **options)
+            assert sorted(item.hamming_distance for item in found) == [own for own in distances if own <= radius]
+            assert max(item.hamming_distance for item in found) == radius
+        similar = collection.similar("8.png", k=40, hashed_only=hashed_only)
+        nearest = min(item.hamming_distance for item in similar)
+        found = collection.similar("8.png", radius=nearest, hashed_only=hashed_only)
+        assert {item.hamming_distance for item in found} == {nearest}
+
+
 def assert_same(answers: list[SearchResult], expected: list[SearchResult]) -> None:
     """Assert that the same items were found, at distances that are the same but for rounding."""
     assert len(answers) == len(expected)

@@ -49,7 +49,7 @@ class SearchSession:
 
     def search(self, query: Query) -> SearchResult:
         """Return the result of a query."""
-        from dlfh.collection.result import issue_warnings
+        from dlfh.collection.query import issue_warnings
 
         results = self.collection.searcher.search([query], self.options)
         issue_warnings(results)

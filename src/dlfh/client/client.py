@@ -14,8 +14,7 @@ from dlfh._validation import check_choice
 from dlfh.client.transport import Transport, dump
 from dlfh.client.values import encode_image, encode_items, encode_vectors, read_item, read_result, split
 from dlfh.collection import SearchOptions, SearchResult
-from dlfh.collection.query import is_single
-from dlfh.collection.result import issue_warnings
+from dlfh.collection.query import is_single, issue_warnings
 from dlfh.datasets import Items
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError, ServiceError

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dlfh.client.transport import dump
 from dlfh.collection import SearchResult
-from dlfh.collection.result import ResultItem
+from dlfh.collection.query import ResultItem
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features.images import read_image

@@ -9,8 +9,7 @@ from dlfh._lazy import import_on_demand
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
     from dlfh.collection.encoder import Encoder, load
-    from dlfh.collection.query import SearchOptions
-    from dlfh.collection.result import SearchResult
+    from dlfh.collection.query import SearchOptions, SearchResult
 
 __all__ = ["Collection", "Encoder", "SearchOptions", "SearchResult", "load"]
 
@@ -19,7 +18,6 @@ __getattr__, __dir__ = import_on_demand(
     {
         "collection": "Collection",
         "encoder": "Encoder load",
-        "query": "SearchOptions",
-        "result": "SearchResult",
+        "query": "SearchOptions SearchResult",
     },
 )

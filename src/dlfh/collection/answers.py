@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlfh._persistence.outputs import write_output
 from dlfh.collection.pictures import contact_sheet, write_picture
-from dlfh.collection.result import ResultItem, SearchResult
+from dlfh.collection.query import ResultItem, SearchResult
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
 

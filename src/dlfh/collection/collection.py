@@ -27,8 +27,7 @@ from dlfh.collection.folder import (
     write_address,
     write_card,
 )
-from dlfh.collection.query import Query, SearchOptions, is_single
-from dlfh.collection.result import SearchResult, html_table, issue_warnings
+from dlfh.collection.query import Query, SearchOptions, SearchResult, html_table, is_single, issue_warnings
 from dlfh.collection.searcher import Searcher
 from dlfh.collection.words import WordIndexFile
 from dlfh.datasets.problem import RESERVED_NAMES, Problem

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._parallel import Workers, blas_threads
 from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import read_model, write_model
 from dlfh._validation import Features
@@ -324,8 +325,13 @@ class Encoder(Parameterized):
 
     def project(self, modality: str, values: Any) -> npt.NDArray[np.float32]:
         """Return the real values whose signs are the codes, for asymmetric ranking, shape (n, n_bits)."""
-        vectors = self.featurize(modality, values)
-        return self.model_.project(modality, vectors)
+        return self.project_vectors(modality, self.featurize(modality, values))
+
+    def project_vectors(self, modality: str, vectors: Features) -> npt.NDArray[np.float32]:
+        """Return the projections of vectors that a featuriser returned, without checking them again."""
+        model = self._fitted_model()
+        with blas_threads(model.n_jobs), Workers(model.n_jobs) as workers:
+            return model.hash_functions_[modality].project(vectors, modality, workers)
 
     def featurize(self, modality: str, values: Any) -> Features:
         """Return the vectors of raw values of one modality."""

@@ -10,14 +10,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._validation import Features
+from dlfh._validation import Features, check_features
 from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection.calibration.model import RANKINGS, Calibration, probability, query_values
 from dlfh.collection.columns import hashed_codes, without_contents
 from dlfh.collection.encoder import Encoder
-from dlfh.collection.query import Query, SearchOptions
+from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
 from dlfh.collection.ranking import Coverage, EncodedQuery, Ranker
-from dlfh.collection.result import ResultItem, SearchResult
 from dlfh.collection.words import WordIndexFile
 from dlfh.errors import InputError
 from dlfh.index import Index
@@ -174,10 +173,12 @@ class Searcher:
             values: Any = [query.value for query in group]
             if sp.issparse(values[0]):
                 values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")
-            # A vector of a modality that takes texts or images is what its featuriser would return.
-            vectors = values if kind == "vector" and featurizer.takes != "vectors" else featurizer.transform(values)
+            if kind == "vector" and featurizer.takes != "vectors":  # what the featuriser would return
+                vectors = check_features(values, modality, featurizer.n_features_)
+            else:
+                vectors = featurizer.transform(values)
             known = np.diff(vectors.indptr) > 0 if sp.issparse(vectors) else np.ones(len(group), bool)
-            projections = self.encoder.model_.project(modality, vectors)
+            projections = self.encoder.project_vectors(modality, vectors)
             for row, query in enumerate(group):
                 query.projection, query.is_known = projections[row], bool(known[row])
 

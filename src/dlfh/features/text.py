@@ -156,8 +156,11 @@ class BagOfWords(Featurizer):
 
     def _transform(self, items: Any, strict: bool) -> PartialFeatures:
         texts, rows, problems = read_each(items, check_text, strict)
-        with progress(self.verbose) as bar:
-            counts = self._counts(bar.track(texts, "text features"))
+        if self.verbose:
+            with progress(True) as bar:
+                counts = self._counts(bar.track(texts, "text features"))
+        else:
+            counts = self._counts(texts)
         return PartialFeatures(self._weigh(counts), np.array(rows, np.int64), problems)
 
     def _counts(self, texts: Iterable[str]) -> sp.csr_array:

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from dlfh.collection import SearchOptions, SearchResult
 from dlfh.collection.columns import public_item
-from dlfh.collection.query import Query
-from dlfh.collection.result import ResultItem, labels_of
+from dlfh.collection.query import Query, ResultItem, labels_of
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.service.errors import Refusal

@@ -79,8 +79,8 @@ class _Options(_Strict):
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="Return only items whose probability is at least this."
     )
-    where: Annotated[dict[Name, Condition], Field(max_length=32)] = Field(
-        default_factory=dict,
+    where: Annotated[dict[Name, Condition], Field(max_length=32)] | None = Field(
+        None,
         description="Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
         'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
     )
