@@ -63,9 +63,15 @@ test: $(READY)  ## Run the tests
 test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
 
-.PHONY: test-cluster
-test-cluster: $(READY)  ## Run DLFH on a Dask cluster of processes, and kill its workers and dlfh encode
-	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
+.PHONY: test-cluster nightly
+CLUSTER_TESTS ?=
+test-cluster: $(READY)  ## Test on a Dask cluster of processes, killing workers: make test-cluster CLUSTER_TESTS="-k killed"
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster $(CLUSTER_TESTS) tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
+
+nightly: test-cluster test-notebooks  ## The long forms of the checks that .ci/run shortens
+	$(MAKE) test-engines EFFORT=20
+	$(MAKE) fuzz N=10000
+	$(MAKE) fuzz-service REQUESTS=20000
 
 KILLS ?= 1000
 test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
