@@ -27,18 +27,11 @@ Labels = npt.NDArray[np.int32]
 class LabelSets:
     """Distinct label sets of a collection of points, in lexicographic order.
 
-    Attributes
-    ----------
-    names : tuple
-        Names of the labels; None if they are the columns of an indicator matrix.
-    n_labels : int
-        Number of distinct labels.
-    starts, labels : ndarray of int64 (n_sets + 1,) and int32
-        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in increasing order.
-    set_of_point : ndarray of int64 (n_points,)
-        Empty if the points are in blocks elsewhere.
-    counts : ndarray of int64 (n_sets,)
-        Number of points with each label set.
+    names: Names of the labels; None if they are the columns of an indicator matrix.
+    n_labels: Number of distinct labels.
+    starts, labels (n_sets + 1,): Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in increasing order.
+    set_of_point (n_points,): Empty if the points are in blocks elsewhere.
+    counts (n_sets,): Number of points with each label set.
 
     Examples
     --------
@@ -77,16 +70,11 @@ class LabelSets:
     def from_labels(cls, labels: Any, *, name: str = "labels", allow_empty: bool = False) -> LabelSets:
         """Read labels in any supported form.
 
-        Parameters
-        ----------
-        labels : array-like or sparse matrix
-            An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per point (numbers or
-            strings); or one list of labels per point (numbers or strings). Labels are numbered by column, or in the
+        labels: An indicator matrix of 0 and 1 (dense or sparse, one row per point); or one class id per point (numbers
+            or strings); or one list of labels per point (numbers or strings). Labels are numbered by column, or in the
             sorted order of their names.
-        name : str
-            Name of the argument in error messages.
-        allow_empty : bool
-            Whether to accept data in which no point has a label.
+        name: Name of the argument in error messages.
+        allow_empty: Whether to accept data in which no point has a label.
         """
         names, n_labels, starts, flat = _read(labels, name)
         if len(starts) == 1:
@@ -137,11 +125,6 @@ class LabelSets:
 
         Dissimilar pairs are drawn uniformly. A similar pair shares a label drawn uniformly from the labels of its first
         point, so pairs that share several labels are slightly more frequent.
-
-        Returns
-        -------
-        first, second : ndarray of int64 (n_pairs,)
-        similar : ndarray of bool (n_pairs,)
         """
         near = self._draw(n_pairs // 2, rng, self._draw_sharing, similar=True)
         far = self._draw(n_pairs - len(near[0]), rng, self._draw_any, similar=False)

@@ -14,12 +14,8 @@ _UNUSED_IN_SEARCH = ("ctypeslib", "f2py", "ma", "matlib", "polynomial", "testing
 def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` (PEP 562) of a package that imports its names on first use.
 
-    Parameters
-    ----------
-    package : str
-        The package's ``__name__``.
-    modules : dict of str to str
-        Space-separated names exported by each module of the package.
+    package: The package's ``__name__``.
+    modules: Space-separated names exported by each module of the package.
 
     Examples
     --------

@@ -84,13 +84,8 @@ def check_regular_file(path: str | os.PathLike[str], called: str = "it") -> int:
 class Budget:
     """Memory and objects that one file may still take.
 
-    Attributes
-    ----------
-    n_bytes : int
-        Total memory.
-    bytes_left, objects_left : int
-    called : str
-        Name of the file in error messages.
+    n_bytes: Total memory.
+    called: Name of the file in error messages.
     """
 
     n_bytes: int

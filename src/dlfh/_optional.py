@@ -15,14 +15,9 @@ _PACKAGES = {"matplotlib": "Matplotlib", "torch": "PyTorch"}
 def require(module: str, purpose: str, extra: str) -> Any:
     """Import and return an optional module, or raise an InputError that says how to install it.
 
-    Parameters
-    ----------
-    module : str
-        Dotted name of the module.
-    purpose : str
-        The feature that needs it: subject of the error message.
-    extra : str
-        The extra of ``dlfh`` that installs it.
+    module: Dotted name of the module.
+    purpose: The feature that needs it: subject of the error message.
+    extra: The extra of ``dlfh`` that installs it.
 
     Examples
     --------

@@ -41,14 +41,7 @@ class Parameterized:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name.
 
-        Parameters
-        ----------
-        deep : bool, default True
-            Whether to include the parameters of nested objects, as ``outer__inner``.
-
-        Returns
-        -------
-        dict of str to object
+        deep: Whether to include the parameters of nested objects, as ``outer__inner``.
         """
         parameters: dict[str, Any] = {}
         for name in _defaults(type(self)):
@@ -58,12 +51,7 @@ class Parameterized:
         return parameters
 
     def set_params(self, **parameters: Any) -> Self:
-        """Set parameters by name, and those of nested objects as ``outer__inner``.
-
-        Returns
-        -------
-        self
-        """
+        """Set parameters by name, and those of nested objects as ``outer__inner``."""
         known = _defaults(type(self))
         nested: dict[str, dict[str, Any]] = {}
         for key, value in parameters.items():

@@ -21,21 +21,12 @@ HALVING_FACTOR = 3
 class Trial(Generic[C]):
     """Held-out scores of one candidate.
 
-    Attributes
-    ----------
-    candidate : object
-    scores : ndarray of float64 (n,)
-        Scores by query, by measure or by run, in the same order for every candidate; empty if the trial failed.
-    setting, option : str
-        The setting that is chosen, and the candidate's value for it, as shown to users.
-    n_points : int
-        Number of points in the trial, for training and held out.
-    seconds : float
-    note : str
-        Reason why scores are missing.
-    budget : int or None
-        Resources of the trial in successive halving.
-    chosen : bool
+    scores (n,): Scores by query, by measure or by run, in the same order for every candidate; empty if the trial
+        failed.
+    setting, option: The setting that is chosen, and the candidate's value for it, as shown to users.
+    n_points: Number of points in the trial, for training and held out.
+    note: Reason why scores are missing.
+    budget: Resources of the trial in successive halving.
     """
 
     candidate: C

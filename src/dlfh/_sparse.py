@@ -37,11 +37,7 @@ def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
 
     Valid parts are shared, not copied; column indices need not be sorted or unique.
 
-    Parameters
-    ----------
-    matrix : sparse matrix or array
-    called : str
-        Name of the matrix in error messages.
+    called: Name of the matrix in error messages.
 
     Examples
     --------
@@ -69,14 +65,8 @@ def checked_sparse(matrix: Any, called: str) -> Any:
 def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: str = "csr") -> sp.csr_array:
     """Return the CSR array with the given parts, or raise an InputError that says what is wrong with them.
 
-    Parameters
-    ----------
-    called : str
-        Name of the matrix in error messages.
-    parts : dict of str to array-like
-        SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
-    shape : (int, int)
-    layout : {"csr", "csc", "bsr", "coo", "dia"}
+    called: Name of the matrix in error messages.
+    parts: SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
 
     Examples
     --------

@@ -32,16 +32,10 @@ _SETS_FOR_SHARE = 4096
 class LabelRows:
     """Rows of the code matrices: points, or label sets weighted by their points.
 
-    Attributes
-    ----------
-    labels : LabelSets
-    row_of_point, set_of_row : ndarray of int64
-    weights : ndarray of int64
-        Number of points of each row.
-    present : tuple of ndarray of bool (n_points,), optional
-        For each modality, the points that have it. Other points get a code too, but are not used as columns.
-    pair_weights : ndarray of int64 (modalities, modalities), optional
-        Weights of pairs, 1 by default.
+    weights: Number of points of each row.
+    present (n_points,): For each modality, the points that have it. Other points get a code too, but are not used as
+        columns.
+    pair_weights (modalities, modalities): Weights of pairs, 1 by default.
     """
 
     labels: LabelSets

@@ -42,19 +42,12 @@ _NEW_AT_ONCE = 256
 class LabelSetCodes:
     """Codes of label sets, with everything needed to learn the codes of new ones.
 
-    Attributes
-    ----------
-    model : LatentFactorModel
-        The likelihood by which the codes were learned.
-    names : tuple or None
-        Label names; None if labels are the columns of an indicator matrix.
-    n_labels : int
-    starts, labels : ndarray of int64 (n_sets + 1,) and int32
-        Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in ascending order.
-    weights : ndarray of int64 (modalities, modalities, n_sets)
-        Weight of each set in the second modality when codes of the first are learned.
-    codes : tuple of ndarray of uint8 (n_sets, bytes), one per modality
-        A single array if the modalities share one code.
+    model: The likelihood by which the codes were learned.
+    names: Label names; None if labels are the columns of an indicator matrix.
+    starts, labels (n_sets + 1,): Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in ascending order.
+    weights (modalities, modalities, n_sets): Weight of each set in the second modality when codes of the first are
+        learned.
+    codes (n_sets, bytes): A single array if the modalities share one code.
     """
 
     model: LatentFactorModel
@@ -121,16 +114,11 @@ class LabelSetCodes:
         Existing codes do not change. New label sets are learned together, by exact steps against the old sets and each
         other, weighted by their numbers of points. New labels are numbered after the existing ones.
 
-        Parameters
-        ----------
-        labels : LabelSets
-            Labels of the new points, in the same form as those of the first.
-        pair_weights : ndarray of int64 (modalities, modalities), optional
-            As for `LabelRows`.
-        rng : numpy Generator
-            Draws the initial codes of sets that share no label with any other.
-        likelihood, sample_size : callable
-            Return the likelihood for all points, and the number of points sampled for an update (None for all).
+        labels: Labels of the new points, in the same form as those of the first.
+        pair_weights (modalities, modalities): As for `LabelRows`.
+        rng: Draws the initial codes of sets that share no label with any other.
+        likelihood, sample_size: Return the likelihood for all points, and the number of points sampled for an update
+            (None for all).
         """
         names, number_of = extend_names(self.names, self.n_labels, labels)
         names = None if names is None else plain_names(names)

@@ -35,15 +35,9 @@ Integers = npt.NDArray[np.int64]
 class StepTables(NamedTuple):
     """Tables by which the kernels decide whether to flip a bit.
 
-    Attributes
-    ----------
-    residuals, curvature : ndarray of int32 (2 (c + 1),)
-        Terms of G and of C at each distance, for dissimilar pairs, then for similar pairs.
-    kind_weights : ndarray of float64 (2,)
-        Weights of a dissimilar and of a similar pair, scaled so that the larger is 1.
-    unit_threshold : float
-        The paper's curvature bound for a column of weight 1.
-    is_exact : bool
+    residuals, curvature: Terms of G and of C at each distance, for dissimilar pairs, then for similar pairs.
+    kind_weights (2,): Weights of a dissimilar and of a similar pair, scaled so that the larger is 1.
+    unit_threshold: The paper's curvature bound for a column of weight 1.
     """
 
     residuals: npt.NDArray[np.int32]
@@ -57,18 +51,11 @@ class StepTables(NamedTuple):
 class LatentFactorModel:
     """The likelihood of eq. (1), and the rule for its maximisation.
 
-    Parameters
-    ----------
-    n_bits : int
-        Code length, the paper's c.
-    scale : float
-        The paper's lambda.
-    step : {"exact", "bound"}
-        Flip a bit if the objective increases, or if the paper's lower bound does.
-    similar_weight : float
-        Weight of a similar pair relative to a dissimilar pair.
-    bias : float
-        Theta of codes that agree in half of their bits.
+    n_bits: Code length, the paper's c.
+    scale: The paper's lambda.
+    step: Flip a bit if the objective increases, or if the paper's lower bound does.
+    similar_weight: Weight of a similar pair relative to a dissimilar pair.
+    bias: Theta of codes that agree in half of their bits.
 
     Examples
     --------

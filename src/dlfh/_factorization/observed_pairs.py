@@ -30,15 +30,10 @@ Integers = npt.NDArray[np.int64]
 class ObservedPairs:
     """Observed similarities of pairs, with one row of the codes per point.
 
-    Attributes
-    ----------
-    S : csr_array of uint8 (n, n)
-        Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one modality,
-        column j point j in a later modality.
-    present : tuple of ndarray of bool (n,), optional
-        For each modality, the points that have it.
-    pair_weights : ndarray of int64 (modalities, modalities), optional
-        Weights of pairs, 1 by default.
+    S (n, n): Stored entries are the observed ones, 1 for similar and 0 for dissimilar. Row i is point i in one
+        modality, column j point j in a later modality.
+    present (n,): For each modality, the points that have it.
+    pair_weights (modalities, modalities): Weights of pairs, 1 by default.
 
     Examples
     --------

@@ -40,17 +40,11 @@ def update(U: Matrix, V: Matrix, S: Matrix, scale: float) -> None:
 def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple[Sampled, Sampled]]) -> None:
     """Learn U and V in place by Algorithm 1, starting from their current codes.
 
-    Parameters
-    ----------
-    U, V : ndarray of float64 (n, c)
-        Entries -1 and +1.
-    S : ndarray of float64 (n, n)
-        Entries 0 and 1.
-    scale : float
-        The paper's lambda.
-    samples : iterable of (columns, rows)
-        For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6). With all of them in every
-        iteration this is full DLFH.
+    U, V (n, c): Entries -1 and +1.
+    S (n, n): Entries 0 and 1.
+    scale: The paper's lambda.
+    samples (columns, rows): For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6). With
+        all of them in every iteration this is full DLFH.
 
     Examples
     --------

@@ -47,15 +47,9 @@ _DRAWN_ROWS = 1 << 20
 class PartitionedLabels:
     """Distinct label sets, partitioned in their order.
 
-    Attributes
-    ----------
-    parts : BlockValues of _Part
-    n_blocks : int
-        Number of blocks of points from which they come.
-    sizes, points : ndarray of int64
-        Numbers of label sets and of points in each part.
-    pair_weights : ndarray of int64 (modalities, modalities), optional
-        As for `LabelRows`.
+    n_blocks: Number of blocks of points from which they come.
+    sizes, points: Numbers of label sets and of points in each part.
+    pair_weights (modalities, modalities): As for `LabelRows`.
     """
 
     parts: BlockValues
@@ -116,12 +110,8 @@ class _State:
 class PartitionedFactorization:
     """Learned codes of partitioned label sets, with statistics of the iterations.
 
-    Attributes
-    ----------
-    flips : list of int
-        Number of bits changed in each iteration.
-    received : list of int
-        Bytes received by a part in each iteration, at most.
+    flips: Number of bits changed in each iteration.
+    received: Bytes received by a part in each iteration, at most.
     """
 
     parts: PartitionedLabels
@@ -150,12 +140,8 @@ def factorize_partitioned(
 ) -> PartitionedFactorization:
     """Learn codes by Algorithm 1 with sampled columns, from random codes, like `random_start` and `factorize`.
 
-    Parameters
-    ----------
-    n_codes : int
-        Number of modalities, or 1 if they share one code.
-    sample : Sample
-        Its generator also draws the random codes.
+    n_codes: Number of modalities, or 1 if they share one code.
+    sample: Its generator also draws the random codes.
     """
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_start, model.n_bits)

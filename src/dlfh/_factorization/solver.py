@@ -23,17 +23,10 @@ from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 class Factorization:
     """Learned codes of every row, with statistics of the iterations.
 
-    Attributes
-    ----------
-    n_bits : int
-    codes : list of ndarray of uint8, one per modality
-        Packed codes of the rows; a single array if the modalities share one code.
-    rows : Supervision
-        The points or label sets of the rows.
-    flips : list of int
-        Number of bits changed in each iteration.
-    objective : list of float
-        Log-likelihood at the start and after each iteration, if tracked.
+    codes: Packed codes of the rows; a single array if the modalities share one code.
+    rows: The points or label sets of the rows.
+    flips: Number of bits changed in each iteration.
+    objective: Log-likelihood at the start and after each iteration, if tracked.
     """
 
     n_bits: int
@@ -70,21 +63,12 @@ def factorize(
 ) -> Factorization:
     """Learn codes by Algorithm 1 from initial codes.
 
-    Parameters
-    ----------
-    model : LatentFactorModel
-    rows : Supervision
-    initial : list of ndarray of uint8, one per modality
-        Packed initial codes of the rows, not modified. With a single array the modalities share one code, U = V.
-    max_iter : int
-        Number of iterations T; each updates every modality in turn.
-    sample_size : int or None
-        Number m of points sampled without replacement from each other modality for each update. None uses all points
-        (full DLFH), and stops when an iteration changes no bit.
-    early_stopping : bool
-        Whether the stochastic solver also stops after an iteration that changes no bit.
-    track_objective : bool
-        Whether to compute the log-likelihood before the first and after each iteration.
+    initial: Packed initial codes of the rows, not modified. With a single array the modalities share one code, U = V.
+    max_iter: Number of iterations T; each updates every modality in turn.
+    sample_size: Number m of points sampled without replacement from each other modality for each update. None uses all
+        points (full DLFH), and stops when an iteration changes no bit.
+    early_stopping: Whether the stochastic solver also stops after an iteration that changes no bit.
+    track_objective: Whether to compute the log-likelihood before the first and after each iteration.
     """
     result = Factorization(model.n_bits, [pad_to_words(code) for code in initial], rows)
     codes = result.codes

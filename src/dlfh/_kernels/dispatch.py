@@ -18,12 +18,8 @@ class SizeDispatch:
     Both return the same results. The choice depends on the arguments only, so a command that answers one query never
     loads Numba.
 
-    Parameters
-    ----------
-    module, name : str
-        Module and name of the kernel in `dlfh._kernels`, and of its twin in `dlfh._reference`.
-    cost : callable
-        Estimates the twin's running time from the arguments, in units of about ten nanoseconds.
+    module, name: Module and name of the kernel in `dlfh._kernels`, and of its twin in `dlfh._reference`.
+    cost: Estimates the twin's running time from the arguments, in units of about ten nanoseconds.
     """
 
     def __init__(self, module: str, name: str, cost: Callable[..., int]) -> None:

@@ -19,12 +19,8 @@ _MAX_DEPTH = 50
 def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = None) -> dict[str, Any]:
     """Return an object's parameters as JSON values, or raise an InputError that names the one without such a form.
 
-    Parameters
-    ----------
-    owner : Parameterized
-        Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
-    objects : Registry, optional
-        Classes of nested objects, which are saved with their parameters.
+    owner: Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
+    objects: Classes of nested objects, which are saved with their parameters.
 
     Examples
     --------

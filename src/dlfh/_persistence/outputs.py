@@ -15,14 +15,9 @@ def check_outputs(
 ) -> None:
     """Raise InputError, before any work is done, if an output cannot be written.
 
-    Parameters
-    ----------
-    outputs : sequence of paths or None
-        Files to write; None is ignored.
-    inputs : iterable of paths or None
-        Input files and folders, which no output may overwrite under any name.
-    overwrite : bool
-        Whether existing files may be replaced.
+    outputs: Files to write; None is ignored.
+    inputs: Input files and folders, which no output may overwrite under any name.
+    overwrite: Whether existing files may be replaced.
 
     Examples
     --------

@@ -14,10 +14,7 @@ Base = TypeVar("Base")
 class Registry(Generic[Base]):
     """Subclasses of a base class by kind, the name that files use.
 
-    Parameters
-    ----------
-    noun : str
-        What error messages call the classes.
+    noun: What error messages call the classes.
 
     Examples
     --------

@@ -72,13 +72,8 @@ class Ranking:
 def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> Ranking:
     """Rank methods by scores, higher scores first; equal scores share their ranks.
 
-    Parameters
-    ----------
-    labels : sequence of str
-        Names of the methods.
-    scores : ndarray of float64 (blocks, methods)
-    level : float
-        Significance level.
+    labels: Names of the methods.
+    level: Significance level.
 
     Examples
     --------

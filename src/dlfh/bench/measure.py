@@ -58,14 +58,10 @@ def build(cell: Cell, threads: int, memory: int | None = None) -> CrossModalHash
 def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None = None) -> Measured:
     """Fit once and measure every protocol in every direction.
 
-    Returns
-    -------
-    values : dict
-        ``values["protocols"][protocol][direction]`` has "map", "map_at", "precision_at", "ndcg_at", "exact_at",
+    Returns: ``values["protocols"][protocol][direction]`` has "map", "map_at", "precision_at", "ndcg_at", "exact_at",
         "asymmetric_map" and the curve "ranks", "precision" and "recall"; "objective" and "iterations" are present for
         methods that record them.
-    times : dict
-        Seconds of training.
+    Returns: Seconds of training.
     """
     rows = _training_rows(cell, len(parts.train))
     sample = parts.train if rows is None else parts.train.take(rows)

@@ -17,14 +17,9 @@ from dlfh.errors import InputError
 def load_source(name: str, file: Path | None = None, *, n_points: int | None = None) -> Source:
     """Load a data set by name.
 
-    Parameters
-    ----------
-    name : str
-        "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a data
-        set to imitate; or the path of an array file.
-    file : path, optional
-    n_points : int, optional
-        Number of points to generate.
+    name: "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a
+        data set to imitate; or the path of an array file.
+    n_points: Number of points to generate.
 
     Examples
     --------

@@ -77,21 +77,11 @@ class ParameterSearch:
 
     The queries of the data are never used: in each run, a random share of the training points takes their place.
 
-    Attributes
-    ----------
-    plan : Plan
-    method : str
-        A row of the settings; its parameters apply unless the grid sets them.
-    grid : dict of str to list
-    bits : int
-    protocol : str
-        Candidates are compared by the MAP of this protocol, averaged over directions.
-    validation_share : float
-        Share of the training points that are queries.
-    halving : {"max_iter", "size", "seeds"}, optional
-        Budget of successive halving; by default, every candidate gets the full budget.
-    size : int, optional
-        Maximum number of training points beside the validation points.
+    method: A row of the settings; its parameters apply unless the grid sets them.
+    protocol: Candidates are compared by the MAP of this protocol, averaged over directions.
+    validation_share: Share of the training points that are queries.
+    halving: Budget of successive halving; by default, every candidate gets the full budget.
+    size: Maximum number of training points beside the validation points.
     """
 
     plan: Plan

@@ -20,14 +20,8 @@ _MAX_SECONDS = 30.0
 class Transport:
     """Sends requests to a service.
 
-    Parameters
-    ----------
-    address : str
-    token : str or None
-    seconds : float
-        Timeout of a response.
-    retries : int
-        Number of times that a repeatable request is repeated.
+    seconds: Timeout of a response.
+    retries: Number of times that a repeatable request is repeated.
     """
 
     def __init__(self, address: str, token: str | None, seconds: float, retries: int) -> None:
@@ -49,13 +43,8 @@ class Transport:
     def json(self, method: str, path: str, *, repeatable: bool = True, **content: Any) -> Any:
         """Send a request and return the decoded JSON of its response.
 
-        Parameters
-        ----------
-        method, path : str
-        repeatable : bool
-            Whether the request may be sent twice if it is unknown whether the first one succeeded.
-        **content : Any
-            Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
+        repeatable: Whether the request may be sent twice if it is unknown whether the first one succeeded.
+        **content: Arguments of ``httpx.Client.request``; ``json`` may contain NumPy numbers.
         """
         response = self.response(method, path, repeatable=repeatable, **content)
         try:

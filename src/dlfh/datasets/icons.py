@@ -35,16 +35,10 @@ Pixels = npt.NDArray[np.uint8]
 class Icons:
     """Icons with pictures, words and categories.
 
-    Attributes
-    ----------
-    ids : tuple of str
-        Unique names, such as ``"dog"`` or ``"arrow-left"``.
-    images : ndarray of uint8 (n, size, size)
-        Greyscale, dark on white.
-    texts : tuple of str
-        Name and search terms, such as ``"Dog, animal, canine, fauna, mammal, pet, ..."``.
-    labels : tuple of tuple of str
-        Categories, such as ``("Animals",)``; empty if an icon has none.
+    ids: Unique names, such as ``"dog"`` or ``"arrow-left"``.
+    images (n, size, size): Greyscale, dark on white.
+    texts: Name and search terms, such as ``"Dog, animal, canine, fauna, mammal, pet, ..."``.
+    labels: Categories, such as ``("Animals",)``; empty if an icon has none.
 
     Examples
     --------
@@ -85,17 +79,9 @@ class Icons:
     def write(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write image files and a table, ``items.csv``, with the columns name, file, words and categories.
 
-        Parameters
-        ----------
-        folder : path
-            Created if it does not exist.
-        overwrite : bool, default False
-            Whether to replace existing files; otherwise they raise InputError.
-
-        Returns
-        -------
-        Path
-            The table.
+        folder: Created if it does not exist.
+        overwrite: Whether to replace existing files; otherwise they raise InputError.
+        Returns: The table.
         """
         from PIL import Image
 
@@ -130,12 +116,8 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
     its name and search terms, without its categories, although some terms are the same words. Icons: CC BY 4.0 by
     Fonticons, Inc.
 
-    Parameters
-    ----------
-    size : int, default 96
-        Side of the pictures in pixels, 8 to 1024. Drawing takes about 3 seconds, in proportion to the pixels.
-    verbose : bool, default False
-        Show a progress bar.
+    size: Side of the pictures in pixels, 8 to 1024. Drawing takes about 3 seconds, in proportion to the pixels.
+    verbose: Show a progress bar.
 
     Examples
     --------

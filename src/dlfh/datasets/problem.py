@@ -15,13 +15,8 @@ RESERVED_NAMES = frozenset({"columns", "contents", "labels"})
 class Problem:
     """Input that was skipped.
 
-    Attributes
-    ----------
-    where : str
-        Position in the input, such as ``items.csv, line 7``.
-    skipped : str
-        ``item``, or the name of the modality that the item lacks.
-    reason : str
+    where: Position in the input, such as ``items.csv, line 7``.
+    skipped: ``item``, or the name of the modality that the item lacks.
     """
 
     where: str

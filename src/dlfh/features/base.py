@@ -25,13 +25,8 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 class PartialFeatures(NamedTuple):
     """Vectors of the items that could be read.
 
-    Attributes
-    ----------
-    features : ndarray or csr_array (readable items, features)
-    rows : ndarray of int64
-        Positions of the readable items among all items, ascending.
-    problems : dict of int to str
-        The reason, by position, why another item could not be read.
+    rows: Positions of the readable items among all items, ascending.
+    problems: The reason, by position, why another item could not be read.
     """
 
     features: Features

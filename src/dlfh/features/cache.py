@@ -54,12 +54,9 @@ _current: ContextVar[FeatureCache | None] = ContextVar("_current", default=None)
 def cached(folder: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """Cache image features inside a ``with`` block.
 
-    Parameters
-    ----------
-    folder : path, optional
-        By default the value of the environment variable ``DLFH_CACHE`` ("off" disables the cache), or else ``dlfh`` in
-        the user's cache folder. The cache holds at most one gigabyte (``DLFH_CACHE_BYTES``) of the most recently used
-        features.
+    folder: By default the value of the environment variable ``DLFH_CACHE`` ("off" disables the cache), or else ``dlfh``
+        in the user's cache folder. The cache holds at most one gigabyte (``DLFH_CACHE_BYTES``) of the most recently
+        used features.
 
     Examples
     --------

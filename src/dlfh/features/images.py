@@ -40,17 +40,9 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     Images are rotated according to their EXIF data. Transparent pixels become white. Palette, CMYK, greyscale and
     16-bit images become 8-bit RGB. Only the first frame of an animation is read.
 
-    Parameters
-    ----------
-    source : path, bytes, PIL image or array
-        An array has shape (height, width) or (height, width, 1, 3 or 4), with whole numbers from 0 to 255 or fractions
-        from 0 to 1.
-    name : str, optional
-        Name of the image in error messages; by default its path.
-
-    Returns
-    -------
-    ndarray of uint8 (height, width, 3)
+    source: An array has shape (height, width) or (height, width, 1, 3 or 4), with whole numbers from 0 to 255 or
+        fractions from 0 to 1.
+    name: Name of the image in error messages; by default its path.
 
     Raises
     ------

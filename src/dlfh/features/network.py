@@ -35,10 +35,7 @@ class NetworkFeaturizer(Featurizer):
     Nothing is learned from the items, so `fit` accepts any items, or none. A saved model contains a hash of the
     weights, not the weights.
 
-    Attributes
-    ----------
-    fingerprint_ : str
-        Hash of the weights. A network that is loaded later must have the same one.
+    fingerprint_: Hash of the weights. A network that is loaded later must have the same one.
     """
 
     batch_size: int

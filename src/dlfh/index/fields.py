@@ -19,11 +19,7 @@ Rows = npt.NDArray[np.int64]
 class Fields:
     """The metadata of items by name. A column is read when a filter first uses it.
 
-    Parameters
-    ----------
-    n_items : int
-    read : callable
-        Returns the metadata of all items, in order.
+    read: Returns the metadata of all items, in order.
 
     Examples
     --------

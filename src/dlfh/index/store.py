@@ -51,12 +51,7 @@ _ATTEMPTS = 100
 class Store:
     """The segments of an index in a folder.
 
-    Attributes
-    ----------
-    folder : Path
-    manifest : Manifest
-    parts : tuple of Part
-        The segments that the manifest lists.
+    parts: The segments that the manifest lists.
     """
 
     def __init__(self, folder: Path, manifest: Manifest, lock: IO[str] | None, *, verify: bool) -> None:

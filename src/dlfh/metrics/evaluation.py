@@ -52,12 +52,8 @@ class MeasureValues(Mapping[Any, Any]):
 class Evaluation(MeasureValues):
     """Result of `evaluate`: means over the queries, indexed by measure.
 
-    Attributes
-    ----------
-    per_query : MeasureValues
-        Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an array
-        (queries, 2 x cut-offs) for curves, precisions before recalls.
-    n_queries, n_items : int
+    per_query: Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an
+        array (queries, 2 x cut-offs) for curves, precisions before recalls.
 
     Examples
     --------

@@ -28,10 +28,7 @@ _BY_RUN = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 class Measure:
     """A measure of rankings: ``measure @ k`` sets the cut-off, ``measure(option=value)`` sets options.
 
-    Attributes
-    ----------
-    k : int or None
-        Rank at which the ranking is cut off; None for the whole database.
+    k: Rank at which the ranking is cut off; None for the whole database.
 
     Examples
     --------

@@ -56,18 +56,9 @@ _COUNTED = (Sum(RankedBlock.run_sizes), Sum(RankedBlock.run_hits, ("any",)))
 class Ranker:
     """Checked queries, the blocks of a database, and the relevance of each block's items.
 
-    Attributes
-    ----------
-    queries : ndarray of uint8 (queries, bytes) or of float32 (queries, bits)
-    database : Blocks
-    judgements : Blocks
-        Labels of each block's items, or their grades for all queries.
-    relevance_of : callable
-        Returns the relevance of a block's items from its judgements.
-    n_grades : int or None
-        Grades are whole numbers below this; None if they are real numbers.
-    has_labels : bool
-    n_jobs : int or None
+    judgements: Labels of each block's items, or their grades for all queries.
+    relevance_of: Returns the relevance of a block's items from its judgements.
+    n_grades: Grades are whole numbers below this; None if they are real numbers.
     """
 
     queries: Array

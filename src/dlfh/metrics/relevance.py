@@ -29,14 +29,9 @@ _MAX_COUNTED_GRADE = 1000
 class Relevance:
     """Grades of some items for all queries.
 
-    Attributes
-    ----------
-    grades : callable
-        Returns grades; 0 is not relevant.
-    n_grades : int or None
-        Grades are whole numbers below this; None if they are real numbers.
-    equal : callable or None
-        Returns 1 for items whose label set equals the query's; None without labels.
+    grades: Returns grades; 0 is not relevant.
+    n_grades: Grades are whole numbers below this; None if they are real numbers.
+    equal: Returns 1 for items whose label set equals the query's; None without labels.
     """
 
     grades: QueryRows

@@ -27,12 +27,8 @@ Match = Literal["any", "all"]
 class RankingInfo(NamedTuple):
     """Properties of a set of rankings that are known before anything is ranked.
 
-    Attributes
-    ----------
-    ties : {"order", "expected"}
-        Whether tied items keep database order, or measures are expectations over all their orders.
-    n_grades : int or None
-        Grades are whole numbers below this; None if they are real numbers.
+    ties: Whether tied items keep database order, or measures are expectations over all their orders.
+    n_grades: Grades are whole numbers below this; None if they are real numbers.
     """
 
     n_queries: int
@@ -109,18 +105,11 @@ class RankOffsets(NamedTuple):
 class RankedBlock:
     """A block of the database, or all of it, ranked for some queries; every sum has one row per query.
 
-    Attributes
-    ----------
-    ranks : ndarray of uint32 (queries, items)
-        Rank of each item within the block, from 0, ties in database order.
-    grades : ndarray (queries, items)
-        Grades in database order; 0 is not relevant.
-    tied_runs : callable
-        Returns the runs of tied items.
-    has_equal_labels : callable
-        Returns, in database order, 1 for items whose label set equals the query's, 0 for others.
-    offsets : RankOffsets or None
-        Position of the block's runs in the ranking of the whole database; None if the block is the whole database.
+    ranks (queries, items): Rank of each item within the block, from 0, ties in database order.
+    grades (queries, items): Grades in database order; 0 is not relevant.
+    tied_runs: Returns the runs of tied items.
+    has_equal_labels: Returns, in database order, 1 for items whose label set equals the query's, 0 for others.
+    offsets: Position of the block's runs in the ranking of the whole database; None if the block is the whole database.
     """
 
     ranks: npt.NDArray[np.uint32]

@@ -22,17 +22,10 @@ _SECRET = {"password", "sslpassword", "oauth_client_secret"}
 class Address:
     """The address of an index in a database.
 
-    Attributes
-    ----------
-    engine : {"postgresql", "duckdb", "milvus"}
-    place : str
-        As the database takes it. It may contain a password and must not be shown.
-    name : str
-        Name of the table.
-    shown : str
-        The address without passwords, which is safe to print and store.
-    secrets : tuple of str
-        Strings to remove from the messages of the database.
+    place: As the database takes it. It may contain a password and must not be shown.
+    name: Name of the table.
+    shown: The address without passwords, which is safe to print and store.
+    secrets: Strings to remove from the messages of the database.
 
     Examples
     --------
