@@ -30,7 +30,8 @@ from dlfh.bench.measure import retrieval
 from dlfh.bench.sources import load_source
 from dlfh.codes import pack
 from dlfh.datasets import Paired
-from dlfh.hashing import FitContext, HashLearner, KernelRidge, LinearRidge
+from dlfh.hashing import HashLearner, KernelRidge, LinearRidge
+from dlfh.hashing.base import FitContext
 
 DOCS = Path(__file__).parent.parent / "docs"
 FILES = {"Wiki": ("wiki", "wiki.mat"), "icons": ("icons", None), "IAPR TC-12": ("iapr-tc12", "iapr_tc12.npz")}

@@ -25,7 +25,8 @@ from dlfh import DLFH, datasets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.datasets import Paired, read_arrays
-from dlfh.hashing import FitContext, LinearRidge
+from dlfh.hashing import LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.metrics import mean_average_precision
 
 BITS = (8, 16, 32, 64, 128)

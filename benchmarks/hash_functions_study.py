@@ -25,7 +25,8 @@ from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired
-from dlfh.hashing import Deep, FitContext, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.hashing import Deep, KernelLogistic, KernelRidge, LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.metrics import mean_average_precision
 
 LEARNERS = {"linear": LinearRidge, "kernel ridge": KernelRidge, "kernel logistic": KernelLogistic, "deep": Deep}

@@ -33,13 +33,13 @@ from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.solver import factorize, random_start
 from dlfh._labels import LabelSets
-from dlfh._mathematics.classifiers import Fit, solve_logistic
+from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, Fit
 from dlfh._parallel import Workers
 from dlfh.codes import unpack
 from dlfh.datasets import Paired, make_paired
-from dlfh.hashing import FitContext
-from dlfh.hashing.kernel import KernelHash, RBFMap
+from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.linear import LinearHash
+from dlfh.hashing.survey import fit_kernel
 from dlfh.metrics import evaluate
 
 NUS_WIDE_POINTS = 184_710
@@ -279,13 +279,13 @@ def bench_kernel() -> list[tuple[str, str]]:
     signs = unpack(model.codes_["image"], 32)
     penalty, timed_bits = 0.01, 2
     with Workers() as workers:
-        kernel = RBFMap.fit(X, 500, "random", "image", FitContext(workers, seed=0))
+        kernel = fit_kernel(X, 500, 0, "image")
         K0 = kernel.between_bases()
         K = kernel(X)
         single = K.astype(np.float32)
 
         def ours() -> Fit:
-            return solve_logistic(lambda: iter([(0, len(single), single)]), signs, K0, penalty, workers)
+            return Classifiers(lambda: iter([(0, len(single), single)]), K0, penalty, LOGISTIC, workers).solve(signs)
 
         # The penalty w'K0 w is an ordinary ridge on the features K L^-T, where K0 = LL'.
         root = np.linalg.cholesky(K0 + 1e-9 * np.eye(len(K0)))

@@ -22,6 +22,7 @@ OF_NO_SINGLE_MODULE = {
     "index/test_engine_faults.py": "engines whose servers are killed, whose writers meet, and what they say",
     "index/test_kills.py": "an index whose writers are killed",
     "methods/test_battery.py": "every method of the registry",
+    "methods/test_by_blocks.py": "methods on data in blocks",
     "methods/test_wiki.py": "agreement with public codes on Wiki",
 }
 

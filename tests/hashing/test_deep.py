@@ -17,7 +17,8 @@ from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
 from dlfh.datasets import Paired, make_paired
-from dlfh.hashing import Deep, FitContext
+from dlfh.hashing import Deep
+from dlfh.hashing.base import FitContext
 from dlfh.hashing.deep import DeepHash
 from dlfh.metrics import mean_average_precision
 

@@ -14,7 +14,8 @@ from sklearn.linear_model import Ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh.codes import pack, unpack
-from dlfh.hashing import FitContext, LinearRidge
+from dlfh.hashing import LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.hashing.linear import LinearHash
 from tests.strategies import seeds
 

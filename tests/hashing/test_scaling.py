@@ -1,4 +1,4 @@
-"""What is done to features before a regression sees them."""
+"""Feature scalings, fitted to dense and sparse features of any type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from dlfh.blocks.modalities import in_one_block
 from dlfh.hashing.scaling import SCALINGS, Scaling
+from dlfh.hashing.survey import Survey
+
+
+def fit(kind: str, features: Any) -> Scaling:
+    return Survey(in_one_block(features, "text"), "text").scaling(kind)
 
 
 @pytest.fixture
@@ -20,8 +26,8 @@ def features() -> Any:
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_sparse_features_are_scaled_as_dense_ones_and_zeros_stay_zeros(features: Any, kind: str) -> None:
-    dense, sparse = Scaling.fit(kind, features, "text"), Scaling.fit(kind, sp.csr_array(features), "text")
+def test_sparse_features_are_scaled_like_dense_ones_and_zeros_stay_zeros(features: Any, kind: str) -> None:
+    dense, sparse = fit(kind, features), fit(kind, sp.csr_array(features))
     scaled = sparse(sp.csr_array(features))
     assert sp.issparse(scaled)
     np.testing.assert_allclose(scaled.toarray(), dense(features), rtol=1e-12)
@@ -29,7 +35,7 @@ def test_sparse_features_are_scaled_as_dense_ones_and_zeros_stay_zeros(features:
 
 
 def test_roots_have_length_one_and_do_not_depend_on_the_points_scale(features: Any) -> None:
-    scaling = Scaling.fit("root", features, "text")
+    scaling = fit("root", features)
     lengths = np.linalg.norm(scaling(features), axis=1)
     np.testing.assert_allclose(lengths, (np.abs(features).sum(axis=1) > 0).astype(float))
     scales = np.random.default_rng(1).uniform(0.1, 9, (len(features), 1))
@@ -38,30 +44,30 @@ def test_roots_have_length_one_and_do_not_depend_on_the_points_scale(features: A
 
 
 def test_standard_features_have_deviation_one_and_do_not_depend_on_their_units(features: Any) -> None:
-    scaled = Scaling.fit("standard", features, "text")(features)
+    scaled = fit("standard", features)(features)
     np.testing.assert_allclose(scaled.std(axis=0), (features.std(axis=0) > 0).astype(float))
     units = np.random.default_rng(1).uniform(0.1, 9, features.shape[1])
-    np.testing.assert_allclose(Scaling.fit("standard", units * features, "text")(units * features), scaled, rtol=1e-9)
+    np.testing.assert_allclose(fit("standard", units * features)(units * features), scaled, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
 def test_a_scaling_is_read_back_from_its_arrays(features: Any, kind: str) -> None:
-    scaling = Scaling.fit(kind, features, "text")
+    scaling = fit(kind, features)
     again = Scaling.from_arrays(scaling.to_arrays(), features.shape[1])
     np.testing.assert_array_equal(again(features), scaling(features))
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int64, np.float16, np.float32])
 @pytest.mark.parametrize("kind", SCALINGS)
-def test_any_type_of_number_is_scaled(kind: str, dtype: Any) -> None:
+def test_numbers_of_any_type_are_scaled(kind: str, dtype: Any) -> None:
     values = (np.random.default_rng(0).random((30, 6)) < 0.5).astype(dtype)
-    scaled = Scaling.fit(kind, values, "text")(values)
-    expected = Scaling.fit(kind, values.astype(np.float64), "text")(values.astype(np.float64))
+    scaled = fit(kind, values)(values)
+    expected = fit(kind, values.astype(np.float64))(values.astype(np.float64))
     np.testing.assert_allclose(np.asarray(scaled, np.float64), expected, rtol=1e-6)
 
 
 def test_damaged_arrays_are_refused(features: Any) -> None:
-    arrays = Scaling.fit("standard", features, "text").to_arrays()
+    arrays = fit("standard", features).to_arrays()
     for damaged in (
         arrays | {"scaling": np.array([9], np.uint8)},
         arrays | {"divisors": -arrays["divisors"]},

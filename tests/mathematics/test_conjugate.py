@@ -15,7 +15,8 @@ from dlfh._mathematics import conjugate, ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
-from dlfh.hashing import FitContext, LinearRidge
+from dlfh.hashing import LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
 
@@ -110,16 +111,16 @@ def test_map_is_that_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     assert score() == pytest.approx(expected, abs=2e-3)
 
 
-def test_what_is_left_out_is_not_said_of_wide_data() -> None:
+def test_wide_data_has_no_leave_one_out_predictions() -> None:
     rng = np.random.default_rng(0)
     features = words(rng, 30, 20)
     targets = Targets(pack(rng.standard_normal((30, 4))), np.arange(30), 4)
     function = solve(features, targets, 1.0)
     learner = LinearRidge(1.0)
-    assert learner.left_out(function, features, targets) is not None
+    assert learner.leave_one_out(function, features, targets) is not None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ridge, "_LARGEST_MATRIX", 10)
-        assert learner.left_out(function, features, targets) is None
+        assert learner.leave_one_out(function, features, targets) is None
 
 
 def test_a_bit_that_is_done_stands_still_while_others_go_on() -> None:

@@ -1,4 +1,4 @@
-"""What a regression says of a point that it did not see, against fitting it again without the point."""
+"""Leave-one-out predictions in closed form, against regressions fitted without the point."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dlfh._mathematics.leave_one_out import left_out_by_features, left_out_by_points
+from dlfh._mathematics.leave_one_out import leave_one_out_by_features, leave_one_out_by_points
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.codes import pack
-from dlfh.hashing import FitContext, KernelRidge, LinearRidge
+from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.hashing.base import FitContext
 
 N_POINTS, N_BITS, RIDGE = 30, 8, 0.7
 
@@ -21,73 +22,73 @@ def data(n_features: int) -> tuple[np.ndarray, Targets]:
     return rng.normal(3, 1, (N_POINTS, n_features)), Targets(codes, np.arange(N_POINTS), N_BITS)
 
 
-def fitted_again(features: np.ndarray, targets: Targets, *, intercept: bool) -> np.ndarray:
-    """Return what each point is said to be by a regression of all others."""
+def refitted(features: np.ndarray, targets: Targets, *, intercept: bool) -> np.ndarray:
+    """Return the prediction of each point by a regression on all others."""
     centred = features - features.mean(axis=0)
     design = np.column_stack([centred, np.ones(N_POINTS)]) if intercept else centred
     penalty = RIDGE * np.eye(design.shape[1])
     penalty[features.shape[1] :] = 0
-    codes, said = targets.points(0, N_POINTS), []
+    codes, predictions = targets.points(0, N_POINTS), []
     for point in range(N_POINTS):
         others = np.arange(N_POINTS) != point
         gram = design[others].T @ design[others] + penalty
-        said.append(design[point] @ np.linalg.solve(gram, design[others].T @ codes[others]))
-    return np.array(said)
+        predictions.append(design[point] @ np.linalg.solve(gram, design[others].T @ codes[others]))
+    return np.array(predictions)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("n_features", [6, 45])
-def test_closed_forms_say_what_regressions_without_the_point_say(n_features: int, intercept: bool) -> None:
+def test_closed_forms_agree_with_regressions_without_the_point(n_features: int, intercept: bool) -> None:
     features, targets = data(n_features)
-    expected = fitted_again(features, targets, intercept=intercept)
-    by_features = left_out_by_features(
+    expected = refitted(features, targets, intercept=intercept)
+    by_features = leave_one_out_by_features(
         lambda start, stop: features[start:stop], targets, lambda _: RIDGE, intercept=intercept
     )
     np.testing.assert_allclose(by_features, expected, rtol=1e-4, atol=1e-5)
     for rows in (features, sp.csr_array(features)):
-        by_points = left_out_by_points(rows, targets, RIDGE, intercept=intercept)
+        by_points = leave_one_out_by_points(rows, targets, RIDGE, intercept=intercept)
         np.testing.assert_allclose(by_points, expected, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("n_features", [6, 45])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_linear_functions_forget_a_point_as_if_it_had_not_been_there(n_features: int, sparse: bool) -> None:
+def test_linear_functions_agree_with_regressions_without_the_point(n_features: int, sparse: bool) -> None:
     features, targets = data(n_features)
     learner = LinearRidge(RIDGE)
     with Workers(1) as workers:
         rows = sp.csr_array(features) if sparse else features
         function = learner.fit(rows, targets, "image", FitContext(workers, 0))
-    values = learner.left_out(function, rows, targets)
+    values = learner.leave_one_out(function, rows, targets)
     assert values is not None
-    np.testing.assert_allclose(values, fitted_again(features, targets, intercept=True), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(values, refitted(features, targets, intercept=True), rtol=1e-3, atol=1e-4)
 
 
-def test_kernel_functions_of_as_many_bases_as_points_know_them_by_heart_and_left_out_values_do_not() -> None:
+def test_kernel_functions_memorise_points_that_are_bases_and_leave_one_out_values_do_not() -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(N_POINTS, 4))
-    targets = data(6)[1]  # codes that no feature tells
+    targets = data(6)[1]  # codes that are independent of the features
     learner = KernelRidge(N_POINTS, shrinkage=1e-6)
     with Workers(1) as workers:
         function = learner.fit(features, targets, "image", FitContext(workers, 0))
-        by_heart = function.project(features, "image", workers)
-    codes, left_out = targets.points(0, N_POINTS), learner.left_out(function, features, targets)
+        memorised = function.project(features, "image", workers)
+    codes, left_out = targets.points(0, N_POINTS), learner.leave_one_out(function, features, targets)
     assert left_out is not None
-    assert ((by_heart > 0) == (codes > 0)).mean() > 0.99
+    assert ((memorised > 0) == (codes > 0)).mean() > 0.99
     assert ((left_out > 0) == (codes > 0)).mean() < 0.65
     kernel = function.kernel(features)
     ridge = learner._resolve_ridge(np.square(kernel - kernel.mean(axis=0)).sum(axis=0))
     for point in (3, 17):
         others = np.arange(N_POINTS) != point
         design = np.column_stack([kernel[:, kernel[point] < 1 - 1e-9], np.ones(N_POINTS)])
-        assert design.shape == (N_POINTS, N_POINTS)  # of all bases but its own
+        assert design.shape == (N_POINTS, N_POINTS)  # all bases but that of the point
         penalty = ridge * np.eye(N_POINTS)
         penalty[-1] = 0
         weights = np.linalg.solve(design[others].T @ design[others] + penalty, design[others].T @ codes[others])
         np.testing.assert_allclose(left_out[point], design[point] @ weights, rtol=1e-3, atol=1e-3)
 
 
-def test_a_point_that_alone_decides_what_is_said_of_it_has_finite_values() -> None:
+def test_a_point_that_determines_its_prediction_has_finite_values() -> None:
     features = np.eye(3)
     targets = Targets(pack(np.array([[1.0] * 8, [-1.0] * 8, [1.0] * 8])), np.arange(3), 8)
-    values = left_out_by_features(lambda start, stop: features[start:stop], targets, lambda _: 1e-300)
+    values = leave_one_out_by_features(lambda start, stop: features[start:stop], targets, lambda _: 1e-300)
     assert np.isfinite(values).all()

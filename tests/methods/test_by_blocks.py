@@ -296,9 +296,8 @@ def test_unsupported_options_for_blocks_raise_a_one_line_error() -> None:
     bad = modalities["image"].copy()
     bad[100, 2] = np.nan
     for changes, given_labels, given_data, sentence in (
-        ({"hash_function": KernelLogistic(9, bases="kmeans")}, labels, cut, "kernels have random training points"),
-        ({"init": "random"}, labels, cut, 'by blocks, codes are learned over label sets: init="labels"'),
-        ({"keep_sums": True}, labels, cut, "keep_sums is for arrays in memory"),
+        ({"init": "random"}, cut_labels, cut, 'labels in blocks need init="labels"'),
+        ({"keep_sums": True}, labels, cut, "keep_sums needs arrays in memory, and modality 'image' is in blocks"),
         ({}, None, cut, "DLFH learns from labels"),
         ({}, labels[1:], cut, "labels has 149 rows but modality 'image' has 150"),
         ({}, ArrayBlocks(0 * labels, [0, 70, 150], "labels"), cut, "labels are all empty"),
@@ -336,7 +335,7 @@ def test_unsupported_options_for_blocks_raise_a_one_line_error() -> None:
         SCM(8).fit(two, labels[1:])
     with pytest.raises(InputError, match="modality 'image' has NaN or infinity in row 100"):
         CVH(8).fit(two | {"image": ArrayBlocks(bad, [0, 70, 150], "image")})
-    with pytest.raises(InputError, match="by blocks, KDLFH learns from complete points alone"):
+    with pytest.raises(InputError, match="present, labelled and similarity need arrays in memory, not data in blocks"):
         KDLFH(8).fit(cut, labels, labelled=np.ones(150, bool))
 
 

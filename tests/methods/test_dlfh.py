@@ -382,7 +382,7 @@ def test_encode_before_fit_raises_not_fitted_error() -> None:
         ({"hash_function": "cubic"}, "hash_function must be one of 'auto', 'linear', 'kernel', 'kernel-ridge', 'deep'"),
         ({"hash_function": {"image": KernelRidge(ridge=-1)}}, "ridge must be a non-negative finite number, got -1"),
         ({"pair_weights": 3}, "pair_weights must be a dict"),
-        ({"hash_function": {"image": "linear"}}, r"hash_function names the modalities \['image'\], but there are"),
+        ({"hash_function": {"image": "linear"}}, r"hash_function has the modalities \['image'\], but the data has"),
     ],
 )
 def test_invalid_parameters_raise_an_error(paired: Split, parameters: dict[str, Any], message: str) -> None:
@@ -412,7 +412,8 @@ def test_kdlfh_has_the_parameters_of_dlfh_except_for_its_fixed_choices() -> None
     model = KDLFH()
     fixed = {"ridge", "hash_function", "fit_intercept", "keep_sums"}
     assert DLFH().get_params().keys() - fixed == model.get_params().keys() - {"n_bases", "bases", "penalty"}
-    assert vars(model).keys() == model.get_params().keys() | fixed
+    assert vars(model).keys() == model.get_params().keys()
+    assert model.hash_function == "kernel"
     with pytest.raises(InputError, match="KDLFH has no parameter 'ridge'"):
         model.set_params(ridge=1.0)
     assert model.set_params(n_bases=7)._learners(("image",))["image"].get_params()["n_bases"] == 7

@@ -18,7 +18,8 @@ from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh.datasets import make_paired
 from dlfh.errors import InputError, ModelError
-from dlfh.hashing import FitContext, KernelRidge, LinearRidge
+from dlfh.hashing import KernelRidge, LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.metrics import mean_average_precision
 from tests.strategies import seeds
 
@@ -207,7 +208,7 @@ def test_an_invalid_batch_raises_an_error_and_changes_nothing() -> None:
 
 def test_keep_sums_refuses_too_many_features() -> None:
     wide = sp.random_array((50, 20_000), density=0.01, random_state=0, format="csr")
-    with pytest.raises(InputError, match="at most 16384 are taken"):
+    with pytest.raises(InputError, match="at most 16384 are supported"):
         DLFH(8, keep_sums=True).fit({"a": wide, "b": np.eye(50)}, np.arange(50) % 5)
 
 

@@ -370,10 +370,10 @@ BAD = [
     (holes(present={"image": half, "text": ~half}), "modalities 'image' and 'text' never overlap: no point has both"),
     (holes(present={"image": half, "text": half}), f"point {N // 2} has no modality"),
     (holes(present={"image": np.zeros(N, bool)}), "no point has the modality 'image'"),
-    (holes(present={"sound": half}), "present names the modality 'sound'"),
+    (holes(present={"sound": half}), "present has the modality 'sound'"),
     (holes(present={"text": np.arange(N)}), r"present\['text'\] must be a boolean array with an entry for each of 40"),
     (holes(present=half), "present must be a dict"),
-    (holes(labelled=np.zeros(N, bool)), "no point has known labels"),
+    (holes(labelled=np.zeros(N, bool)), "labelled is False for every point"),
     (holes(labelled=half[:9]), "labelled must be a boolean array"),
     (
         holes(labels=np.where(half, 0, 1)[:, None] * np.ones((1, 2), int), labelled=half),

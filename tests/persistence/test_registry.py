@@ -48,8 +48,8 @@ class CustomRidge(LinearRidge):
         super().__init__(ridge, fit_intercept=fit_intercept)
         self.names = names
 
-    def fit(self, *arguments: Any) -> Any:
-        found: Any = super().fit(*arguments)
+    def fit_blocks(self, *arguments: Any) -> Any:
+        found: Any = super().fit_blocks(*arguments)
         return CustomHash.from_arrays(found.to_arrays())
 
 

@@ -1,1 +1,1 @@
-"""Shared mathematics: what hash functions and methods both stand on."""
+"""Numerical methods shared by hash functions and methods."""

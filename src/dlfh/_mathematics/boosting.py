@@ -1,7 +1,7 @@
-"""Boosting over pairs of points: bit after bit, each for the pairs that the bits before it got wrong.
+"""Boosting over pairs of points: each bit focuses on the pairs that the bits before it got wrong.
 
-A bit says of a pair that its points are similar if they get the same bit, one in each modality. Pairs
-have weights, a distribution; after a bit, the pairs that it got right lose some of theirs.
+A bit predicts that a pair, one point of each modality, is similar if both points get the same bit. The weights of pairs
+are a distribution; after each bit, the pairs that it predicted correctly lose weight.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Integers = npt.NDArray[np.int64]
 class WeightedPairs:
     """Pairs of a point of the first modality and a point of the second, with weights.
 
-    Only points that are in a pair matter, so a modality's ``rows`` are the numbers of those, and a pair
-    names its points by their places in them: pair n is ``rows[0][index[0][n]]`` and ``rows[1][index[1][n]]``.
+    ``rows`` are the numbers of the points that occur in pairs, and pairs refer to positions in them: pair n consists of
+    the points ``rows[0][index[0][n]]`` and ``rows[1][index[1][n]]``.
 
     Attributes
     ----------
-    rows : tuple of two ndarrays of int64 (m,), in rising order
+    rows : tuple of two ndarrays of int64 (m,), ascending
     index : tuple of two ndarrays of int64 (N,)
     similar : ndarray of bool (N,)
     weights : ndarray of float64 (N,)
-        Not negative, of sum 1; all the same at first.
+        Non-negative with sum 1; initially equal.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class WeightedPairs:
 
     @classmethod
     def sample(cls, label_sets: LabelSets, n_pairs: int, rng: np.random.Generator) -> WeightedPairs:
-        """Draw pairs, half of them similar if there are both kinds; no more than there are."""
+        """Draw at most all pairs, half of them similar if both kinds exist."""
         n = label_sets.n_points
         return cls(*label_sets.sample_pairs(min(n_pairs, n * (n - 1)), rng))
 
@@ -80,7 +80,7 @@ class WeightedPairs:
         means = self.by_point(0, self.weights) @ x, self.by_point(1, self.weights) @ y
         sums = self.by_point(0, self.signed) @ x, self.by_point(1, self.signed) @ y
         paired = pairing @ y
-        # A sparse matrix first: SciPy multiplies it with rows of the other, and with columns slowly.
+        # The sparse matrix goes first: SciPy multiplies it with rows of the other quickly, with columns slowly.
         products = (paired.T @ x).T if sp.issparse(paired) else x.T @ paired
         return (
             (products.toarray() if sp.issparse(products) else products)
@@ -90,21 +90,21 @@ class WeightedPairs:
         )
 
     def correct(self, x_bits: Bools, y_bits: Bools) -> Bools:
-        """Tell for each pair whether the bits of its two points are equal just if it is similar."""
+        """Return, for each pair, whether its points have equal bits if and only if it is similar."""
         return (x_bits[self.index[0]] == y_bits[self.index[1]]) == self.similar
 
     def error(self, correct: Bools) -> float:
-        """Return the weight of the pairs that are not correct."""
+        """Return the total weight of the incorrect pairs."""
         return float(self.weights[~correct].sum())
 
     def reweight(self, correct: Bools, factor: float) -> None:
-        """Multiply the weights of correct pairs, and let the sum be 1 again."""
+        """Multiply the weights of correct pairs by a factor, and normalise the weights."""
         weights = np.where(correct, factor * self.weights, self.weights)
         self.weights = weights / weights.sum()
 
 
 def adaptive_factor(error: float) -> float:
-    """Return AdaBoost's factor for correct pairs, e / (1 - e): with it the bit just learned has error 1/2."""
+    """Return AdaBoost's factor for correct pairs, e / (1 - e), after which the last bit has error 1/2."""
     return error / (1 - error)
 
 
@@ -112,30 +112,30 @@ Bit = TypeVar("Bit", covariant=True)
 
 
 class Learner(Protocol[Bit]):
-    """What learns a bit from pairs with weights, as these are now."""
+    """Learns a bit from weighted pairs."""
 
     pairs: WeightedPairs
 
     def learn(self) -> tuple[Bit, Bools]:
-        """Return a bit, and which pairs it gets right."""
+        """Return a bit, and a mask of the pairs that it predicts correctly."""
 
 
-#: How often a bit is tried again on fresh pairs before it is taken as it is.
+#: Maximum number of attempts to learn a bit that is better than chance.
 _MAX_ATTEMPTS = 5
 
 
 def boost(
     draw: Callable[[], Learner[Bit]], n_bits: int, factor: Callable[[float], float], advance: Advance
 ) -> list[Bit]:
-    """Learn bit after bit.
+    """Return bits learned one after another.
 
     Parameters
     ----------
     draw : callable
-        Returns a learner with fresh pairs. It is called at the start, and where a bit is no better than chance.
+        Returns a learner with new pairs. It is called at the start, and whenever a bit is no better than chance.
     n_bits : int
     factor : callable
-        Says from a bit's error by what to multiply the weights of correct pairs.
+        Returns the factor for the weights of correct pairs, given the error of a bit.
     advance : callable
         Called after each bit.
     """
@@ -145,7 +145,7 @@ def boost(
             bit, correct = learner.learn()
             error = learner.pairs.error(correct)
             if error < 1 / 2:
-                # A factor of 0 would let a single bit without errors forget all pairs.
+                # After a bit without errors, a factor of 0 would leave no pairs.
                 learner.pairs.reweight(correct, factor(max(error, 1 / len(correct))))
                 break
             learner = draw()

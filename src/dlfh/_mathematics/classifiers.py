@@ -1,16 +1,20 @@
 """Many linear classifiers that share their features, solved as one problem.
 
-For each column u of signs: minimise over w  sum_i loss(u_i K_i w) + eta w'K0 w, with the loss of logistic
-regression, log(1 + exp(-m)), or of a support vector machine, max(0, 1 - m)^2: squared, so that it is
-smooth (LIBLINEAR's L2-loss). All columns share K, so each step costs two matrix products for all of them
-together. Variables are scaled by the curvature bound b K'K + 2 eta K0 (one Cholesky factor for all
-columns), b the loss's largest curvature; each column then follows its own L-BFGS direction. Margins are
-linear in w, so the line search needs no product at all.
+For each column u of signs: minimise over w  sum_i loss(u_i K_i w) + eta w'K0 w, with the loss of logistic regression,
+log(1 + exp(-m)), or of a support vector machine, max(0, 1 - m)^2: squared, so that it is smooth (LIBLINEAR's L2-loss).
+All columns share K, so each step costs two matrix products for all of them together. Variables are scaled by the
+curvature bound b K'K + 2 eta K0 (one Cholesky factor for all columns), b the largest curvature of the loss; each column
+then follows its L-BFGS direction (`dlfh._mathematics.descent`).
+
+The two solvers differ in the line search. `Classifiers` keeps the margins of points in memory, which are linear in w,
+so its line search needs no product at all. `solve_by_sums` keeps nothing for a point, for points on a cluster or too
+many for memory: each trial step is one sum over all points that also returns the gradient. A column tries the step
+length 1 first; if its objective increases, it tries half the length in the next sum, while the other columns proceed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +27,18 @@ from dlfh._parallel import Workers
 
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+Signs = npt.NDArray[np.int8]
 
-#: Yields the bounds and the rows of K, block after block, each time it is called. Rows are an array, or anything that
-#: has products: ``K @ weights``, ``K.T @ values``, and ``K.T @ K``.
-Blocks = Callable[[], Iterator[tuple[int, int, Any]]]
+#: Yields the bounds and the rows of K, chunk by chunk, each time it is called. Rows are an array, or any object with
+#: the products ``K @ weights``, ``K.T @ values`` and ``K.T @ K``.
+Chunks = Callable[[], Iterator[tuple[int, int, Any]]]
+
+#: Returns `loss_sums` over all points, from weights (k, c) of some columns and the numbers of these columns.
+Sums = Callable[[Floats, Integers], Floats]
+
+#: Rows per chunk of elementwise work, in memory and in sums: fixed, so that sums do not depend on the threads.
+_ROWS, _SUMMED_ROWS = 8192, 1024
 
 
 @dataclass(frozen=True)
@@ -36,19 +48,19 @@ class Loss:
     Attributes
     ----------
     losses : callable
-        From values K w and signs u, writes minus the loss's derivatives by K w, and returns each column's loss.
+        From values K w and signs u, writes minus the derivatives of the loss by K w, and returns each column's loss.
     curvatures : callable
         From these derivatives and changes of K w, returns each column's sum of second derivatives x changes^2.
-    most_curvature : float
-        No second derivative is larger.
+    max_curvature : float
+        Upper bound of the second derivative.
     """
 
-    losses: Callable[[Singles, npt.NDArray[np.int8], Singles], Floats]
+    losses: Callable[[Singles, Signs, Singles], Floats]
     curvatures: Callable[[Singles, Singles], Floats]
-    most_curvature: float
+    max_curvature: float
 
 
-def _logistic_losses(values: Singles, signs: npt.NDArray[np.int8], residuals: Singles) -> Floats:
+def _logistic_losses(values: Singles, signs: Signs, residuals: Singles) -> Floats:
     m = values * signs
     decay = np.exp(-np.abs(m))
     residuals[:] = np.where(m >= 0, decay, 1) / (1 + decay) * signs
@@ -61,8 +73,8 @@ def _logistic_curvatures(residuals: Singles, changes: Singles) -> Floats:
 
 
 LOGISTIC = Loss(_logistic_losses, _logistic_curvatures, 0.25)
-# (Kernels by another name: encoding imports this module, and has no need of Numba.)
-SQUARED_HINGE = Loss(lambda *blocks: _kernels.hinge_losses(*blocks), lambda *b: _kernels.hinge_curvatures(*b), 2.0)
+# Looked up when called, so that importing this module does not load Numba.
+SQUARED_HINGE = Loss(lambda *arrays: _kernels.hinge_losses(*arrays), lambda *a: _kernels.hinge_curvatures(*a), 2.0)
 
 
 @dataclass(frozen=True)
@@ -76,12 +88,12 @@ class Fit:
 
 
 class Classifiers:
-    """Features, loss and penalty of some classifiers: what can be prepared before their signs are known.
+    """Features, loss and penalty of classifiers of points in memory, prepared before their signs are known.
 
     Parameters
     ----------
-    blocks : callable
-        Gives the rows of K (n, k) in float32 blocks, from the start, each time it is called; see `Blocks`.
+    chunks : callable
+        Yields the rows of K (n, k) in float32; see `Chunks`.
     K0 : ndarray of float64 (k, k)
         Positive semi-definite matrix of the penalty.
     penalty : float
@@ -90,20 +102,20 @@ class Classifiers:
     workers : Workers
     """
 
-    def __init__(self, blocks: Blocks, K0: Floats, penalty: float, loss: Loss, workers: Workers) -> None:
-        self.blocks = blocks
+    def __init__(self, chunks: Chunks, K0: Floats, penalty: float, loss: Loss, workers: Workers) -> None:
+        self.chunks = chunks
         self.K0 = K0
         self.penalty = penalty
         self.loss = loss
         self.workers = workers
         bound = 2 * penalty * K0
-        for _, _, K in blocks():
-            bound += loss.most_curvature * (K.T @ K)
+        for _, _, K in chunks():
+            bound += loss.max_curvature * (K.T @ K)
         self._scaling = scaling_by(bound)
 
     def solve(
         self,
-        signs: npt.NDArray[np.int8],
+        signs: Signs,
         *,
         start: Fit | None = None,
         tol: float = 1e-6,
@@ -117,7 +129,7 @@ class Classifiers:
         signs : ndarray of int8 (n, c)
             -1 and +1.
         start : Fit, optional
-            Where to start, as another call left it; by default from zeros.
+            The result of another call, to start from; by default zeros.
         tol, max_iter, on_done
             As for `descend`.
         """
@@ -132,9 +144,9 @@ class Classifiers:
 
 
 class _PointsInMemory:
-    """Margins are linear in w: with those of a step at hand, its lengths are tried without any product."""
+    """Points whose margins are kept: step lengths are tried without any product."""
 
-    def __init__(self, problem: Classifiers, signs: npt.NDArray[np.int8], values: Singles) -> None:
+    def __init__(self, problem: Classifiers, signs: Signs, values: Singles) -> None:
         self.problem = problem
         self.values = np.empty_like(values)
         self.index = np.arange(signs.shape[1])
@@ -145,23 +157,23 @@ class _PointsInMemory:
         self.residuals, loss = self._losses(self.margins)
         return loss
 
-    def gradient(self, of_penalty: Floats) -> Floats:
-        gradient = of_penalty
-        for first, last, K in self.problem.blocks():
+    def gradient(self, penalty_gradient: Floats) -> Floats:
+        gradient = penalty_gradient
+        for first, last, K in self.problem.chunks():
             gradient -= K.T @ self.residuals[first:last]
         return gradient
 
     def move(self, line: Line) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        """Move every column along its step, by a Newton length that is halved until it improves enough."""
+        """Move every column along its step by a Newton length, halved until the objective decreases enough."""
         changes = np.empty_like(self.margins)
         single = line.step.astype(np.float32)
-        for first, last, K in self.problem.blocks():
+        for first, last, K in self.problem.chunks():
             changes[first:last] = K @ single
 
-        def curvature_block(start: int, stop: int) -> Floats:
+        def curvatures(start: int, stop: int) -> Floats:
             return self.problem.loss.curvatures(self.residuals[start:stop], changes[start:stop])
 
-        curvature = np.sum(self.problem.workers.map_blocks(curvature_block, len(changes), _BLOCK), axis=0)
+        curvature = np.sum(self.problem.workers.map_blocks(curvatures, len(changes), _ROWS), axis=0)
         length = np.minimum(-line.slope * inverse(curvature + 2 * line.quadratic), 1e3)
         while True:
             margins = self.margins + length.astype(np.float32) * changes
@@ -178,10 +190,10 @@ class _PointsInMemory:
         """Return minus the derivatives of the loss by K w, and the loss of each column."""
         residuals = np.empty_like(margins)
 
-        def block(start: int, stop: int) -> Floats:
+        def losses(start: int, stop: int) -> Floats:
             return self.problem.loss.losses(margins[start:stop], self.signs[start:stop], residuals[start:stop])
 
-        return residuals, np.sum(self.problem.workers.map_blocks(block, len(margins), _BLOCK), axis=0)
+        return residuals, np.sum(self.problem.workers.map_blocks(losses, len(margins), _ROWS), axis=0)
 
     def drop(self, done: npt.NDArray[np.bool_]) -> None:
         self.values[:, self.index[done]] = self.margins[:, done]
@@ -191,12 +203,94 @@ class _PointsInMemory:
         self.residuals = np.ascontiguousarray(self.residuals[:, ~done])
 
 
-def solve_logistic(
-    blocks: Blocks, signs: npt.NDArray[np.int8], K0: Floats, penalty: float, workers: Workers, **options: Any
-) -> Fit:
-    """Solve one logistic regression per column of ``signs``; options as for `Classifiers.solve`."""
-    return Classifiers(blocks, K0, penalty, LOGISTIC, workers).solve(signs, **options)
+def loss_sums(
+    loss: Loss, rows: Iterable[tuple[Singles, Signs]], weights: Floats, columns: Integers, workers: Workers
+) -> Floats:
+    """Return the loss of each column over some points, followed by its gradient by the weights.
+
+    Parameters
+    ----------
+    rows : iterable of (ndarray of float32 (m, k), ndarray of int8 (m, all columns))
+        Features and signs.
+    weights : ndarray of float64 (k, c)
+    columns : ndarray of int64 (c,)
+        The columns of the signs that the weights belong to.
+
+    Returns
+    -------
+    ndarray of float64 (k + 1, c)
+    """
+    total = np.zeros((len(weights) + 1, len(columns)))
+    for K, all_signs in rows:
+        signs = all_signs if len(columns) == all_signs.shape[1] else all_signs[:, columns]
+        # The weights of smooth kernels are large and cancel. In single precision, the rounding error of K w would
+        # exceed the improvement of a step, because here K w is not accumulated from ever smaller changes.
+        values = (K.astype(np.float64) @ weights).astype(np.float32)
+        residuals = np.empty_like(values)
+
+        def losses(start: int, stop: int, arrays: Any = (values, signs, residuals)) -> Floats:
+            return loss.losses(*(array[start:stop] for array in arrays))
+
+        total[0] += np.sum(workers.map_blocks(losses, len(values), _SUMMED_ROWS), axis=0)
+        total[1:] -= K.T @ residuals
+    return total
 
 
-#: Rows per block of elementwise work: fixed, so that sums do not depend on the number of threads.
-_BLOCK = 8192
+def solve_by_sums(
+    sums: Sums,
+    gram: Floats,
+    n_columns: int,
+    K0: Floats,
+    penalty: float,
+    loss: Loss,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 500,
+    on_done: Callable[[int], None] = lambda n_columns: None,
+) -> tuple[Floats, Floats, int]:
+    """Return weights (k, columns), objectives, and the number of iterations, each of which called ``sums`` once.
+
+    Parameters
+    ----------
+    sums : callable
+        See `Sums`. It is called once before the first iteration.
+    gram : ndarray of float64 (k, k)
+        K'K over all points.
+    K0, penalty, loss
+        As for `Classifiers`.
+    tol, max_iter, on_done
+        As for `descend`.
+    """
+    weights = np.zeros((len(K0), n_columns))
+    points = _SummedPoints(sums, weights)
+    columns = Columns.at(weights, points.loss, K0, penalty)
+    scaling = scaling_by(2 * penalty * K0 + loss.max_curvature * gram)
+    # A step of length 1 can be much too short where Newton's would not be, so one more small step is required.
+    return descend(columns, points, scaling, tol=tol, max_iter=max_iter, patience=3, on_done=on_done)
+
+
+class _SummedPoints:
+    """Points that keep nothing: the last sums at the columns' positions, and the step lengths to try next."""
+
+    def __init__(self, sums: Sums, weights: Floats) -> None:
+        self.sums = sums
+        self.index = np.arange(weights.shape[1])
+        self.length = np.ones(weights.shape[1])
+        found = sums(weights, self.index)
+        self.loss, self.loss_gradient = found[0], found[1:]
+
+    def gradient(self, penalty_gradient: Floats) -> Floats:
+        return penalty_gradient + self.loss_gradient
+
+    def move(self, line: Line) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        length = self.length
+        found = self.sums(line.columns.weights + length * line.step, self.index)
+        objective = line.objective(found[0], length)
+        moved = ~line.is_worse(objective, length)
+        self.loss_gradient = np.where(moved, found[1:], self.loss_gradient)
+        self.length = np.where(moved, 1.0, length / 2)
+        return length, objective, moved
+
+    def drop(self, done: npt.NDArray[np.bool_]) -> None:
+        self.index, self.length = self.index[~done], self.length[~done]
+        self.loss_gradient = self.loss_gradient[:, ~done]

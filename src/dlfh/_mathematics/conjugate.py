@@ -1,13 +1,13 @@
 """Ridge regression on wide sparse features without a (features x features) matrix, by conjugate gradients.
 
-(X'X + gamma I) W = X'U for centred X is solved for all bits from products with X alone, which stays sparse: a column of
-ones takes the mean away. Each feature is divided by its length (Jacobi's preconditioner): a few words are in every
-second text and most are in two or three, and without it the few decide how long all others take.
+(X'X + gamma I) W = X'U for centred X is solved for all bits using only products with the sparse X; the mean is
+subtracted from the products. Each feature is divided by its length (Jacobi preconditioning): without it, the few words
+that occur in every second text would slow down convergence for the many that occur in two or three.
 
-Every bit has steps of its own; some bits go through the data together. Threads share the rows of products, each of
-which is a sum of its own, and rows are added up in chunks of a fixed size: results are the same on any number of
-threads. Weights are linear in what is to be predicted: with fewer distinct codes than bits, who
-has which code is predicted, and the codes are put together from that.
+Every bit has its own step lengths; groups of bits share the passes over the data. Threads share the rows of products,
+and rows are added up in chunks of a fixed size, so results do not depend on the number of threads. Weights are linear
+in the targets: if there are fewer distinct codes than bits, membership indicators of the codes are predicted instead,
+and the weights of the bits are combined from theirs.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from dlfh._parallel import Workers
 
 Floats = npt.NDArray[np.float64]
 
-#: A bit is done when its residual is so small, relative to where it began (in the preconditioner's norm).
+#: Relative residual, in the norm of the preconditioner, at which a bit has converged.
 _TOLERANCE = 1e-7
 
-#: Without a ridge to speak of, convergence has no end; what is left by then are directions that hardly matter.
+#: Without a significant ridge, convergence is slow, and the remaining directions hardly matter.
 _MAX_ITERATIONS = 1000
 
-#: Bits that go through the data together, at most: a row of them is two lines of a processor's cache, and five
-#: matrices of words x bits are in memory.
+#: Maximum number of bits that share a pass over the data: one row of them fills two cache lines, and five matrices of
+#: words x bits are in memory.
 _GROUP_BITS = 16
 
 _CHUNK_ROWS = 8192
 
-#: Into how many pieces the rows of a matrix are cut, about as long in time as each other.
+#: Number of pieces into which the rows of a matrix are split, with about equal work each.
 _PIECES = 32
 
 
@@ -49,13 +49,13 @@ def solve_by_conjugate_gradients(
     ridge: float,
     workers: Workers,
 ) -> npt.NDArray[np.float32]:
-    """Return W, shape (features, n_bits), to single precision's worth of digits.
+    """Return W, shape (features, n_bits), to single precision.
 
     Parameters
     ----------
     features : csr_array (n, d)
     mean, squares : ndarray of float64 (d,)
-        Each feature's mean, and sum of squares about it: 0 for constant features, which get no weight.
+        Each feature's mean, and the sum of squares about it: 0 for constant features, which get the weight 0.
     targets : Targets
     ridge : float
     workers : Workers
@@ -70,14 +70,14 @@ def solve_by_conjugate_gradients(
     n_columns = len(groups) if by_group else targets.n_bits
     weights = np.zeros((features.shape[1], n_columns), np.float32)
     for columns in np.array_split(np.arange(n_columns), -(-n_columns // _GROUP_BITS)):
-        wanted = np.empty((X.shape[0], len(columns)))
-        for rows in _slices(len(wanted)):
+        U = np.empty((X.shape[0], len(columns)))
+        for rows in _slices(len(U)):
             if by_group:
-                wanted[rows] = of_group[rows, None] == columns
+                U[rows] = of_group[rows, None] == columns
             else:
-                wanted[rows] = targets.points(rows.start, rows.stop)[:, columns]
-        wanted -= wanted.mean(axis=0)
-        weights[every, columns[0] : columns[-1] + 1] = system.solve(wanted)
+                U[rows] = targets.points(rows.start, rows.stop)[:, columns]
+        U -= U.mean(axis=0)
+        weights[every, columns[0] : columns[-1] + 1] = system.solve(U)
     if not by_group:
         return weights
     codes = np.concatenate([targets.rows(group, group + 1) for group in groups.tolist()]).astype(np.float32)
@@ -88,7 +88,7 @@ def solve_by_conjugate_gradients(
 
 
 class _Pieces:
-    """A sparse matrix cut into pieces of rows: threads share a product, of which each row is a sum of its own."""
+    """A sparse matrix split into pieces of rows, so that threads share a product."""
 
     def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
         self.shape, self.workers = matrix.shape, workers
@@ -97,8 +97,8 @@ class _Pieces:
         self.bounds = np.unique([0, *inner, len(starts) - 1]).tolist()
         self.pieces = []
         for first, last in itertools.pairwise(self.bounds):
-            own = slice(starts[first], starts[last])
-            parts = matrix.data[own], matrix.indices[own], starts[first : last + 1] - starts[first]
+            entries = slice(starts[first], starts[last])
+            parts = matrix.data[entries], matrix.indices[entries], starts[first : last + 1] - starts[first]
             self.pieces.append(sp.csr_array(parts, shape=(last - first, self.shape[1])))
 
     def times(self, values: Floats) -> Floats:
@@ -113,7 +113,7 @@ class _Pieces:
 
 
 class _System:
-    """Equations that have the data on their left, for any codes on their right."""
+    """The linear system, for any right-hand side."""
 
     def __init__(self, X: sp.csr_array, mean: Floats, inverse: Floats, ridge: float, workers: Workers) -> None:
         self.points, self.words = _Pieces(X, workers), _Pieces(sp.csr_array(X.T), workers)
@@ -126,7 +126,7 @@ class _System:
         size = self._total(lambda rows: _dots(residual[rows], directions[rows]))
         first = size.copy()
         for _ in range(_MAX_ITERATIONS):
-            # A bit without anything to explain, or with everything explained, stands still.
+            # Constant and converged bits do not move.
             active = size > _TOLERANCE**2 * first
             if not active.any():
                 break
@@ -162,7 +162,7 @@ class _System:
         return np.sum(self._each(function), axis=0)
 
     def _each(self, function: Callable[[slice], Any]) -> list[Any]:
-        """Return a function of every chunk of words, in their order."""
+        """Return a function of every chunk of words, in order."""
         return self.workers.map_blocks(
             lambda start, stop: function(slice(start, stop)), self.words.shape[0], _CHUNK_ROWS
         )
@@ -173,6 +173,6 @@ def _dots(a: Floats, b: Floats) -> Floats:
 
 
 def _slices(n_rows: int) -> Iterator[slice]:
-    """Yield slices of rows that stay in a processor's cache."""
+    """Yield slices of rows that fit in a processor's cache."""
     for start in range(0, n_rows, _CHUNK_ROWS):
         yield slice(start, min(start + _CHUNK_ROWS, n_rows))

@@ -1,9 +1,8 @@
-"""Canonical correlations: the directions of two modalities that agree best, by one SVD.
+"""Canonical correlations: the most correlated directions of two modalities, by one SVD.
 
-With whitening factors Cxx = Lx Lx' and Cyy = Ly Ly', the singular vectors of Lx^-1 Cxy Ly^-T are the
-directions, wx = Lx^-T u and wy = Ly^-T v, and its singular values the correlations. No division by a
-correlation, so what has none comes out as zero and not as noise. Cxy may be any cross matrix, such as
-SCM's X'SY.
+With whitening factors Cxx = Lx Lx' and Cyy = Ly Ly', the singular vectors of Lx^-1 Cxy Ly^-T give the directions,
+wx = Lx^-T u and wy = Ly^-T v, and its singular values are the correlations. There is no division by a correlation, so
+uncorrelated directions come out as zero, not as noise. Cxy can be any cross matrix, such as SCM's X'SY.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import scipy.linalg
 
 Floats = npt.NDArray[np.float64]
 
-#: A correlation below this is rounding: its direction carries nothing.
+#: Correlations below this are rounding errors.
 NO_CORRELATION = 1e-6
 
 
@@ -28,7 +27,7 @@ class Whitening:
     covariance : ndarray of float64 (d, d)
         Positive semi-definite.
     ridge : float
-        Raised to the covariance's rounding error where that is larger.
+        At least the rounding error of the covariance.
     """
 
     def __init__(self, covariance: Floats, ridge: float) -> None:
@@ -55,7 +54,7 @@ class Whitening:
 
 @dataclass(frozen=True)
 class CanonicalDirections:
-    """Pairs of directions by falling correlation, with wx' Cxx wx = wy' Cyy wy = 1.
+    """Pairs of directions in order of descending correlation, with wx' Cxx wx = wy' Cyy wy = 1.
 
     Attributes
     ----------
@@ -68,7 +67,7 @@ class CanonicalDirections:
     correlations: Floats
 
     def first(self, k: int, threshold: float = NO_CORRELATION) -> CanonicalDirections:
-        """Return exactly k directions; zeros stand for those beyond the last that correlates at all."""
+        """Return exactly k directions, padded with zeros after the last correlated one."""
         n_kept = min(k, int(np.count_nonzero(self.correlations > threshold)))
         x, y, r = np.zeros((len(self.x), k)), np.zeros((len(self.y), k)), np.zeros(k)
         x[:, :n_kept], y[:, :n_kept] = self.x[:, :n_kept], self.y[:, :n_kept]
@@ -91,7 +90,7 @@ def canonical_directions(x: Whitening, y: Whitening, cross: Floats) -> Canonical
 
 
 def oriented(vectors: Floats) -> Floats:
-    """Return +1 or -1 for each column, by which its largest entry is positive: signs that rounding does not choose."""
+    """Return the sign of each column's largest entry, a choice of sign that does not depend on rounding."""
     largest = np.argmax(np.abs(vectors), axis=0)
     return np.where(np.take_along_axis(vectors, largest[None], axis=0)[0] < 0, -1.0, 1.0)
 
@@ -99,7 +98,7 @@ def oriented(vectors: Floats) -> Floats:
 def top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
     """Return the first singular vectors and value, from the smaller of M M' and M'M.
 
-    The largest entry of the left vector is positive. Where M = 0 the vectors are zeros.
+    The largest entry of the left vector is positive. If M = 0 the vectors are zero.
 
     Examples
     --------

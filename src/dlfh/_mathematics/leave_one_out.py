@@ -1,7 +1,7 @@
-"""What a ridge regression would say of each of its points had it not seen it: exactly, from one factorisation.
+"""Leave-one-out predictions of a ridge regression, exactly, from one factorisation.
 
-Of a point with the residual e and the leverage h, the regression without it predicts y - e / (1 - h). The ridge and the
-means of the features stay those of all points, which know nothing of any code.
+For a point with residual e and leverage h, the regression without it predicts y - e / (1 - h). The ridge and the means
+of the features remain those of all points; they do not depend on the codes.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
 
 _CHUNK_ROWS = 4096
-#: A point that alone decides what is said of it has leverage 1: without it, nothing would be known.
-_LEAST_FREEDOM = 1e-9
+#: Lower bound of 1 - h, which is 0 for a point that determines its own prediction.
+_MIN_FREEDOM = 1e-9
 
 
-def left_out_by_features(
-    block: Callable[[int, int], npt.NDArray[Any]],
+def leave_one_out_by_features(
+    rows: Callable[[int, int], npt.NDArray[Any]],
     targets: Targets,
     ridge: Callable[[Floats], float],
     *,
     intercept: bool = True,
     own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
 ) -> Values:
-    """Return what each point's values would be, from the (features x features) matrix.
+    """Return leave-one-out predictions from the (features x features) matrix.
 
     Parameters
     ----------
-    block : callable
-        Returns the dense features of the points from one number up to another.
+    rows : callable
+        Returns the dense features of the points in a range.
     targets : Targets
     ridge : callable
         Returns the ridge, from the sums of squares of the centred features.
     intercept : bool
         Whether the regression has one.
     own_feature : callable, optional
-        Returns, for some points' features, the number of the feature that is there because of the point (a base of
-        kernels at its place) and is left out with it; -1 for points without.
+        Returns, for the features of some points, the number of the feature that derives from the point itself (a kernel
+        base at the point) and is left out with it; -1 for points without one.
 
     Returns
     -------
@@ -55,11 +55,11 @@ def left_out_by_features(
 
     n = len(targets.row_of_point)
     bounds = [(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
-    mean = sum(block(*own).sum(axis=0, dtype=np.float64) for own in bounds) / n
+    mean = sum(rows(*bound).sum(axis=0, dtype=np.float64) for bound in bounds) / n
     offset = targets.mean() if intercept else np.zeros(targets.n_bits)
     gram, cross = np.zeros((len(mean), len(mean))), np.zeros((len(mean), targets.n_bits))
     for start, stop in bounds:
-        centred = block(start, stop) - mean
+        centred = rows(start, stop) - mean
         gram += centred.T @ centred
         cross += centred.T @ (targets.points(start, stop) - offset)
     gram.flat[:: len(gram) + 1] += ridge(np.diag(gram).copy())
@@ -72,20 +72,20 @@ def left_out_by_features(
     inverse = None if own_feature is None else scipy.linalg.cho_solve((factor, True), np.eye(len(mean)))
     values = np.empty((n, targets.n_bits), np.float32)
     for start, stop in bounds:
-        rows = block(start, stop)
-        centred = rows - mean
+        features = rows(start, stop)
+        centred = features - mean
         leverages = (scipy.linalg.solve_triangular(factor, centred.T, lower=True, check_finite=False) ** 2).sum(axis=0)
-        freedom = np.maximum(1 - leverages - intercept / n, _LEAST_FREEDOM)
+        freedom = np.maximum(1 - leverages - intercept / n, _MIN_FREEDOM)
         codes = targets.points(start, stop)
         errors = (codes - centred @ weights - offset) / freedom[:, None]
         if own_feature is not None and inverse is not None:
-            errors += _of_own_features(own_feature(rows), centred, weights, inverse, errors, freedom)
+            errors += _of_own_features(own_feature(features), centred, weights, inverse, errors, freedom)
         values[start:stop] = codes - errors
     return values
 
 
-def left_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Values:
-    """Return the same from the (points x points) matrix, for more features than points; sparse ones stay sparse."""
+def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Values:
+    """Return leave-one-out predictions from the (points x points) matrix, for more features than points."""
     n = len(targets.row_of_point)
     codes = targets.points(0, n).astype(np.float64)
     offset = codes.mean(axis=0) if intercept else np.zeros(targets.n_bits)
@@ -96,8 +96,8 @@ def left_out_by_points(features: Features, targets: Targets, ridge: float, *, in
     else:
         centred = features - features.mean(axis=0, dtype=np.float64)
         products = centred @ centred.T
-    hat = np.linalg.solve(products + ridge * np.eye(n), products)  # of two matrices that commute
-    freedom = np.maximum(1 - np.diag(hat) - intercept / n, _LEAST_FREEDOM)
+    hat = np.linalg.solve(products + ridge * np.eye(n), products)  # the two matrices commute
+    freedom = np.maximum(1 - np.diag(hat) - intercept / n, _MIN_FREEDOM)
     values: Values = (codes - (codes - hat @ (codes - offset) - offset) / freedom[:, None]).astype(np.float32)
     return values
 
@@ -110,16 +110,16 @@ def _of_own_features(
     errors: Floats,
     freedom: Floats,
 ) -> Floats:
-    """Return how much more a point is mistaken when its own feature is left out too: its weight held at 0.
+    """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 
-    Without the point, the inverse B is B + uu'/(1 - h) with u = Bz, and the weights w are w - u e/(1 - h). Holding
-    weight c at 0 then takes B_c w_c / B_cc from them.
+    Without the point, the inverse B becomes B + uu'/(1 - h) with u = Bz, and the weights w become w - u e/(1 - h).
+    Fixing weight c at 0 then subtracts B_c w_c / B_cc from them.
     """
     more = np.zeros_like(errors)
     having = np.flatnonzero(columns >= 0)
-    own = columns[having]
-    u = np.einsum("ij,ij->i", centred[having], inverse[own])
-    weight = weights[own] - u[:, None] * errors[having]
-    share = u / freedom[having] / (inverse[own, own] + u**2 / freedom[having])
+    c = columns[having]
+    u = np.einsum("ij,ij->i", centred[having], inverse[c])
+    weight = weights[c] - u[:, None] * errors[having]
+    share = u / freedom[having] / (inverse[c, c] + u**2 / freedom[having])
     more[having] = share[:, None] * weight
     return more

@@ -1,7 +1,6 @@
-"""Sums over the data that a ridge regression needs, in one or two passes over chunks of rows.
+"""Sufficient statistics of a ridge regression, in one or two passes over chunks of rows.
 
-Sums of two parts of the data add up to those of the whole, to rounding: data that arrives later, or that does not fit,
-is a part.
+Statistics of two parts of the data add up to those of the whole, up to rounding, so data can arrive in parts.
 """
 
 from __future__ import annotations
@@ -23,16 +22,16 @@ from dlfh.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
-#: Bytes of a chunk of dense rows: a few times smaller than a processor's last cache.
+#: Size of a chunk of dense rows in bytes: a fraction of a processor's last-level cache.
 _CHUNK_BYTES = 8 << 20
 
-#: Features of which a Gram matrix is made by blocks, at most: it takes 2 GiB, wherever a block is worked on.
-_MOST_FEATURES = 16384
+#: Maximum number of features of a Gram matrix that is kept or computed in blocks: it takes 2 GiB.
+MAX_GRAM_FEATURES = 16384
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What a ridge regression needs to know of some points.
+    """Sufficient statistics of a ridge regression.
 
     Attributes
     ----------
@@ -43,15 +42,15 @@ class Moments:
     cross : ndarray of float64 (d, n_bits)
         X'U of the centred features and the target codes.
     rounding : float
-        Relative error of the features' sums of squares.
+        Relative rounding error of the features' sums of squares.
     after_products : bool
-        Whether features were centred after they were multiplied, as sparse ones are; then the error is relative to what
-        they were before.
+        Whether features were centred after the multiplication, as sparse ones are; then the error is relative to the
+        uncentred sums.
 
     Examples
     --------
     >>> X, U = np.array([[0.0], [2.0], [7.0]]), np.array([[1.0], [-1.0], [1.0]])
-    >>> whole, first, rest = (Moments.of_rows(X[own], U[own]) for own in (slice(3), slice(1), slice(1, 3)))
+    >>> whole, first, rest = (Moments.of_rows(X[part], U[part]) for part in (slice(3), slice(1), slice(1, 3)))
     >>> (first + rest).gram == whole.gram, (first + rest).mean == whole.mean
     (array([[ True]]), array([ True]))
     """
@@ -72,19 +71,19 @@ class Moments:
         return cls(len(rows), mean, centred.T @ centred, centred.T @ targets, targets.mean(axis=0, dtype=np.float64))
 
     def __add__(self, other: Moments) -> Moments:
-        """Return the moments of these points and others."""
+        """Return the moments of both sets of points."""
         n = self.n_points + other.n_points
-        apart, targets_apart = other.mean - self.mean, other.target_mean - self.target_mean
+        shift, target_shift = other.mean - self.mean, other.target_mean - self.target_mean
         share, weight = other.n_points / n, self.n_points * other.n_points / n
         gram, cross = self.gram + other.gram, self.cross + other.cross
-        gram += np.outer(weight * apart, apart)
-        cross += np.outer(weight * apart, targets_apart)
+        gram += np.outer(weight * shift, shift)
+        cross += np.outer(weight * shift, target_shift)
         return Moments(
             n,
-            self.mean + share * apart,
+            self.mean + share * shift,
             gram,
             cross,
-            self.target_mean + share * targets_apart,
+            self.target_mean + share * target_shift,
             max(self.rounding, other.rounding),
             self.after_products or other.after_products,
         )
@@ -96,19 +95,19 @@ class Moments:
 
     @property
     def floor(self) -> float:
-        """The least ridge that is more than the rounding error of the Gram matrix."""
+        """The rounding error of the Gram matrix, a lower bound for the ridge."""
         total = float(self.variances.sum())
         if self.after_products:
             return 16 * self.rounding * (total + self.n_points * float(self.mean @ self.mean))
         return self.rounding * total
 
     def divided(self, divisors: Floats) -> Moments:
-        """Return the moments of the features divided by something each."""
+        """Return the moments of the features, each divided by its divisor."""
         gram, cross = self.gram / divisors[:, None] / divisors, self.cross / divisors[:, None]
         return replace(self, mean=self.mean / divisors, gram=gram, cross=cross)
 
     def without_constants(self) -> Moments:
-        """Return the same with nothing left of features that vary by rounding alone: it must not be fitted."""
+        """Return the moments with features that vary only by rounding set to 0, so that noise is not fitted."""
         if self.after_products:
             constant = self.variances <= 1e-12 * (self.variances + self.n_points * self.mean**2)
         else:
@@ -121,28 +120,28 @@ class Moments:
 
 
 def check_gram_fits(modality: str, n_features: int) -> None:
-    """Raise InputError for a modality by blocks that is too wide for a Gram matrix of each block."""
-    if n_features > _MOST_FEATURES:
+    """Raise InputError for a modality in blocks that is too wide for a Gram matrix of each block."""
+    if n_features > MAX_GRAM_FEATURES:
         raise InputError(
-            f"modality {modality!r} has {n_features} features, and by blocks at most {_MOST_FEATURES} are "
-            "learned from: pass a sparse matrix in memory"
+            f"modality {modality!r} has {n_features} features, and data in blocks can have at most "
+            f"{MAX_GRAM_FEATURES}: pass a sparse matrix in memory"
         )
 
 
 def rounding_of(dtype: npt.DTypeLike) -> float:
-    """Return the relative rounding error of a floating type."""
+    """Return the relative rounding error of a floating-point type."""
     return float(np.finfo(dtype).eps)
 
 
 def compute_dtype(dtype: np.dtype) -> npt.DTypeLike:
-    """Return the floating type to compute in: that of the data, or one that holds its integers."""
+    """Return the floating-point type to compute in: that of the data, or one that represents its integers."""
     if dtype.kind == "f":
         return np.float32 if dtype.itemsize <= 4 else np.float64
     return np.float32 if dtype.itemsize <= 2 else np.float64
 
 
 def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of chunks of rows that, dense, take so many bytes; fit in a cache by default."""
+    """Yield the bounds of chunks of rows that, as dense rows, take ``chunk_bytes``; by default they fit in a cache."""
     width = extra_columns if sp.issparse(features) else features.shape[1] + extra_columns
     row_bytes = width * np.dtype(compute_dtype(features.dtype)).itemsize
     rows = max(64, (chunk_bytes or _CHUNK_BYTES) // row_bytes)
@@ -151,7 +150,7 @@ def row_chunks(features: Features, extra_columns: int = 0, chunk_bytes: int | No
 
 
 def moments(features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
-    """Return what ridge regression of the target codes on the features needs."""
+    """Return the moments of features and target codes."""
     sparse = sp.issparse(features)
     parts = (_sparse_moments if sparse else _dense_moments)(features, targets, modality, workers)
     rounding = rounding_of(np.float64 if sparse else compute_dtype(features.dtype))
@@ -163,20 +162,20 @@ def _dense_moments(
 ) -> tuple[Floats, Floats, Floats]:
     n, n_features = features.shape
     dtype = compute_dtype(features.dtype)
-    # Few distinct codes: X'U is a sum over them of (sum of their points' features) x code.
+    # With few distinct codes, X'U is the sum over codes of (sum of the features of their points) x code.
     grouped = 8 * len(targets.codes) <= n
     sums = np.zeros((len(targets.codes) if grouped else 1, n_features))
     group_of_point = targets.row_of_point if grouped else np.zeros(n, np.int64)
-    # Features that must be converted are so once: each chunk is centred by its own mean in the same pass.
+    # Features of another type are converted only once: each chunk is centred by its own mean in the same pass.
     gram = np.zeros((n_features, n_features)) if grouped and features.dtype != dtype else None
-    apart: list[Floats] = []
+    chunk_means: list[Floats] = []
     for start, stop in row_chunks(features):
         chunk = _converted(features[start:stop], dtype, workers)
         add_columns = functools.partial(_kernels.sum_rows_by_group, chunk, group_of_point[start:stop], sums)
         workers.map_blocks(add_columns, n_features, workers.even_block(n_features, stop - start))
         if gram is not None:
-            apart.append(chunk.mean(axis=0, dtype=np.float64))
-            chunk -= apart[-1].astype(dtype)
+            chunk_means.append(chunk.mean(axis=0, dtype=np.float64))
+            chunk -= chunk_means[-1].astype(dtype)
             gram += chunk.T @ chunk
     if not np.isfinite(sums).all():
         raise_if_not_finite(features, modality)
@@ -184,8 +183,8 @@ def _dense_moments(
 
     if gram is not None:
         lengths = np.array([stop - start for start, stop in row_chunks(features)])
-        moved = np.sqrt(lengths)[:, None] * (np.array(apart) - mean)
-        gram += moved.T @ moved
+        shifts = np.sqrt(lengths)[:, None] * (np.array(chunk_means) - mean)
+        gram += shifts.T @ shifts
     if grouped:
         gram = dense_gram(features, mean, dtype) if gram is None else gram
         counts = np.bincount(group_of_point, minlength=len(sums))
@@ -197,7 +196,7 @@ def _dense_moments(
 
 
 def _converted(rows: npt.NDArray[np.generic], dtype: npt.DTypeLike, workers: Workers) -> npt.NDArray[Any]:
-    """Return rows in the type to compute in; as they are, if that is their own."""
+    """Return rows in another type; unchanged if they have it."""
     if rows.dtype == dtype:
         return rows
     converted = np.empty(rows.shape, dtype)
@@ -216,7 +215,7 @@ def dense_gram(
     targets: Targets | None = None,
     cross: Floats | None = None,
 ) -> Floats:
-    """Return X'X of the centred features; add X'U to ``cross``, if asked for, in the same pass."""
+    """Return X'X of the centred features; add X'U to ``cross`` in the same pass, if given."""
     gram = np.zeros((features.shape[1], features.shape[1]))
     centre = mean.astype(dtype)
     for start, stop in row_chunks(features):
@@ -228,18 +227,18 @@ def dense_gram(
 
 
 def sparse_gram(features: sp.csr_array, mean: Floats) -> tuple[Floats, npt.NDArray[np.bool_]]:
-    """Return X'X of the centred features, and which features are constant."""
+    """Return X'X of the centred features, and a mask of constant features."""
     n, n_features = features.shape
     gram = np.zeros((n_features, n_features))
     _kernels.add_sparse_gram(features.indptr, features.indices, features.data, gram)
     gram += np.triu(gram, 1).T
     second_moments = np.diag(gram).copy()
     gram -= n * np.outer(mean, mean)
-    return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding of that difference
+    return gram, np.diag(gram) <= 1e-12 * second_moments  # the rounding error of the difference
 
 
 def is_constant(squares: npt.NDArray[Any], n: int, mean: Floats, rounding: float) -> npt.NDArray[np.bool_]:
-    """Tell features whose sum of centred squares is rounding: what is left of them must not be fitted."""
+    """Return a mask of features whose sum of centred squares is a rounding error."""
     return np.isfinite(squares) & (squares <= n * (8 * rounding * np.abs(mean)) ** 2)
 
 

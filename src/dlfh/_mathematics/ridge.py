@@ -1,8 +1,8 @@
 """Ridge regression of codes on features: W = (X'X + gamma I)^-1 X'U for centred X (the paper's section 3.3).
 
-Only X'X, X'U and the means are needed, so data is read in chunks and sparse data is centred algebraically, never
-densified. Where there are more features than points, the same W comes from the smaller matrix XX'. Where both are too
-many for a matrix, sparse data is multiplied with instead (`dlfh._mathematics.conjugate`).
+It needs only X'X, X'U and the means, so data is read in chunks, and sparse data is centred algebraically and never
+densified. With more features than points, the same W comes from the smaller matrix XX'. With too many of both for a
+matrix, W comes from products with the sparse data (`dlfh._mathematics.conjugate`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._mathematics.conjugate import solve_by_conjugate_gradients
-from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, moments, rounding_of, row_chunks
+from dlfh._mathematics.moments import Moments, compute_dtype, is_constant, rounding_of, row_chunks
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_positive, column_means, raise_if_not_finite
@@ -24,7 +24,7 @@ from dlfh.errors import InputError
 
 Floats = npt.NDArray[np.float64]
 
-#: Sides of the largest matrix that sparse features and points are multiplied to: 512 MB, and some seconds to factor.
+#: Largest side of a Gram matrix of sparse data: 512 MB, and some seconds to factor.
 _LARGEST_MATRIX = 8192
 
 
@@ -39,10 +39,10 @@ def check_ridge(ridge: Any) -> float | str:
 
 @dataclass(frozen=True)
 class Ridge:
-    """How large the ridge is to be: a number, or "auto", which follows the data.
+    """The ridge: a number, or "auto", which depends on the data.
 
-    "auto" takes ``shrinkage`` times the mean of the features' variances, but none for more than 100 x their median: a
-    few features of another order of magnitude must not decide how much the others are shrunk.
+    "auto" is ``shrinkage`` times the mean of the features' variances, each capped at 100 x their median, so that a few
+    features of another order of magnitude do not determine how much the others are regularised.
     """
 
     ridge: float | str
@@ -50,17 +50,17 @@ class Ridge:
 
     def resolve(self, variances: Floats, floor: float) -> float:
         """Return the ridge, at least ``floor`` and positive."""
-        wanted = self.ridge
-        if isinstance(wanted, str):
+        ridge = self.ridge
+        if isinstance(ridge, str):
             varying = variances[variances > 0]
-            wanted = self.shrinkage * np.minimum(varying, 100 * np.median(varying)).mean() if len(varying) else 0.0
-        return float(max(wanted, floor, np.finfo(np.float64).tiny))
+            ridge = self.shrinkage * np.minimum(varying, 100 * np.median(varying)).mean() if len(varying) else 0.0
+        return float(max(ridge, floor, np.finfo(np.float64).tiny))
 
     def for_features(self, variances: Floats, features: Features, mean: Floats) -> float:
         """Return the ridge for raw features.
 
-        Constant or repeated features leave X'X singular: the ridge never falls below its rounding error. Dense data is
-        centred before it is multiplied, sparse data after.
+        Constant or repeated features make X'X singular, so the ridge is at least its rounding error, which is larger
+        for sparse data, centred after the multiplication.
         """
         trace = float(variances.sum())
         if sp.issparse(features):
@@ -70,37 +70,36 @@ class Ridge:
         return self.resolve(variances, floor)
 
 
-def ridge_regression(
+def solves_without_gram(features: Features) -> bool:
+    """Return whether the (features x features) matrix is too large, or larger than the (points x points) matrix."""
+    return is_wide(features) or features.shape[1] > features.shape[0]
+
+
+def solve_without_gram(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
 ) -> tuple[Floats, npt.NDArray[Any], float]:
-    """Return the features' mean, W of shape (features, n_bits), and the ridge that was used."""
+    """Return the features' mean, W of shape (features, n_bits), and the ridge."""
     if is_wide(features):
         return _solve_by_products(features, targets, ridge, modality, workers)
-    if features.shape[1] > features.shape[0]:
-        return _solve_by_points(features, targets, ridge, modality)
-    data = moments(features, targets, modality, workers)
-    return data.mean, *ridge_of_moments(data, ridge, keep=False)
+    return _solve_by_points(features, targets, ridge, modality)
 
 
 def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float]:
-    """Return W of shape (features, n_bits), and the ridge that was used; the moments are kept as they are, or used up.
-
-    Constant or repeated features leave X'X singular: the ridge never falls below its rounding error.
-    """
-    own = data.without_constants()
-    gamma = ridge.resolve(own.variances, own.floor)
-    return solve_ridge(own.gram.copy() if keep else own.gram, gamma, own.cross), gamma
+    """Return W of shape (features, n_bits), and the ridge; without ``keep``, the moments may be overwritten."""
+    varying = data.without_constants()
+    gamma = ridge.resolve(varying.variances, varying.floor)
+    return solve_ridge(varying.gram.copy() if keep else varying.gram, gamma, varying.cross), gamma
 
 
 def is_wide(features: Features) -> bool:
-    """Tell sparse data that has more features, and more points, than a matrix of them may have."""
+    """Return whether sparse data has too many features and too many points for either Gram matrix."""
     return bool(sp.issparse(features)) and min(features.shape) > _LARGEST_MATRIX
 
 
 def _solve_by_products(
     features: Features, targets: Targets, ridge: Ridge, modality: str, workers: Workers
 ) -> tuple[Floats, npt.NDArray[np.float32], float]:
-    """Return mean, W and the ridge, from products with the features."""
+    """Return the mean, W and the ridge, from products with the features."""
     raise_if_not_finite(features, modality)
     mean = column_means(features)
     squares = _centred_squares(features, mean)
@@ -109,7 +108,7 @@ def _solve_by_products(
 
 
 def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modality: str) -> tuple[Floats, Floats, float]:
-    """Return mean, W and the ridge, from the (points x points) matrix: W = X'(XX' + gamma I)^-1 U."""
+    """Return the mean, W and the ridge, from the (points x points) matrix: W = X'(XX' + gamma I)^-1 U."""
     raise_if_not_finite(features, modality)
     n, n_features = features.shape
     dtype = compute_dtype(features.dtype)
@@ -138,7 +137,7 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
             products += block @ block.T
     gamma = ridge.for_features(variances, features, mean)
     dual = solve_ridge(products, gamma, codes)
-    dual -= dual.mean(axis=0)  # its exact value: (1, ..., 1) is in the kernel of the centred XX'
+    dual -= dual.mean(axis=0)  # exact: (1, ..., 1) is in the null space of the centred XX'
     if sp.issparse(features):
         return mean, features.T @ dual, gamma
     weights = np.empty((n_features, targets.n_bits))
@@ -148,13 +147,13 @@ def _solve_by_points(features: Features, targets: Targets, ridge: Ridge, modalit
 
 
 def typical_variance(features: Features) -> float:
-    """Return what "auto" shrinks relative to: the mean of the features' sums of centred squares, none too large."""
+    """Return the mean of the features' sums of centred squares, capped as for "auto"."""
     mean = column_means(features)
     return Ridge("auto", 1.0).for_features(_centred_squares(features, mean), features, mean)
 
 
 def _centred_squares(features: Features, mean: Floats) -> Floats:
-    """Return the sum of squares of each centred feature, 0 for constant ones."""
+    """Return the sum of squares of each centred feature; 0 for constant ones."""
     n = features.shape[0]
     if sp.issparse(features):
         squares = np.asarray(features.astype(np.float64).power(2).sum(axis=0)).ravel()
@@ -167,14 +166,14 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
 
 
 def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
-    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is changed."""
-    import scipy.linalg  # here, since encoding imports this module and solves nothing
+    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is overwritten."""
+    import scipy.linalg  # here, because encoding imports this module and solves nothing
 
     matrix.flat[:: len(matrix) + 1] += ridge
     try:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)
         return scipy.linalg.cho_solve(factor, right, check_finite=False)
-    except np.linalg.LinAlgError:  # rounding made it indefinite: leave out the directions it drowned
+    except np.linalg.LinAlgError:  # indefinite by rounding: drop the directions below the rounding error
         values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
         keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
         vectors = vectors[:, keep]

@@ -1,4 +1,4 @@
-"""What a regression is to predict: a code for each point, kept as distinct codes and which one each point has."""
+"""Regression targets: a code for each point, stored as distinct codes and the row of each point among them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Targets:
-    """The codes that a hash function is fitted to: distinct rows, and which one each point has."""
+    """The codes that a hash function predicts: distinct codes, and the row of each point among them."""
 
     codes: npt.NDArray[Any]
     row_of_point: npt.NDArray[np.int64]
@@ -40,7 +40,7 @@ class Targets:
 
 @dataclass(frozen=True)
 class RealTargets(Targets):
-    """Real values in place of codes, for learners that regress: ``codes`` (rows, n_bits) holds them as floats."""
+    """Real values instead of codes, for regressions: ``codes`` (rows, n_bits) holds floats."""
 
     def rows(self, start: int, stop: int) -> Floats:
         """Return distinct rows of values."""

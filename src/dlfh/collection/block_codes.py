@@ -22,8 +22,7 @@ from dlfh.blocks.values import BlockValues
 from dlfh.datasets.parquet import write_parquet
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction
-from dlfh.hashing.base import hash_block
-from dlfh.hashing.by_blocks import NumberedRows
+from dlfh.hashing.base import hash_block, numbered_rows
 from dlfh.methods.base import CrossModalHasher
 
 #: Description of the run, lock and codes; readers of Parquet folders skip names that begin with "_" or ".".
@@ -53,7 +52,7 @@ class _Job:
         """Write the codes of a block; return the number of rows."""
         arrays = {}
         for (name, features), block in zip(self.features.items(), blocks, strict=True):
-            with NumberedRows(int(features.starts[number]), block, name):
+            with numbered_rows(int(features.starts[number]), block, name):
                 arrays[name] = hash_block(self.functions[name], name, 1, self.real, block)
         replace_file(self.path(number), [write_parquet(arrays)])
         return len(blocks[0])

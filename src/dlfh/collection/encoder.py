@@ -192,7 +192,7 @@ class Encoder(Parameterized):
         for name, mask in learned.items():
             points = np.flatnonzero(mask)
             codes = model.codes_[name][np.searchsorted(rows, points)]
-            values = model.project_left_out(name, vectors.take(name, points), codes) if len(points) else None
+            values = model.project_leave_one_out(name, vectors.take(name, points), codes) if len(points) else None
             if values is not None:
                 leave_one_out[name] = values
         return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out)

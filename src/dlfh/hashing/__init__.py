@@ -1,11 +1,11 @@
-"""Hash functions: how a point that training never saw gets its code."""
+"""Hash functions, which encode points that were not in the training set."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from dlfh._lazy import import_on_demand
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner
+from dlfh.hashing.base import HashFunction, HashLearner
 
 if TYPE_CHECKING:
     from dlfh.hashing.auto import Auto
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Auto",
     "Deep",
-    "FitContext",
     "HashFunction",
     "HashLearner",
     "KernelLogistic",
@@ -25,7 +24,7 @@ __all__ = [
     "TorchHash",
 ]
 
-#: In which file each kind is that a saved model may name.
+#: The module of each kind that a saved model may name.
 HashFunction.registry.declare(
     __name__,
     {

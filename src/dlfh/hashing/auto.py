@@ -17,12 +17,16 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.ridge import is_wide, typical_variance
 from dlfh._mathematics.targets import Targets
 from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
-from dlfh._validation import Features, check_integer, raise_if_not_finite
+from dlfh._validation import Features, check_integer
+from dlfh.blocks.base import Blocks
 from dlfh.codes import Codes
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner
+from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
+from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.kernel import KernelRidge
 from dlfh.hashing.linear import LinearRidge
+from dlfh.hashing.rbf import random_bases
 from dlfh.hashing.scaling import SCALINGS
+from dlfh.hashing.survey import Survey
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
@@ -34,7 +38,7 @@ _MAX_QUERIES = 1000
 _N_FOLDS, _MAX_CROSS_VALIDATED = 3, 2500
 
 
-class Auto(HashLearner):
+class Auto(BlockLearner):
     """The best linear or kernel ridge regression for a modality, chosen on held-out points.
 
     Learners are compared by the mean average precision of held-out points, hashed, that search each other's hashed and
@@ -64,23 +68,25 @@ class Auto(HashLearner):
         check_integer(self.max_bases, "max_bases", 1)
         check_integer(self.n_points, "n_points", _MIN_POINTS)
 
-    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashFunction:
         """Choose a learner, store it in ``context.chosen``, and return its hash function."""
-        raise_if_not_finite(features, modality)
         if modality not in context.chosen:
-            context.chosen[modality] = self._choose_in_memory(features, targets, modality, context)
-        return context.chosen[modality].fit(features, targets, modality, context)
+            context.chosen[modality] = self._choose(features, targets, modality, context)
+        return context.chosen[modality].fit_blocks(features, targets, modality, context)
 
-    def _choose_in_memory(
-        self, features: Features, targets: Targets, modality: str, context: FitContext
-    ) -> HashLearner:
-        labels, n = context.labels, features.shape[0]
-        if labels is None or labels.n_points != n:
+    def _choose(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
+        if targets.labels is None:
             return KernelRidge()
-        points = self.points(n, context.seed)
-        rows = Targets(targets.codes, targets.row_of_point[points], targets.n_bits)
-        share = typical_variance(features[points]) / typical_variance(features) if is_wide(features) else None
-        return self.choose(features[points], rows, labels.take(points), n, modality, context, share)
+        n, whole = features.shape[0], features.whole
+        survey, points = Survey.of(features, modality, context), self.points(n, context.seed)
+        if whole is not None:
+            survey.look(points)
+        else:  # in the same pass as all that the chosen learner may need
+            survey.look(np.union1d(points, random_bases(n, self.max_bases, context.seed)), SCALINGS)
+        share = None
+        if whole is not None and is_wide(whole):
+            share = typical_variance(whole[points]) / typical_variance(whole)
+        return self.choose(survey.take(points), *targets.take(points), n, modality, context, share)
 
     def points(self, n_points: int, seed: int) -> npt.NDArray[np.int64]:
         """Return the points to choose by, the same for all modalities with the same number of points."""

@@ -1,52 +1,63 @@
-"""The seam between codes and hash functions: any learned code can be given any kind of function.
+"""Hash functions and their learners: any codes can be combined with any kind of hash function.
 
-A *learner* is fitted to one modality's features and target codes and returns a *hash function*, which
-encodes points that training never saw. Learners are parameters of a method; hash functions are what a
-fitted method keeps and saves.
+A *learner* is fitted to one modality's features and target codes and returns a *hash function*, which encodes new
+points. Learners are parameters of a method; hash functions belong to a fitted method and are saved with it.
 """
 
 from __future__ import annotations
 
 import functools
+import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._parameters import Parameterized
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._progress import Bar
-from dlfh._validation import Features
+from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.base import Blocks
+from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import Codes, n_bytes, pack
-
-Floats = npt.NDArray[np.float64]
+from dlfh.errors import InputError
+from dlfh.hashing.block_targets import BlockTargets
 
 
 @dataclass(frozen=True)
 class FitContext:
-    """What a learner may use: threads, a progress display, a seed that all modalities share, and the points' labels.
+    """Resources of a learner.
 
     Attributes
     ----------
-    labels : LabelSets or None
-        Of the points that the features are of; None where they are not known.
+    workers : Workers
+        Threads.
+    seed : int
+        Random seed, the same for all modalities.
+    bar : Bar
+        Progress display.
     chosen : dict of str to HashLearner
-        By modality: what a learner that chooses among others chose.
+        The learners that `Auto` chose, by modality.
+    surveys : dict of str to Survey
+        Statistics of the features that were computed already, by modality.
     """
 
     workers: Workers
     seed: int
     bar: Bar = field(default_factory=Bar)
-    labels: LabelSets | None = None
     chosen: dict[str, HashLearner] = field(default_factory=dict)
+    surveys: dict[str, Any] = field(default_factory=dict)
+
+    def n_jobs(self, features: Blocks) -> int:
+        """Return the number of threads for a function of blocks; a cluster runs one task on each of its threads."""
+        return self.workers.n_jobs if features.is_local else 1
 
 
 def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -57,10 +68,10 @@ def expected_bits(log_odds: npt.NDArray[Any]) -> npt.NDArray[Any]:
 class HashFunction(Registered, ABC):
     """A fitted hash function of one modality: the code of x is the sign of ``project(x)``.
 
-    Projections are estimates of the bits' expected values, between -1 and +1 or so: of the scales that were
-    tried, the one that ranks best against stored codes (docs/hash-functions.md).
+    Projections estimate the expected values of the bits, roughly between -1 and +1, the scale that ranked best against
+    stored codes (docs/hash-functions.md).
 
-    Subclasses set ``kind``, the name by which a saved model finds them again.
+    Subclasses set ``kind``, the name by which a saved model refers to them.
     """
 
     registry: ClassVar[Registry[HashFunction]] = Registry("hash function")
@@ -78,12 +89,12 @@ class HashFunction(Registered, ABC):
 
     @abstractmethod
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> HashFunction:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
 
 
 def hash_blocks(
@@ -91,7 +102,7 @@ def hash_blocks(
 ) -> Blocks:
     """Return the codes of points in blocks, or the real values whose signs they are, evaluated when read."""
     width, dtype = (function.n_bits, np.float32) if real else (n_bytes(function.n_bits), np.uint8)
-    n_jobs = n_jobs if features.is_local else 1  # a cluster runs a task on each of its threads
+    n_jobs = n_jobs if features.is_local else 1
     return features.map(functools.partial(hash_block, function, modality, n_jobs, real), width, dtype)
 
 
@@ -99,6 +110,16 @@ def hash_block(function: HashFunction, modality: str, n_jobs: int | None, real: 
     """Return the codes of a block, or the real values whose signs they are."""
     with Workers(n_jobs) as workers:
         return (function.project if real else function.encode)(block, modality, workers)
+
+
+@contextmanager
+def numbered_rows(start: int, block: Any, modality: str) -> Iterator[None]:
+    """Let errors about a block's rows name them by their numbers in the whole matrix."""
+    try:
+        yield
+    except InputError:
+        raise_if_not_finite(block, modality, np.arange(start, start + block.shape[0]))
+        raise
 
 
 def check_array(
@@ -115,9 +136,10 @@ def check_array(
 
 
 class HashLearner(Registered, Parameterized, ABC):
-    """How hash functions are learned from codes; parameters as in scikit-learn.
+    """Learns hash functions from codes; parameters as in scikit-learn.
 
-    Subclasses that are to be saved, as parameters of a model, set ``kind``, the name by which it finds them again.
+    Subclasses whose instances are saved as parameters of a model set ``kind``, the name by which the file refers to
+    them.
     """
 
     registry: ClassVar[Registry[HashLearner]] = Registry("hash learner")
@@ -127,44 +149,92 @@ class HashLearner(Registered, Parameterized, ABC):
         """Raise InputError for a parameter that is out of range."""
 
     def check_installed(self) -> None:
-        """Raise InputError if fitting needs a package that is not installed; what was fitted may do without."""
-
-    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
-        """Return the values that each point would have by a function that was not fitted to it.
-
-        Parameters
-        ----------
-        function : HashFunction
-            What `fit` returned for these features and targets.
-        features, targets
-            As they were given to `fit`.
-
-        Returns
-        -------
-        ndarray of float32 (n, n_bits), or None
-            None for learners that would have to learn again for each point.
-        """
-        return None
+        """Raise InputError if fitting needs a package that is not installed."""
 
     @abstractmethod
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return a hash function that predicts the target codes from the features."""
 
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashFunction:
+        """Return a hash function that predicts the target codes from features in blocks.
 
-class SummedLearner(HashLearner):
-    """A learner whose functions follow from sums over points, so that data may come in parts.
+        Learners that need all points at once accept only a single block in memory.
+        """
+        if features.whole is None:
+            raise InputError(
+                f"data in blocks needs linear, kernel ridge or kernel logistic functions, not {type(self).__name__}"
+            )
+        return self.fit(features.whole, targets.whole, modality, context)
 
-    What is done to features before they are summed, a scaling or a kernel's map, is settled by the first points.
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out projections of the training points.
+
+        Parameters
+        ----------
+        function : HashFunction
+            The result of `fit` for these features and targets.
+        features, targets
+            As given to `fit`.
+
+        Returns
+        -------
+        ndarray of float32 (n, n_bits), or None
+            None for learners that would have to be fitted again for each point.
+        """
+        return None
+
+
+class BlockLearner(HashLearner):
+    """A learner that takes features in blocks; a matrix in memory is one block."""
+
+    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> Any:
+        """Return a hash function that predicts the target codes from the features."""
+        return self.fit_blocks(in_one_block(features, modality), BlockTargets.in_memory(targets), modality, context)
+
+    @abstractmethod
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashFunction:
+        """Return a hash function that predicts the target codes from features in blocks."""
+
+
+class SummedLearner(BlockLearner):
+    """A learner whose functions follow from sums over points, so that points can be added later.
+
+    The feature map, a scaling or a kernel, is fixed by the first points.
     """
 
     @abstractmethod
     def map_of(self, function: HashFunction) -> Any:
-        """Return what a function that this learner learned does to features before it multiplies them."""
+        """Return the feature map under which the points of a learned function are summed."""
 
     @abstractmethod
-    def sums(self, own_map: Any, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
-        """Return what is to know of some points."""
+    def sums(self, feature_map: Any, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
+        """Return the sufficient statistics of some points."""
 
     @abstractmethod
-    def function(self, own_map: Any, sums: Moments, modality: str) -> HashFunction:
-        """Return the function for all points that the sums are of."""
+    def function(self, feature_map: Any, sums: Moments, modality: str) -> HashFunction:
+        """Return the hash function for the points that were summed."""
+
+    def sum_blocks(
+        self, feature_map: Any, features: Blocks, targets: BlockTargets, modality: str, context: FitContext
+    ) -> Moments:
+        """Return the sufficient statistics of points in blocks."""
+        on_block = functools.partial(
+            _sum_block, self, feature_map, targets.of_block, modality, context.n_jobs(features)
+        )
+        return features.map_reduce(on_block, operator.add, targets.points)
+
+
+def _sum_block(
+    learner: SummedLearner,
+    feature_map: Any,
+    targets_of: Any,
+    modality: str,
+    n_jobs: int,
+    start: int,
+    block: Any,
+    points: npt.NDArray[Any],
+) -> Moments:
+    with Workers(n_jobs) as workers, numbered_rows(start, block, modality):
+        return learner.sums(feature_map, block, targets_of(points), modality, workers)

@@ -1,14 +1,14 @@
 """Deep hash functions: a small network per modality, trained on the learned codes with PyTorch.
 
-PyTorch is an extra (``pip install "dlfh[deep]"``) and needed for training alone: what is kept of a
-network of ours is a list of matrices, and encoding is plain NumPy. Your own ``torch.nn.Module`` may
-take its place; then encoding needs PyTorch, too.
+PyTorch is an extra (``pip install "dlfh[deep]"``) that only training needs: a trained network is stored as a list of
+matrices, and encoding is plain NumPy. With a custom ``torch.nn.Module``, encoding needs PyTorch, too.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,7 @@ class DeepHash(HashFunction):
         """Return the expected bits, whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], _CHUNK_ROWS):
-            # Double precision: the rows of a batch must not decide a neighbour's bits by rounding.
+            # Double precision, so that a point's bits do not depend on the other rows of its batch.
             values: Any = features[start : start + _CHUNK_ROWS].astype(np.float64)
             for number, (weights, bias) in enumerate(self.layers):
                 if number:
@@ -69,7 +69,7 @@ class DeepHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for number, (weights, bias) in enumerate(self.layers):
             arrays |= {f"weights{number}": weights, f"bias{number}": bias}
@@ -77,7 +77,7 @@ class DeepHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeepHash:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
         layers: list[tuple[Singles, Singles]] = []
         width: int | None = None
         for number in range(len(arrays) // 2):
@@ -90,7 +90,7 @@ class DeepHash(HashFunction):
 
 
 class TorchHash(HashFunction):
-    """A user's own network. A saved model keeps its parameters; `attach` gives them a network again."""
+    """A custom network. A saved model keeps its parameters; `attach` loads them into a network again."""
 
     kind = "torch"
 
@@ -101,7 +101,7 @@ class TorchHash(HashFunction):
         self.n_bits = n_bits
 
     def attach(self, module: Any) -> None:
-        """Load the saved parameters into ``module`` and use it from now on."""
+        """Load the saved parameters into ``module`` and use it for encoding."""
         torch = _torch()
         try:
             module.load_state_dict({name: torch.from_numpy(array.copy()) for name, array in self._state.items()})
@@ -114,7 +114,7 @@ class TorchHash(HashFunction):
         torch = _torch()
         if self.module is None:
             raise ModelError(
-                f"modality {modality!r} was hashed by a network of the user's, which is not saved with the model: "
+                f"modality {modality!r} needs a custom network, which is not saved with the model: "
                 f"call model.hash_functions_[{modality!r}].attach(network)"
             )
         device = next((p.device for p in self.module.parameters()), torch.device("cpu"))
@@ -129,23 +129,24 @@ class TorchHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         shape = {"shape": np.array([self.n_features, self.n_bits])}
         return shape | {f"state/{name}": array for name, array in self._state.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> TorchHash:
-        """Make a hash function without its network: see `attach`."""
+        """Restore a hash function without its network: see `attach`."""
         state = {name.removeprefix("state/"): array for name, array in arrays.items() if name.startswith("state/")}
         n_features, n_bits = check_array(arrays, "shape", np.int64, (2,)).tolist()
         return cls(None, state, n_features, n_bits)
 
 
+@dataclass(eq=False, repr=False)
 class Deep(HashLearner):
     """A network trained on the learned codes by the cross-entropy of each bit.
 
-    Features are standardised; Adam with weight decay; a part of the points is held out, training stops
-    when their loss no longer falls, and the best network is kept.
+    Features are standardised. Training uses Adam with weight decay and stops when the loss on held-out points no longer
+    decreases; the best network is kept.
 
     Parameters
     ----------
@@ -156,43 +157,30 @@ class Deep(HashLearner):
     batch_size : int
     max_epochs : int
     patience : int
-        Epochs without improvement after which training stops.
+        Number of epochs without improvement after which training stops.
     validation : float
-        Share of the points that is held out to tell when to stop.
+        Share of the points that is held out for early stopping.
     device : str, optional
-        As PyTorch names it; by default a GPU where there is one.
+        PyTorch device; by default a GPU if available.
     module : torch.nn.Module, optional
-        Your own network instead, from float32 features (batch, n_features) to log-odds (batch, n_bits); a
-        copy of it is trained. Features are not standardised then. A saved model has its parameters, not the network.
+        A custom network, from float32 features (batch, n_features) to log-odds (batch, n_bits); a copy of it is
+        trained, on features that are not standardised. A saved model has its parameters, not the network.
     """
 
     kind = "deep"
     unsaved_parameters = ("module",)
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] = (512,),
-        *,
-        dropout: float = 0.3,
-        learning_rate: float = 1e-3,
-        weight_decay: float = 1e-4,
-        batch_size: int = 256,
-        max_epochs: int = 100,
-        patience: int = 5,
-        validation: float = 0.1,
-        device: str | None = None,
-        module: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.patience = patience
-        self.validation = validation
-        self.device = device
-        self.module = module
+    hidden: tuple[int, ...] = (512,)
+    _: KW_ONLY
+    dropout: float = 0.3
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-4
+    batch_size: int = 256
+    max_epochs: int = 100
+    patience: int = 5
+    validation: float = 0.1
+    device: str | None = None
+    module: Any = None
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
@@ -204,7 +192,7 @@ class Deep(HashLearner):
         for name in ("batch_size", "max_epochs", "patience"):
             check_integer(getattr(self, name), name, 1)
         if self.dropout >= 1 or not 0 < check_positive(self.validation, "validation") < 1:
-            raise InputError("dropout and validation are shares: they must be less than 1")
+            raise InputError("dropout and validation must be less than 1")
 
     def check_installed(self) -> None:
         """Raise InputError if PyTorch is missing."""
@@ -235,7 +223,7 @@ class Deep(HashLearner):
             for layer in network
             if isinstance(layer, torch.nn.Linear)
         ]
-        # (x - mean) / scale goes into the first layer, so that sparse features stay sparse.
+        # The first layer includes (x - mean) / scale, so that sparse features stay sparse.
         weights, bias = layers[0]
         weights = weights / scale[:, None]
         layers[0] = weights, bias - mean @ weights
@@ -276,7 +264,7 @@ class Deep(HashLearner):
             outputs = network(inputs)
             if outputs.shape != bits.shape:
                 raise InputError(
-                    f"the network for modality {modality!r} gives outputs of shape {tuple(outputs.shape)} for "
+                    f"the network for modality {modality!r} returns outputs of shape {tuple(outputs.shape)} for "
                     f"{len(rows)} points; expected {bits.shape}"
                 )
             return loss_of(outputs, torch.from_numpy(bits.astype(np.float32)).to(device))
@@ -311,7 +299,7 @@ def _dense(rows: Features) -> Singles:
 
 
 def _standardisation(features: Features) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return means and standard deviations; 1 for constant features."""
+    """Return means and standard deviations, with 1 for constant features."""
     total = np.zeros(features.shape[1])
     squares = np.zeros(features.shape[1])
     mean = np.asarray(features.mean(axis=0, dtype=np.float64)).ravel()

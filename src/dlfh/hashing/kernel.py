@@ -1,187 +1,37 @@
-"""Kernel hash functions: linear ones of RBF kernel values k(x, z) at some hundred bases z.
+"""Kernel hash functions: linear functions of RBF kernel values at a few hundred bases.
 
-The paper's KDLFH, as SePH, fits a kernel logistic regression per bit. Kernel ridge regression has a
-closed form, from one pass over the data.
+The paper's KDLFH, like SePH, fits one kernel logistic regression per bit. Kernel ridge regression has a closed form
+that takes one pass over the data.
 """
 
 from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
-from dlfh._mathematics.leave_one_out import left_out_by_features
+from dlfh._mathematics.leave_one_out import leave_one_out_by_features
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
-from dlfh._validation import (
-    Features,
-    check_choice,
-    check_integer,
-    check_positive,
-    column_means,
-    raise_for_overflow,
-    raise_if_not_finite,
-)
-from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner, check_array, expected_bits
-from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
+from dlfh._validation import Features, check_choice, check_integer, check_positive, raise_for_overflow
+from dlfh.blocks.base import Blocks
+from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, SummedLearner, check_array, expected_bits
+from dlfh.hashing.block_targets import BlockTargets
+from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
+from dlfh.hashing.scaling import SCALINGS
+from dlfh.hashing.survey import Survey
 
 Floats = npt.NDArray[np.float64]
 
-#: Rows whose kernel values are computed at once.
-CHUNK_ROWS = 4096
-
-#: Maximum size of the dense rows that k-means clusters.
-_CLUSTER_BYTES = 256 << 20
-
-#: The kernel value of a point and a base at its place, less rounding.
+#: Kernel values above this mean that a point coincides with a base, up to rounding.
 _AT_A_BASE = 1 - 1e-6
-
-
-class RBFMap:
-    """Kernel values k(x, z) = exp(-|x - z|^2 / bandwidth) at the bases z, for x as ``scaling`` makes it.
-
-    Attributes
-    ----------
-    bases : ndarray of float32 (n_bases, n_features)
-        Relative to ``centre``: distances do not change, and rounding does not grow with the mean.
-    centre : ndarray of float64 (n_features,)
-    bandwidth : float
-        The mean squared distance between two training points, or a multiple of it.
-    scaling : Scaling
-    """
-
-    def __init__(
-        self, bases: npt.NDArray[np.float32], centre: Floats, bandwidth: float, scaling: Scaling = UNSCALED
-    ) -> None:
-        self.bases = bases
-        self.centre = centre
-        self.bandwidth = bandwidth
-        self.scaling = scaling
-
-    @classmethod
-    def fit(
-        cls,
-        features: Features,
-        n_bases: int,
-        kind: str,
-        modality: str,
-        context: FitContext,
-        *,
-        bandwidth_factor: float = 1.0,
-        scaling_kind: str = "none",
-    ) -> RBFMap:
-        """Choose bases, and the bandwidth by mean |x - y|^2 = 2 (mean |x|^2 - |mean x|^2)."""
-        raise_if_not_finite(features, modality)
-        scaling = Scaling.fit(scaling_kind, features, modality)
-        features = scaling(features)
-        n = features.shape[0]
-        centre = column_means(features)
-        total = 0.0
-        with np.errstate(over="ignore", invalid="ignore"):
-            for start in range(0, n, CHUNK_ROWS):
-                total += _squared_norms(features[start : start + CHUNK_ROWS], centre).sum()
-        bandwidth = 2 * total / n * bandwidth_factor
-        relative: npt.NDArray[np.float32] | None
-        if kind == "random":
-            points = features[random_bases(n, n_bases, context.seed)]
-            bases = (points.toarray() if sp.issparse(points) else points).astype(np.float64)
-            with np.errstate(over="ignore", invalid="ignore"):
-                relative = (bases - centre).astype(np.float32)
-        else:
-            relative = _cluster_centres(features, centre, min(n_bases, n), context.seed)
-        if relative is None or not (np.isfinite(bandwidth) and np.isfinite(relative).all()):
-            raise_for_overflow(features, modality)
-        return cls(relative, centre, bandwidth if bandwidth > 0 else 1.0, scaling)
-
-    def __call__(self, rows: Features, dtype: npt.DTypeLike = np.float64) -> npt.NDArray[Any]:
-        """Return the kernel values of some rows, shape (n, n_bases)."""
-        with np.errstate(over="ignore", invalid="ignore"):  # users of the values look whether they are finite
-            return self._values(self.scaling(rows), dtype)
-
-    def _values(self, rows: Features, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        bases = self.bases.astype(np.float64)
-        if sp.issparse(rows):
-            products = rows.astype(np.float64) @ bases.T - bases @ self.centre
-            norms = _squared_norms(rows, self.centre)
-        else:
-            centred = np.subtract(rows, self.centre, dtype=np.float64).astype(dtype)
-            products = centred @ bases.T.astype(dtype)
-            norms = np.einsum("nd,nd->n", centred, centred)
-        distances = norms[:, None] + np.einsum("kd,kd->k", bases, bases).astype(products.dtype) - 2 * products
-        np.maximum(distances, 0, out=distances)
-        distances *= -1 / self.bandwidth
-        return np.exp(distances, out=distances).astype(dtype, copy=False)
-
-    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this map again."""
-        own: dict[str, npt.NDArray[Any]] = {
-            "bases": self.bases,
-            "centre": self.centre,
-            "bandwidth": np.array([self.bandwidth]),
-        }
-        return own | self.scaling.to_arrays()
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> RBFMap:
-        """Make a map from the arrays of another."""
-        _, n_features = check_array(arrays, "bases", np.float32, (None, None)).shape
-        check_array(arrays, "centre", np.float64, (n_features,))
-        bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
-        if not bandwidth[0] > 0:
-            raise ValueError(f"its bandwidth must be a number above 0, got {bandwidth[0]}")
-        scaling = Scaling.from_arrays(arrays, n_features)
-        return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]), scaling)
-
-    def between_bases(self) -> Floats:
-        """Return K0, the kernel values of the bases themselves."""
-        return self._values(self.bases.astype(np.float64) + self.centre, np.float64)
-
-
-def _squared_norms(rows: Features, centre: Floats) -> Floats:
-    """Return |x - centre|^2 of each row, sparse rows left sparse."""
-    if sp.issparse(rows):
-        squares = np.asarray(rows.astype(np.float64).power(2).sum(axis=1)).ravel()
-        return squares - 2 * (rows @ centre) + centre @ centre
-    centred = np.subtract(rows, centre, dtype=np.float64)
-    return np.einsum("nd,nd->n", centred, centred)
-
-
-def _cluster_centres(features: Features, centre: Floats, n_bases: int, seed: int) -> npt.NDArray[np.float32] | None:
-    """Return k-means centres relative to ``centre``, or None if values overflow single precision.
-
-    Large data is sampled: 64 points per cluster, less where dense rows would take more than 256 MB.
-    """
-    import faiss  # here, because encoding clusters nothing
-
-    n, n_features = features.shape
-    n_sampled = min(n, max(n_bases, min(64 * n_bases, _CLUSTER_BYTES // (4 * n_features))))
-    rows = features[random_bases(n, n_sampled, seed)]
-    with np.errstate(over="ignore", invalid="ignore"):
-        points = ((rows.toarray() if sp.issparse(rows) else rows) - centre).astype(np.float32)
-    if not np.isfinite(points).all():
-        return None
-    means = faiss.Kmeans(
-        n_features,
-        n_bases,
-        niter=20,
-        seed=seed % 2**31,
-        min_points_per_centroid=1,
-        max_points_per_centroid=n_sampled,
-    )
-    means.train(points)
-    return np.asarray(means.centroids)
-
-
-def random_bases(n_points: int, n_bases: int, seed: int) -> npt.NDArray[np.int64]:
-    """Return which points are bases, in rising order: by one seed the same points in every modality."""
-    return np.sort(np.random.default_rng(seed).choice(n_points, min(n_bases, n_points), replace=False))
 
 
 class KernelHash(HashFunction):
@@ -193,14 +43,14 @@ class KernelHash(HashFunction):
     weights : ndarray of float64 (n_bases, n_bits)
     offset : ndarray of float64 (n_bits,)
     is_logistic : bool
-        Whether the values are log-odds, of which `project` makes expected bits.
+        Whether the values are log-odds, which `project` turns into expected bits.
     """
 
     kind = "kernel"
 
     def __init__(self, kernel: RBFMap, weights: Floats, offset: Floats, *, is_logistic: bool) -> None:
         self.kernel = kernel
-        self.weights = np.ascontiguousarray(weights)  # as a file has them: BLAS may round otherwise
+        self.weights = np.ascontiguousarray(weights)  # as in a file: BLAS may round differently for another layout
         self.offset = offset
         self.is_logistic = is_logistic
 
@@ -224,7 +74,7 @@ class KernelHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.kernel.to_arrays() | {
             "weights": self.weights,
             "offset": self.offset,
@@ -233,7 +83,7 @@ class KernelHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KernelHash:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "offset", np.float64, (n_bits,))
@@ -247,7 +97,8 @@ def _check_bases(n_bases: Any, bases: Any) -> None:
     check_choice(bases, "bases", ("random", "kmeans"))
 
 
-class KernelLogistic(HashLearner):
+@dataclass(eq=False, repr=False)
+class KernelLogistic(BlockLearner):
     """Kernel logistic regression, one per bit, all bits solved together: the paper's KDLFH.
 
     Minimises, for each bit, sum_i log(1 + exp(-u_i k(x_i) w)) + penalty w'K0 w.
@@ -255,37 +106,28 @@ class KernelLogistic(HashLearner):
     Parameters
     ----------
     n_bases : int, default 500
-        Number of bases; all points where there are fewer.
+        Number of bases, at most one per point.
     bases : {"random", "kmeans"}
         Random training points, the same ones in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
         The paper's eta.
     tol : float, default 1e-6
-        Relative improvement of the objective below which a bit is done.
+        Relative improvement of the objective below which a bit has converged.
     max_iter : int, default 500
     memory : int, default 2 GiB
-        Bytes of kernel values to keep between iterations; more are computed again each time. (A cluster's workers keep
-        all.)
+        Kernel values to keep between iterations, in bytes; others are computed again each time. (A cluster's workers
+        keep all.)
     """
 
     kind = "kernel-logistic"
 
-    def __init__(
-        self,
-        n_bases: int = 500,
-        *,
-        bases: Literal["random", "kmeans"] = "random",
-        penalty: float = 0.01,
-        tol: float = 1e-6,
-        max_iter: int = 500,
-        memory: int = 2 << 30,
-    ) -> None:
-        self.n_bases = n_bases
-        self.bases = bases
-        self.penalty = penalty
-        self.tol = tol
-        self.max_iter = max_iter
-        self.memory = memory
+    n_bases: int = 500
+    _: KW_ONLY
+    bases: Literal["random", "kmeans"] = "random"
+    penalty: float = 0.01
+    tol: float = 1e-6
+    max_iter: int = 500
+    memory: int = 2 << 30
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
@@ -295,46 +137,31 @@ class KernelLogistic(HashLearner):
         check_integer(self.max_iter, "max_iter", 1)
         check_integer(self.memory, "memory", 0)
 
-    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
         """Return the kernel hash function that predicts the target codes from the features."""
-        from dlfh._mathematics.classifiers import solve_logistic  # here, since encoding solves nothing
+        # Here, because encoding solves nothing.
+        from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, solve_by_sums
+        from dlfh.hashing.kernel_rows import KernelRows, kernel_chunks
 
-        kernel = RBFMap.fit(features, self.n_bases, self.bases, modality, context)
-        n = features.shape[0]
-        solution = solve_logistic(
-            _kernel_blocks(kernel, features, self.memory),
-            targets.points(0, n),
-            kernel.between_bases(),
-            self.penalty,
-            context.workers,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            on_done=context.bar.counter(f"bits: {modality}", targets.n_bits),
-        )
-        return KernelHash(kernel, solution.weights, np.zeros(targets.n_bits), is_logistic=True)
-
-
-def _kernel_blocks(
-    kernel: RBFMap, features: Features, memory: int
-) -> Callable[[], Iterator[tuple[int, int, npt.NDArray[np.float32]]]]:
-    n = features.shape[0]
-    kept: list[npt.NDArray[np.float32]] = []
-    n_kept = min(n, memory // (4 * len(kernel.bases)))
-
-    def blocks() -> Iterator[tuple[int, int, npt.NDArray[np.float32]]]:
-        for number, start in enumerate(range(0, n, CHUNK_ROWS)):
-            stop = min(start + CHUNK_ROWS, n)
-            if number < len(kept):
-                values = kept[number]
-            else:
-                values = kernel(features[start:stop], np.float32)
-                if stop <= n_kept:
-                    kept.append(values)
-            yield start, stop, values
-
-    return blocks
+        kernel = Survey.of(features, modality, context).kernel(self.n_bases, context.seed, bases=self.bases)
+        options: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "on_done": context.bar.counter(f"bits: {modality}", targets.n_bits),
+        }
+        if features.whole is not None:
+            chunks = kernel_chunks(kernel, features.whole, self.memory)
+            problem = Classifiers(chunks, kernel.between_bases(), self.penalty, LOGISTIC, context.workers)
+            signs = targets.whole.points(0, features.shape[0])
+            weights = problem.solve(signs, **options).weights
+        else:
+            rows = KernelRows(kernel, features, targets, self.memory, context.n_jobs(features))
+            gram, K0 = rows.gram(), kernel.between_bases()
+            weights, _, _ = solve_by_sums(rows.loss_sums, gram, targets.n_bits, K0, self.penalty, LOGISTIC, **options)
+        return KernelHash(kernel, weights, np.zeros(targets.n_bits), is_logistic=True)
 
 
+@dataclass(eq=False, repr=False)
 class KernelRidge(SummedLearner):
     """Kernel ridge regression: linear ridge regression on kernel values, in closed form.
 
@@ -343,7 +170,7 @@ class KernelRidge(SummedLearner):
     n_bases, bases
         As for `KernelLogistic`.
     bandwidth : float, default 1
-        The kernel's bandwidth, in mean squared distances between two training points.
+        The kernel's bandwidth, as a multiple of the mean squared distance between two training points.
     scaling : {"none", "root", "standard"}, default "none"
         As for `LinearRidge`.
     ridge : float or "auto", default "auto"
@@ -354,22 +181,13 @@ class KernelRidge(SummedLearner):
 
     kind = "kernel-ridge"
 
-    def __init__(
-        self,
-        n_bases: int = 500,
-        *,
-        bases: Literal["random", "kmeans"] = "random",
-        bandwidth: float = 1.0,
-        scaling: Literal["none", "root", "standard"] = "none",
-        ridge: float | str = "auto",
-        shrinkage: float = 1e-4,
-    ) -> None:
-        self.n_bases = n_bases
-        self.bases = bases
-        self.bandwidth = bandwidth
-        self.scaling = scaling
-        self.ridge = ridge
-        self.shrinkage = shrinkage
+    n_bases: int = 500
+    _: KW_ONLY
+    bases: Literal["random", "kmeans"] = "random"
+    bandwidth: float = 1.0
+    scaling: Literal["none", "root", "standard"] = "none"
+    ridge: float | str = "auto"
+    shrinkage: float = 1e-4
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
@@ -379,51 +197,51 @@ class KernelRidge(SummedLearner):
         check_ridge(self.ridge)
         check_positive(self.shrinkage, "shrinkage", allow_zero=True)
 
-    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> KernelHash:
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
         """Return the kernel hash function that predicts the target codes from the features."""
-        kernel = RBFMap.fit(
-            features,
-            self.n_bases,
-            self.bases,
-            modality,
-            context,
-            bandwidth_factor=self.bandwidth,
-            scaling_kind=self.scaling,
+        kernel = Survey.of(features, modality, context).kernel(
+            self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
         )
-        return self.function(kernel, self.sums(kernel, features, targets, modality, context.workers), modality)
+        return self.function(kernel, self.sum_blocks(kernel, features, targets, modality, context), modality)
 
     def map_of(self, function: HashFunction) -> RBFMap:
-        """Return the kernel at its bases: those of the first points, whatever comes later."""
+        """Return the kernel, whose bases come from the first points."""
         assert isinstance(function, KernelHash)
         return function.kernel
 
-    def sums(self, own_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
-        """Return what is to know of some points' kernel values."""
+    def sums(
+        self, feature_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers
+    ) -> Moments:
+        """Return the moments of some points' kernel values."""
         n = features.shape[0]
         bounds = ((start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
-        parts = (Moments.of_rows(own_map(features[start:stop]), targets.points(start, stop)) for start, stop in bounds)
+        parts = (
+            Moments.of_rows(feature_map(features[start:stop]), targets.points(start, stop)) for start, stop in bounds
+        )
         found = functools.reduce(operator.add, parts)
         if not np.isfinite(found.gram).all():
             raise_for_overflow(features, modality)
         return found
 
-    def function(self, own_map: RBFMap, sums: Moments, modality: str) -> KernelHash:
-        """Return the function for all points that the sums are of."""
+    def function(self, feature_map: RBFMap, sums: Moments, modality: str) -> KernelHash:
+        """Return the hash function for the points that were summed."""
         weights = solve_ridge(sums.gram.copy(), self._resolve_ridge(sums.variances), sums.cross)
-        return KernelHash(own_map, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
+        return KernelHash(feature_map, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
 
     def _resolve_ridge(self, variances: Floats) -> float:
         return Ridge(self.ridge, self.shrinkage).resolve(variances, np.finfo(np.float64).eps * variances.sum())
 
-    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
-        """Return the values that each point would have by a function without it, among its bases too."""
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out projections, by functions that have the point neither in their sums nor as a base."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
-        return left_out_by_features(
-            lambda start, stop: kernel(features[start:stop]), targets, self._resolve_ridge, own_feature=_own_base
+        return leave_one_out_by_features(
+            lambda start, stop: kernel(features[start:stop]), targets, self._resolve_ridge, own_feature=_base_at
         )
 
 
-def _own_base(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """Return, by kernel values of points, which base is at the place of each; -1 where none is."""
+def _base_at(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return the base that coincides with each point, from the points' kernel values; -1 if none does."""
     return np.where(values.max(axis=1) > _AT_A_BASE, values.argmax(axis=1), -1)

@@ -1,4 +1,4 @@
-"""Kernel values and target bits of points in blocks, kept where the blocks are: what is summed over again and again."""
+"""Kernel values of points, kept between the iterations of a kernel logistic regression."""
 
 from __future__ import annotations
 
@@ -11,89 +11,95 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.classifiers import LOGISTIC
-from dlfh._mathematics.summed_classifiers import loss_sums
+from dlfh._mathematics.classifiers import LOGISTIC, loss_sums
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
-from dlfh.blocks import Blocks
+from dlfh._validation import Features
+from dlfh.blocks.base import Blocks
 from dlfh.blocks.values import BlockValues
-from dlfh.codes import Codes, unpack
-from dlfh.hashing.kernel import CHUNK_ROWS, RBFMap
+from dlfh.hashing.block_targets import BlockTargets
+from dlfh.hashing.rbf import CHUNK_ROWS, RBFMap
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
-#: Kernel values in single precision and bits as -1 and +1, of the same points.
-Rows = tuple[npt.NDArray[np.float32], npt.NDArray[np.int8]]
+#: Kernel values and target bits, -1 and +1, of the same points.
+Rows = tuple[Singles, npt.NDArray[np.int8]]
+
+
+def kernel_chunks(kernel: RBFMap, features: Features, memory: int) -> Callable[[], Iterator[tuple[int, int, Singles]]]:
+    """Return a function that yields the bounds and kernel values of chunks of points in memory.
+
+    The first chunks, up to ``memory`` bytes, are kept; the others are computed again for each pass.
+    """
+    n = features.shape[0]
+    kept: list[Singles] = []
+    n_kept = min(n, memory // (4 * len(kernel.bases)))
+
+    def chunks() -> Iterator[tuple[int, int, Singles]]:
+        for number, start in enumerate(range(0, n, CHUNK_ROWS)):
+            stop = min(start + CHUNK_ROWS, n)
+            if number < len(kept):
+                values = kept[number]
+            else:
+                values = kernel(features[start:stop], np.float32)
+                if stop <= n_kept:
+                    kept.append(values)
+            yield start, stop, values
+
+    return chunks
 
 
 class KernelRows:
-    """Kernel values and bits of all points, by blocks.
+    """Kernel values and target bits of points in blocks, and sums over them.
 
-    On a cluster, workers keep them. Here whole blocks are kept, up to ``memory`` bytes; those of others are read and
-    computed again for each sum.
-
-    Parameters
-    ----------
-    kernel : RBFMap
-    features : Blocks (n, d)
-    points : Blocks
-        Which of the codes each point has; or, where ``codes`` is None, the points' packed codes.
-    codes : ndarray of uint8, or None
-    n_bits : int
-    memory : int
-    workers : Workers
+    A cluster's workers keep all of them. This process keeps those of whole blocks, up to ``memory`` bytes; the other
+    blocks are read and computed again for each sum.
     """
 
-    def __init__(
-        self,
-        kernel: RBFMap,
-        features: Blocks,
-        points: Blocks,
-        codes: Codes | None,
-        n_bits: int,
-        memory: int,
-        workers: Workers,
-    ) -> None:
-        features.check_aligned(points)
-        self.features, self.points = features, points
-        self.chunks = functools.partial(_chunks, kernel, codes, n_bits)
-        keep = functools.partial(_all_rows, self.chunks, len(kernel.bases), n_bits)
-        self.again: list[int] = []
+    def __init__(self, kernel: RBFMap, features: Blocks, targets: BlockTargets, memory: int, n_jobs: int) -> None:
+        features.check_aligned(targets.points)
+        self.features, self.points, self.n_jobs = features, targets.points, n_jobs
+        self.chunks = functools.partial(_chunks, kernel, targets.of_block)
+        keep = functools.partial(_all_rows, self.chunks, len(kernel.bases), targets.n_bits)
+        self.recomputed: list[int] = []
         if not features.is_local:
-            self.n_jobs = 1  # a cluster has a task for each of its threads
-            self.kept = features.persist(keep, points)
+            self.kept = features.persist(keep, targets.points)
             return
-        self.n_jobs = workers.n_jobs
-        n_rows = memory // (4 * len(kernel.bases) + n_bits)
+        n_rows = memory // (4 * len(kernel.bases) + targets.n_bits)
         numbers = np.flatnonzero(np.diff(features.starts)).tolist()
         fitting = [number for number in numbers if features.starts[number + 1] <= n_rows]
-        self.again = numbers[len(fitting) :]
-        self.kept = BlockValues([keep(0, *blocks) for _, blocks in features.read_ahead(points, numbers=fitting)])
+        self.recomputed = numbers[len(fitting) :]
+        read = features.read_ahead(targets.points, numbers=fitting)
+        self.kept = BlockValues([keep(0, *blocks) for _, blocks in read])
 
     def gram(self) -> Floats:
-        """Return K'K of the kernel values K, summed as a tree."""
+        """Return K'K of the kernel values K."""
         return self._sum(_gram)
 
     def loss_sums(self, weights: Floats, columns: Integers) -> Floats:
-        """Return the losses of some bits and their gradients, as `loss_sums` does, summed as a tree."""
+        """Return the losses of some bits and their gradients, see `dlfh._mathematics.classifiers.loss_sums`."""
         return self._sum(functools.partial(_loss_sums, self.n_jobs), (weights, columns))
 
-    def _sum(self, function: Callable[..., Floats], *shared: Any) -> Floats:
-        """Return the sum of a function of all rows; what is shared goes to all of them."""
-        read = self.features.read_ahead(self.points, numbers=self.again)
-        again = (function(self.chunks(*blocks), *shared) for _, blocks in read)
+    def _sum(self, function: Callable[..., Floats], *arguments: Any) -> Floats:
+        """Return the sum of a function of all rows; its arguments are broadcast."""
+        read = self.features.read_ahead(self.points, numbers=self.recomputed)
+        recomputed = (function(self.chunks(*blocks), *arguments) for _, blocks in read)
         kept = []
         if len(self.kept):
-            sent = [self.kept.broadcast(value) for value in shared]
+            sent = [self.kept.broadcast(value) for value in arguments]
             kept = [self.kept.map_reduce(functools.partial(_of_kept, function), operator.add, *sent)]
-        return functools.reduce(operator.add, itertools.chain(kept, again))
+        return functools.reduce(operator.add, itertools.chain(kept, recomputed))
 
 
-def _chunks(kernel: RBFMap, codes: Codes | None, n_bits: int, block: Any, points: npt.NDArray[Any]) -> Iterator[Rows]:
-    """Yield a block's kernel values and bits, some rows at a time."""
+def _chunks(
+    kernel: RBFMap, targets_of: Callable[[npt.NDArray[Any]], Targets], block: Any, points: npt.NDArray[Any]
+) -> Iterator[Rows]:
+    """Yield the kernel values and bits of chunks of a block."""
+    targets = targets_of(points)
     for start in range(0, block.shape[0], CHUNK_ROWS):
-        own = points[start : start + CHUNK_ROWS]
-        bits = unpack(own if codes is None else codes[own], n_bits)
-        yield kernel(block[start : start + CHUNK_ROWS], np.float32), bits
+        values = kernel(block[start : start + CHUNK_ROWS], np.float32)
+        yield values, targets.points(start, start + CHUNK_ROWS)
 
 
 def _all_rows(
@@ -101,23 +107,24 @@ def _all_rows(
 ) -> Rows:
     n = block.shape[0]
     values, bits = np.empty((n, n_bases), np.float32), np.empty((n, n_bits), np.int8)
-    for number, own in enumerate(chunks(block, points)):
+    for number, chunk in enumerate(chunks(block, points)):
         rows = slice(number * CHUNK_ROWS, (number + 1) * CHUNK_ROWS)
-        values[rows], bits[rows] = own
+        values[rows], bits[rows] = chunk
     return values, bits
 
 
-def _of_kept(function: Callable[..., Floats], rows: Rows, *shared: Any) -> Floats:
+def _of_kept(function: Callable[..., Floats], rows: Rows, *arguments: Any) -> Floats:
     values, bits = rows
-    cut = (slice(start, start + CHUNK_ROWS) for start in range(0, len(values), CHUNK_ROWS))
-    # At least one chunk, so that an empty block has a sum of the right shape.
-    return function(((values[own], bits[own]) for own in (*cut,) or (slice(0),)), *shared)
+    # At least one chunk, so that the sum of an empty block has the right shape.
+    starts = range(0, max(len(values), 1), CHUNK_ROWS)
+    chunks = ((values[start : start + CHUNK_ROWS], bits[start : start + CHUNK_ROWS]) for start in starts)
+    return function(chunks, *arguments)
 
 
 def _gram(rows: Iterator[Rows]) -> Floats:
     return functools.reduce(operator.add, ((values.T @ values).astype(np.float64) for values, _ in rows))
 
 
-def _loss_sums(n_jobs: int, rows: Iterator[Rows], shared: tuple[Floats, Integers]) -> Floats:
+def _loss_sums(n_jobs: int, rows: Iterator[Rows], weights_and_columns: tuple[Floats, Integers]) -> Floats:
     with Workers(n_jobs) as workers:
-        return loss_sums(LOGISTIC, rows, *shared, workers)
+        return loss_sums(LOGISTIC, rows, *weights_and_columns, workers)

@@ -1,4 +1,4 @@
-"""MLBE's hash function: the bits that make a point's kernel values to the training points most probable."""
+"""MLBE's hash function: the most probable bits given a point's kernel values at the training points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_for_overflow
 from dlfh.hashing.base import HashFunction, check_array, expected_bits
-from dlfh.hashing.kernel import RBFMap
+from dlfh.hashing.rbf import RBFMap
 
 Floats = npt.NDArray[np.float64]
 
@@ -19,7 +19,7 @@ _CHUNK_ROWS = 1024
 
 
 class LatentBinaryHash(HashFunction):
-    """One sweep of MLBE's bit rule over a new point, the training points' codes fixed.
+    """One sweep of MLBE's bit rule over a new point, with the training points' codes fixed.
 
     Bit k is +1 where ``log_prior + 2 precision (k(x) a_k - sum_(l != k) u_l a_k'a_l) > 0``, a_k the k-th
     column of ``embedded``.
@@ -31,7 +31,7 @@ class LatentBinaryHash(HashFunction):
     embedded : ndarray of float64 (n_bases, n_bits)
         The training points' codes times the model's weights.
     start : ndarray of int8 (n_bits,)
-        The code that the sweep starts from: the same for all points, so that a code depends on its point alone.
+        Initial code of the sweep, the same for all points, so that a code depends only on its point.
     precision, log_prior : float
     """
 
@@ -77,7 +77,7 @@ class LatentBinaryHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.kernel.to_arrays() | {
             "embedded": self.embedded,
             "start": self.start,
@@ -86,7 +86,7 @@ class LatentBinaryHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LatentBinaryHash:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "start", np.int8, (n_bits,))

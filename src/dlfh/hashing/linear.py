@@ -1,13 +1,14 @@
 """Linear hash functions: ridge regression of the codes on the features (the paper's section 3.3).
 
-Unlike the paper's, the regression has an intercept by default: features are centred but codes are not, and a bit
-that is +1 for 80 % of the points would otherwise get its threshold in the wrong place.
+Unlike the paper's, the regression has an intercept by default: features are centred but codes are not, and the
+threshold of a bit that is +1 for 80 % of the points would otherwise be misplaced.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -16,28 +17,39 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
-from dlfh._mathematics.leave_one_out import left_out_by_features, left_out_by_points
-from dlfh._mathematics.moments import Moments, compute_dtype, moments, row_chunks
-from dlfh._mathematics.ridge import Ridge, check_ridge, is_wide, ridge_of_moments, ridge_regression
+from dlfh._mathematics.leave_one_out import leave_one_out_by_features, leave_one_out_by_points
+from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments, row_chunks
+from dlfh._mathematics.ridge import (
+    Ridge,
+    check_ridge,
+    is_wide,
+    ridge_of_moments,
+    solve_without_gram,
+    solves_without_gram,
+)
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
 from dlfh._validation import Features, check_choice, check_flag, check_positive, raise_for_overflow
+from dlfh.blocks.base import Blocks
 from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
 from dlfh.hashing.base import FitContext, HashFunction, SummedLearner, check_array
+from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.scaling import SCALINGS, UNSCALED, Scaling
+from dlfh.hashing.survey import Survey
 
 Floats = npt.NDArray[np.float64]
 
-#: Values of a chunk, what finishes a block of its rows (and tells whether they are finite), and the cost of a row.
+#: Values of a chunk, a function that completes a range of its rows and returns whether they are finite, and the cost
+#: of a row.
 _Kernel: TypeAlias = tuple[npt.NDArray[Any], Callable[[int, int], bool], float]
 
-#: Bytes of a chunk of rows to encode: large, since BLAS and the kernels take turns once per chunk.
+#: Size of a chunk of rows to encode, in bytes: large, because BLAS and the kernels alternate once per chunk.
 _ENCODE_BYTES = 64 << 20
 
 
 class LinearHash(HashFunction):
-    """``code(x) = sign((x - mean) @ weights + intercept)``, for x as ``scaling`` makes it.
+    """``code(x) = sign((x - mean) @ weights + intercept)``, of scaled points x.
 
     Attributes
     ----------
@@ -45,7 +57,7 @@ class LinearHash(HashFunction):
     weights : ndarray of float32 (n_features, n_bits)
     intercept : ndarray of float64 (n_bits,)
     ridge : float
-        The ridge that was used.
+        The ridge of the regression.
     offset : ndarray of float64 (n_bits,)
         ``intercept - mean @ weights``, so that ``code(x) = sign(x @ weights + offset)``.
     scaling : Scaling
@@ -64,20 +76,20 @@ class LinearHash(HashFunction):
     ) -> None:
         self.scaling = scaling
         self.mean = mean
-        # By rows, as a file has them: BLAS may round differently for another layout.
+        # By rows, as in a file: BLAS may round differently for another layout.
         self.weights = weights = np.ascontiguousarray(weights)
         self.intercept = intercept
         self.ridge = ridge
-        # Added to x @ weights. Taken from the rounded weights, so that a large mean cancels exactly.
+        # Computed from the rounded weights, so that a large mean cancels exactly.
         self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
 
     @classmethod
     def of_centred(
         cls, X: CentredBlocks | CentredRows, weights: Floats, intercept: Floats | float = 0.0, ridge: float = 0.0
     ) -> LinearHash:
-        """Return ``code(x) = sign((x - m) @ weights + intercept)`` for features that were centred by their mean m.
+        """Return ``code(x) = sign((x - m) @ weights + intercept)`` for features centred by their mean m.
 
-        Features that are constant weigh nothing; a bit without weights is constant.
+        Constant features get the weight 0.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             single = np.where(X.is_constant[:, None], 0.0, weights).astype(np.float32)
@@ -111,13 +123,13 @@ class LinearHash(HashFunction):
     def _values(
         self, features: Features, modality: str, workers: Workers
     ) -> Iterator[tuple[int, int, npt.NDArray[Any], Codes]]:
-        """Yield bounds, ``x @ weights + offset`` and codes for chunks of rows, with signs free of rounding."""
+        """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding."""
         compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
             codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
             values, kernel, row_cost = compute(self.scaling(features[start:stop]), codes)
             finite = workers.map_blocks(kernel, stop - start, workers.even_block(stop - start, row_cost))
-            # NaN or infinity in a row makes each of its values NaN or infinite: no pass over x.
+            # NaN or infinity in a row makes all of its values NaN or infinite, so x itself need not be checked.
             if not all(finite):
                 raise_for_overflow(features, modality)
             yield start, stop, values, codes
@@ -129,7 +141,7 @@ class LinearHash(HashFunction):
         with np.errstate(over="ignore", invalid="ignore"):
             values = rows @ self.weights.astype(dtype)
         terms = self._bit_terms(rounding, dtype)
-        # (The rounding as a scalar of the same type, or everything would be computed in double precision.)
+        # A scalar of the same type, or everything would be computed in double precision.
         scalar = terms.dtype.type(rounding)
         arguments = (rows, np.ascontiguousarray(self.weights.T), self.offset, terms, scalar, values, codes)
         return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
@@ -145,11 +157,11 @@ class LinearHash(HashFunction):
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
         weight_norms = np.sqrt(np.einsum("dk,dk->k", self.weights, self.weights, dtype=np.float64))
-        with np.errstate(over="ignore"):  # what is infinite is said of the values
+        with np.errstate(over="ignore"):  # infinite values are reported later
             return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         return {
             "mean": self.mean,
             "weights": self.weights,
@@ -161,7 +173,7 @@ class LinearHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearHash:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
         n_features, n_bits = check_array(arrays, "weights", np.float32, (None, None)).shape
         check_array(arrays, "mean", np.float64, (n_features,))
         check_array(arrays, "intercept", np.float64, (n_bits,))
@@ -172,36 +184,30 @@ class LinearHash(HashFunction):
         return cls(arrays["mean"], arrays["weights"], arrays["intercept"], ridge, arrays["offset"], scaling)
 
 
+@dataclass(eq=False, repr=False)
 class LinearRidge(SummedLearner):
     """Linear hash functions by ridge regression.
 
     Parameters
     ----------
     ridge : float or "auto", default "auto"
-        The ridge, the paper's gamma; "auto" is ``shrinkage`` x the mean of the features' variances (times the
-        number of points), none counted for more than 100 x their median. Never less than the rounding error of
-        the Gram matrix, which for float32 data is 1e-7 x its trace.
+        The ridge, the paper's gamma; "auto" is ``shrinkage`` x the mean of the features' variances (times the number of
+        points), each capped at 100 x their median. It is at least the rounding error of the Gram matrix, which for
+        float32 data is 1e-7 x its trace.
     shrinkage : float, default 0.01
     fit_intercept : bool, default True
     scaling : {"none", "root", "standard"}, default "none"
-        What is done to features first: nothing; square roots (of their sizes, with their signs) and points of
-        length 1, as suits histograms and counts; or division by their standard deviations.
+        Scaling of the features: none; signed square roots and points of length 1, which suits histograms and counts; or
+        division by their standard deviations.
     """
 
     kind = "linear-ridge"
 
-    def __init__(
-        self,
-        ridge: float | str = "auto",
-        *,
-        shrinkage: float = 0.01,
-        fit_intercept: bool = True,
-        scaling: Literal["none", "root", "standard"] = "none",
-    ) -> None:
-        self.ridge = ridge
-        self.shrinkage = shrinkage
-        self.fit_intercept = fit_intercept
-        self.scaling = scaling
+    ridge: float | str = "auto"
+    _: KW_ONLY
+    shrinkage: float = 0.01
+    fit_intercept: bool = True
+    scaling: Literal["none", "root", "standard"] = "none"
 
     def check_parameters(self) -> None:
         """Raise InputError for a parameter that is out of range."""
@@ -210,58 +216,83 @@ class LinearRidge(SummedLearner):
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.scaling, "scaling", SCALINGS)
 
-    def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> LinearHash:
+    def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> LinearHash:
         """Return the linear hash function that predicts the target codes from the features."""
-        scaling = Scaling.fit(self.scaling, features, modality)
+        scaling, whole = Scaling(self.scaling, np.zeros(0)), features.whole
+        if whole is None:
+            check_gram_fits(modality, features.shape[1])
+        if self.scaling == "standard":
+            # Fitting the scaling to blocks would take another pass: their sums are divided instead, see `function`.
+            scaling = UNSCALED if whole is None else Survey.of(features, modality, context).scaling("standard")
+        if whole is None or not solves_without_gram(whole):
+            sums = self.sum_blocks(scaling, features, targets, modality, context)
+            return self._function(scaling, sums, modality, keep=False)
         with np.errstate(over="ignore", invalid="ignore"):
-            mean, weights, ridge = ridge_regression(
-                scaling(features), targets, Ridge(self.ridge, self.shrinkage), modality, context.workers
+            mean, weights, ridge = solve_without_gram(
+                scaling(whole), targets.whole, Ridge(self.ridge, self.shrinkage), modality, context.workers
             )
-            single = weights.astype(np.float32, copy=False)
-        if not (np.isfinite(single).all() and np.isfinite(mean).all() and np.isfinite(ridge)):
-            raise_for_overflow(features, modality)
-        target_mean = targets.mean()
-        intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
-        return LinearHash(mean, single, intercept, ridge, scaling=scaling)
+        if not np.isfinite(mean).all():
+            raise_for_overflow(whole, modality)
+        return self._hash(mean, weights, targets.whole.mean(), ridge, scaling, modality)
 
     def map_of(self, function: HashFunction) -> Scaling:
-        """Return the scaling of the features; "standard" ones are summed as they are, and divided afterwards."""
+        """Return the scaling under which points are summed; the sums of "standard" ones are divided afterwards."""
         assert isinstance(function, LinearHash)
         return UNSCALED if self.scaling == "standard" else function.scaling
 
-    def sums(self, own_map: Scaling, features: Features, targets: Targets, modality: str, workers: Workers) -> Moments:
-        """Return what is to know of some points."""
+    def sums(
+        self, feature_map: Scaling, features: Features, targets: Targets, modality: str, workers: Workers
+    ) -> Moments:
+        """Return the moments of some points' scaled features."""
         with np.errstate(over="ignore", invalid="ignore"):
-            found = moments(own_map(features), targets, modality, workers)
+            found = moments(feature_map(features), targets, modality, workers)
         if not np.isfinite(found.gram).all():
             raise_for_overflow(features, modality)
         return found
 
-    def function(self, own_map: Scaling, sums: Moments, modality: str) -> LinearHash:
-        """Return the function for all points that the sums are of."""
-        if self.scaling == "standard":
+    def function(self, feature_map: Scaling, sums: Moments, modality: str) -> LinearHash:
+        """Return the hash function for the points that were summed."""
+        return self._function(feature_map, sums, modality, keep=True)
+
+    def _function(self, scaling: Scaling, sums: Moments, modality: str, *, keep: bool) -> LinearHash:
+        """Return the hash function; ``keep`` says whether the sums are used again."""
+        if self.scaling == "standard" and scaling.kind != "standard":
             mean_squares = sums.variances / sums.n_points + sums.mean**2
-            own_map = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
-            sums = sums.divided(own_map.divisors)
+            scaling = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
+            sums = sums.divided(scaling.divisors)
         with np.errstate(over="ignore", invalid="ignore"):
-            weights, ridge = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage))
-            single = weights.astype(np.float32)
+            weights, ridge = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
+        return self._hash(sums.mean, weights, sums.target_mean, ridge, scaling, modality)
+
+    def _hash(
+        self,
+        mean: Floats,
+        weights: npt.NDArray[Any],
+        target_mean: Floats,
+        ridge: float,
+        scaling: Scaling,
+        modality: str,
+    ) -> LinearHash:
+        with np.errstate(over="ignore"):
+            single = weights.astype(np.float32, copy=False)
         if not (np.isfinite(single).all() and np.isfinite(ridge)):
             raise InputError(f"modality {modality!r} has values too large or too small to compute with: rescale it")
-        intercept = sums.target_mean if self.fit_intercept else np.zeros_like(sums.target_mean)
-        return LinearHash(sums.mean, single, intercept, ridge, scaling=own_map)
+        intercept = target_mean if self.fit_intercept else np.zeros_like(target_mean)
+        return LinearHash(mean, single, intercept, ridge, scaling=scaling)
 
-    def left_out(self, function: HashFunction, features: Features, targets: Targets) -> npt.NDArray[np.float32] | None:
-        """Return the values that each point would have by a function that was not fitted to it."""
+    def leave_one_out(
+        self, function: HashFunction, features: Features, targets: Targets
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out projections of the training points."""
         assert isinstance(function, LinearHash)
         if is_wide(features):
-            return None  # leverages would take the matrix that there is no room for
+            return None  # leverages would need the Gram matrix, which is too large
         scaled, ridge, n = function.scaling(features), function.ridge, features.shape[0]
         if scaled.shape[1] > n:
-            return left_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)
+            return leave_one_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)
 
-        def block(start: int, stop: int) -> npt.NDArray[Any]:
-            rows = scaled[start:stop]
-            return rows.toarray() if sp.issparse(rows) else rows
+        def rows(start: int, stop: int) -> npt.NDArray[Any]:
+            chunk = scaled[start:stop]
+            return chunk.toarray() if sp.issparse(chunk) else chunk
 
-        return left_out_by_features(block, targets, lambda _: ridge, intercept=self.fit_intercept)
+        return leave_one_out_by_features(rows, targets, lambda _: ridge, intercept=self.fit_intercept)

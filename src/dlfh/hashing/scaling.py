@@ -1,4 +1,4 @@
-"""What is done to features before a regression sees them: histograms, counts and measurements differ."""
+"""Feature scaling before a regression: histograms, counts and measurements need different ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh._validation import Features, column_means, raise_if_not_finite
+from dlfh._validation import Features
 from dlfh.hashing.base import check_array
 
-#: "root" takes (signed) square roots and gives every point the length 1, as suits histograms and counts; "standard"
+#: "root" takes signed square roots and scales every point to length 1, which suits histograms and counts; "standard"
 #: divides every feature by its standard deviation.
 SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "root", "standard")
 
@@ -26,34 +26,20 @@ class Scaling:
     ----------
     kind : {"none", "root", "standard"}
     divisors : ndarray of float64 (n_features,)
-        For "standard"; empty for others.
+        For "standard"; otherwise empty.
     """
 
     kind: str
     divisors: npt.NDArray[np.float64]
 
     @classmethod
-    def fit(cls, kind: str, features: Features, modality: str) -> Scaling:
-        """Return the scaling of some features."""
-        if kind != "standard":
-            return cls(kind, np.zeros(0))
-        raise_if_not_finite(features, modality)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = column_means(features)
-            squares = (
-                column_means(features.astype(np.float64).power(2)) if sp.issparse(features) else _mean_squares(features)
-            )
-            deviations = np.sqrt(np.maximum(squares - mean**2, 0))
-        return cls.by_deviations(deviations, squares)
-
-    @classmethod
     def by_deviations(cls, deviations: npt.NDArray[np.float64], squares: npt.NDArray[np.float64]) -> Scaling:
-        """Return the scaling by standard deviations; features that hardly vary, by their mean squares, stay."""
+        """Return the standard scaling; features whose deviation is rounding, relative to their mean square, stay."""
         usable = np.isfinite(deviations) & (deviations > 1e-6 * np.sqrt(np.maximum(squares, 0)))
         return cls("standard", np.where(usable, deviations, 1.0))
 
     def __call__(self, features: Features) -> Features:
-        """Return the scaled features, dense ones in at least single precision."""
+        """Return the scaled features; dense ones in at least single precision."""
         if self.kind == "none":
             return features
         if sp.issparse(features):
@@ -63,7 +49,7 @@ class Scaling:
         if self.kind == "standard":
             return (values / self.divisors).astype(dtype)
         sizes = np.abs(values)
-        # The squares of the roots add up to the sum of the values' sizes.
+        # The squares of the roots add up to the sum of the absolute values.
         lengths = np.sqrt(sizes.sum(axis=1, keepdims=True))
         return (np.sign(values) * np.sqrt(sizes) / np.where(lengths > 0, lengths, 1.0)).astype(dtype)
 
@@ -78,13 +64,13 @@ class Scaling:
         return sp.csr_array((values, features.indices, features.indptr), shape=features.shape)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this scaling again."""
+        """Return the arrays from which `from_arrays` restores this scaling."""
         kind = {"scaling": np.array([SCALINGS.index(self.kind)], np.uint8)}
         return kind | ({"divisors": self.divisors} if self.kind == "standard" else {})
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_features: int) -> Scaling:
-        """Make a scaling from the arrays of another."""
+        """Restore a scaling from its arrays."""
         number = int(check_array(arrays, "scaling", np.uint8, (1,))[0])
         if number >= len(SCALINGS):
             raise ValueError(f"its scaling is number {number}, of {len(SCALINGS)}")
@@ -96,14 +82,5 @@ class Scaling:
         return cls("standard", divisors)
 
 
-#: Features as they are.
+#: Features unchanged.
 UNSCALED: Final = Scaling("none", np.zeros(0))
-
-
-def _mean_squares(features: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-    """Return each feature's mean square, in blocks of rows."""
-    total = np.zeros(features.shape[1])
-    for start in range(0, len(features), 4096):
-        block = features[start : start + 4096].astype(np.float64)
-        total += np.einsum("nd,nd->d", block, block)
-    return total / len(features)

@@ -1,4 +1,4 @@
-"""Linear functions of rows scaled to length 1 and free of negative values, as matrix factorization needs."""
+"""Linear functions of rows scaled to length 1, with negative values split off, as matrix factorization needs."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CHUNK_ROWS = 8192
 
 
 def unit_rows(features: Features, *, split: bool) -> Features:
-    """Return rows scaled to length 1; with ``split``, each feature x as the two features max(x, 0), max(-x, 0).
+    """Return rows scaled to length 1; with ``split``, each feature x becomes two, max(x, 0) and max(-x, 0).
 
-    Rows of zeros stay as they are.
+    Rows of zeros are unchanged.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def unit_rows(features: Features, *, split: bool) -> Features:
     else:
         largest = np.abs(matrix).max(axis=1, initial=0)
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        # Twice, so that squares neither overflow nor vanish.
+        # Scaled twice, so that squares neither overflow nor underflow.
         matrix = _divide(matrix, largest)
         squares = matrix.power(2).sum(axis=1) if sp.issparse(matrix) else np.einsum("nd,nd->n", matrix, matrix)
         matrix = _divide(matrix, np.sqrt(np.asarray(squares)).ravel())
@@ -55,14 +55,14 @@ def _divide(matrix: Features, lengths: npt.NDArray[Any]) -> Features:
 
 
 class UnitLinearHash(HashFunction):
-    """``code(x) = sign(unit(x) @ weights + intercept)``, unit(x) by `unit_rows`.
+    """``code(x) = sign(unit(x) @ weights + intercept)``, with unit(x) by `unit_rows`.
 
     Attributes
     ----------
     function : LinearHash
         The function of the unit rows.
     split : bool
-        Whether features were split into their positive and negative parts.
+        Whether features are split into their positive and negative parts.
     """
 
     kind = "unit-linear"
@@ -101,14 +101,14 @@ class UnitLinearHash(HashFunction):
             yield start, rows
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what `from_arrays` needs to make this hash function again."""
+        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.function.to_arrays() | {"split": np.array([self.split])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> UnitLinearHash:
-        """Make a hash function from the arrays of another."""
+        """Restore a hash function from its arrays."""
         split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
         function = LinearHash.from_arrays(arrays)
         if split and function.n_features % 2:
-            raise ValueError(f"its {function.n_features} features are not two for each")
+            raise ValueError(f"its {function.n_features} split features are not an even number")
         return cls(function, split=split)

@@ -10,8 +10,9 @@ import numpy.typing as npt
 
 from dlfh._parallel import Workers
 from dlfh._validation import Features
-from dlfh.hashing import FitContext
-from dlfh.hashing.kernel import KernelHash, RBFMap
+from dlfh.hashing.kernel import KernelHash
+from dlfh.hashing.rbf import RBFMap
+from dlfh.hashing.survey import fit_kernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -51,7 +52,7 @@ class AnchorFeatures:
         self.features = features
         self.modality = modality
         self.n_points = features.shape[0]
-        drawn = RBFMap.fit(features, n_anchors, "random", modality, FitContext(workers, int(rng.integers(2**63))))
+        drawn = fit_kernel(features, n_anchors, int(rng.integers(2**63)), modality)
         # The bandwidth of the fitted map is 2 mean |x|^2; add 2 mean |z|^2, both relative to the mean of x.
         bases = drawn.bases.astype(np.float64)
         self.kernel = RBFMap(drawn.bases, drawn.centre, drawn.bandwidth + 2 * float(np.mean(np.sum(bases**2, axis=1))))

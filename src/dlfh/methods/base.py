@@ -224,7 +224,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         with blas_threads(self.n_jobs):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
-    def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
         """Return leave-one-out projections of training points, each by a hash function fitted without that point.
 
         A function that memorises its training points returns their learned codes; these values show how it treats new

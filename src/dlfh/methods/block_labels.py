@@ -60,11 +60,11 @@ class BlockLabels:
         features.check_aligned(labels)
         return labels
 
-    def set_numbers(self, features: Blocks) -> Blocks:
-        """Return the number of each point's label set, in the same blocks as the features."""
+    def rows(self, features: Blocks, row_of_point: Integers) -> Blocks:
+        """Return the row of each point, in the same blocks as the features: its label set, or as given in memory."""
         assert self.sets is not None
         if self.labels is None:
-            return ArrayBlocks(self.sets.set_of_point, features.starts, "labels")
+            return ArrayBlocks(row_of_point, features.starts, "labels")
         return self.aligned_with(features).map(functools.partial(_set_numbers, self.sets), None, np.int64)
 
     def unit_rows(self, features: Blocks) -> Blocks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,9 +22,12 @@ from dlfh._progress import Bar
 from dlfh._validation import check_integer
 from dlfh.blocks.base import Blocks
 from dlfh.blocks.values import BlockValues
+from dlfh.codes import Codes, n_bytes
 from dlfh.errors import InputError
+from dlfh.hashing.block_targets import BlockTargets
 
 if TYPE_CHECKING:
+    from dlfh.methods.block_labels import BlockLabels
     from dlfh.methods.dlfh import DLFH
 
 Integers = npt.NDArray[np.int64]
@@ -33,6 +37,29 @@ FULL_SOLVER_ROWS = 2048
 
 #: Pair weights are exact factors in sums of 64-bit integers.
 MAX_PAIR_WEIGHT = 1000
+
+
+@dataclass(frozen=True)
+class LearnedCodes:
+    """Learned codes of points in blocks.
+
+    Attributes
+    ----------
+    targets : dict of str to BlockTargets
+        The codes as targets of hash functions, by modality.
+    codes : dict of str to ndarray, Blocks or Dask array
+        Packed codes of the points, by modality.
+    objective, flips : ndarray
+        By iteration: the log-likelihood, if tracked, and the number of changed bits.
+    label_codes : LabelSetCodes or None
+        Label-set codes; None if there are too many label sets to keep.
+    """
+
+    targets: dict[str, BlockTargets]
+    codes: dict[str, Any]
+    objective: npt.NDArray[np.float64]
+    flips: Integers
+    label_codes: LabelSetCodes | None
 
 
 class CodeLearning:
@@ -56,6 +83,43 @@ class CodeLearning:
         self.check_sample_size(label_sets.n_points)
         make = LabelRows.of_label_sets if self.model.init == "labels" else LabelRows.of_points
         return make(label_sets, pair_weights=self.pair_weights, **options)
+
+    def learn_points(
+        self,
+        labels: BlockLabels,
+        features: Mapping[str, Blocks],
+        rng: np.random.Generator,
+        workers: Workers,
+        bar: Bar,
+    ) -> LearnedCodes:
+        """Learn the codes of points in blocks: in this process, or where their label sets are if these are too many."""
+        if labels.sets is None:
+            return self._learn_points_in_parts(labels, features, rng, bar)
+        if labels.labels is not None and self.model.init != "labels":
+            raise InputError('labels in blocks need init="labels"')
+        learned, label_codes = self.learn(self.rows(labels.sets), rng, workers, bar)
+        targets, codes = {}, {}
+        for index, (name, blocks) in enumerate(features.items()):
+            rows = labels.rows(blocks, learned.rows.row_of_point)
+            distinct = learned.targets(index)
+            targets[name] = BlockTargets(rows, distinct.n_bits, distinct, labels.sets)
+            mapped = rows.map(functools.partial(_take, distinct.codes), distinct.codes.shape[1], np.uint8)
+            codes[name] = mapped.result() if labels.labels is None else mapped.lazy_result()
+        return LearnedCodes(targets, codes, np.array(learned.objective), np.array(learned.flips, np.int64), label_codes)
+
+    def _learn_points_in_parts(
+        self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, bar: Bar
+    ) -> LearnedCodes:
+        indicator = labels.aligned_with(next(iter(features.values())))
+        learned, by_block = self.learn_in_parts(indicator, rng, bar)
+        width, n_bits = n_bytes(self.model.n_bits), int(self.model.n_bits)
+        points = [
+            codes.as_blocks(indicator.starts, width, np.uint8, "codes") for codes in learned.codes_of_points(by_block)
+        ]
+        by_name = {name: points[index if len(points) > 1 else 0] for index, name in enumerate(features)}
+        targets = {name: BlockTargets(codes, n_bits, None, indicator) for name, codes in by_name.items()}
+        codes = {name: blocks.lazy_result() for name, blocks in by_name.items()}
+        return LearnedCodes(targets, codes, np.empty(0), np.array(learned.flips, np.int64), None)
 
     def learn(
         self, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
@@ -154,6 +218,10 @@ class CodeLearning:
         # More samples help where label sets are many. Where they are few, sampling every one of them makes the solver
         # nearly full, and it stalls as the full solver does.
         return min(n_points, max(1, n_bits // 2, min(n_sets, 4 * n_bits)))
+
+
+def _take(codes: Codes, rows: Integers) -> Codes:
+    return codes[rows]
 
 
 def _label_sets_of_block(n_labels: int, _: int, labels: Any) -> LabelSets:

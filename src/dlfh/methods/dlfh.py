@@ -3,47 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from dlfh._factorization.label_set_codes import LabelSetCodes
-from dlfh._factorization.solver import Factorization
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.ridge import check_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.json_values import parameters_from_json, values_to_json
-from dlfh._progress import Bar, progress
-from dlfh._validation import Features, check_choice, check_flag, check_integer, check_positive, check_random_state
+from dlfh._progress import progress
+from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
-from dlfh.blocks.opening import as_blocks
+from dlfh.blocks.modalities import align, in_one_block
 from dlfh.codes import Codes
 from dlfh.errors import InputError
-from dlfh.hashing import (
-    Auto,
-    Deep,
-    FitContext,
-    HashFunction,
-    HashLearner,
-    KernelLogistic,
-    KernelRidge,
-    LinearRidge,
-)
+from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.hashing.auto import rescaled
-from dlfh.hashing.base import SummedLearner
+from dlfh.hashing.base import FitContext, SummedLearner
+from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher, with_prefix
 from dlfh.methods.code_learning import CodeLearning, check_pair_weights
-from dlfh.methods.growing import add_points, check_widths, summed, sums_from_parts, sums_to_parts
+from dlfh.methods.growing import add_points, check_widths, sums_from_parts, sums_to_parts
 from dlfh.methods.info import MethodInfo
+from dlfh.methods.parameter_types import NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
 
 if TYPE_CHECKING:
     from dlfh.methods.incomplete import Missing
 
 
+@dataclass(eq=False, repr=False)
 class DLFH(CrossModalHasher):
     """Discrete latent factor model for cross-modal hashing (Jiang and Li, 2019).
 
@@ -150,57 +143,34 @@ class DLFH(CrossModalHasher):
     _saved_arrays = ("objective_", "flips_")
     _reads_together = False
 
-    objective_: npt.NDArray[np.float64]
-    flips_: npt.NDArray[np.int64]
-    #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
-    label_codes_: LabelSetCodes | None
-    chosen_: dict[str, HashLearner]
-    sums_: dict[str, Moments]
+    n_bits: int = 64
+    _: KW_ONLY
+    scale: Positive = 8.0
+    max_iter: NonNegativeInt | None = None
+    sample_size: PositiveInt | None = None
+    solver: Literal["stochastic", "full", "auto"] = "auto"
+    step: Literal["exact", "bound"] = "exact"
+    balance: bool = True
+    init: Literal["labels", "random"] = "labels"
+    ridge: RidgeOrAuto = "auto"
+    fit_intercept: bool = True
+    hash_function: Any = "auto"
+    shared_code: bool = False
+    pair_weights: Mapping[tuple[str, str], int] | None = None
+    self_training: NonNegativeInt = 0
+    keep_sums: bool = False
+    early_stopping: bool = False
+    track_objective: bool = False
+    random_state: RandomState = None
+    n_jobs: int | None = None
+    verbose: bool = False
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        scale: float = 8.0,
-        max_iter: int | None = None,
-        sample_size: int | None = None,
-        solver: Literal["stochastic", "full", "auto"] = "auto",
-        step: Literal["exact", "bound"] = "exact",
-        balance: bool = True,
-        init: Literal["labels", "random"] = "labels",
-        ridge: float | Literal["auto"] = "auto",
-        fit_intercept: bool = True,
-        hash_function: Any = "auto",
-        shared_code: bool = False,
-        pair_weights: Mapping[tuple[str, str], int] | None = None,
-        self_training: int = 0,
-        keep_sums: bool = False,
-        early_stopping: bool = False,
-        track_objective: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        self.n_bits = n_bits
-        self.scale = scale
-        self.max_iter = max_iter
-        self.sample_size = sample_size
-        self.solver = solver
-        self.step = step
-        self.balance = balance
-        self.init = init
-        self.ridge = ridge
-        self.fit_intercept = fit_intercept
-        self.hash_function = hash_function
-        self.shared_code = shared_code
-        self.pair_weights = pair_weights
-        self.self_training = self_training
-        self.keep_sums = keep_sums
-        self.early_stopping = early_stopping
-        self.track_objective = track_objective
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    objective_: npt.NDArray[np.float64] = field(init=False)
+    flips_: npt.NDArray[np.int64] = field(init=False)
+    #: Label-set codes; None for a model that learned from single pairs, or from too many label sets to keep.
+    label_codes_: LabelSetCodes | None = field(init=False)
+    chosen_: dict[str, HashLearner] = field(init=False)
+    sums_: dict[str, Moments] = field(init=False)
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
@@ -242,19 +212,7 @@ class DLFH(CrossModalHasher):
 
     def check_parameters(self) -> None:
         super().check_parameters()
-        check_positive(self.scale, "scale")
-        if self.max_iter is not None:
-            check_integer(self.max_iter, "max_iter", 0)
-        if self.sample_size is not None:
-            check_integer(self.sample_size, "sample_size", 1)
-        check_choice(self.solver, "solver", ("stochastic", "full", "auto"))
-        check_choice(self.step, "step", ("exact", "bound"))
-        check_choice(self.init, "init", ("labels", "random"))
-        check_integer(self.self_training, "self_training", 0)
-        for name in ("balance", "shared_code", "early_stopping", "track_objective", "fit_intercept", "keep_sums"):
-            check_flag(getattr(self, name), name)
         check_pair_weights(self.pair_weights)
-        check_ridge(self.ridge)
         if self.keep_sums and (self.init != "labels" or self.self_training):
             raise InputError('keep_sums needs init="labels" and self_training=0')
         for choice in self.hash_function.values() if isinstance(self.hash_function, dict) else [self.hash_function]:
@@ -268,108 +226,81 @@ class DLFH(CrossModalHasher):
     def fit(
         self, modalities: Any, labels: Any = None, *, present: Any = None, labelled: Any = None, similarity: Any = None
     ) -> Self:
-        """Learn codes and hash functions from paired modalities, complete or not, in memory or by blocks.
+        """Learn codes and hash functions from paired modalities, complete or not, in memory or in blocks.
 
         Parameters
         ----------
         modalities, labels
-            As for `CrossModalHasher.fit`. Modalities may also be large memory-mapped arrays, what
-            `dlfh.blocks.open_blocks` opens, and Dask arrays, dense or of blocks of scipy.sparse; labels may be the
-            same, as an indicator matrix or class ids, and then codes are where labels are. Codes are those that arrays
-            in memory would get, and hash functions the same to rounding (logistic ones: to their tolerance).
+            As for `CrossModalHasher.fit`. Modalities in blocks can be dense or sparse; labels can be in blocks, too, as
+            an indicator matrix or class ids, and then codes are where labels are. Codes are the same as for arrays in
+            memory, and hash functions the same up to rounding (logistic ones up to their tolerance).
         present : dict of str to array of bool (n,), optional
-            By modality, which points have it; all for modalities that are not named. What stands in the rows of
-            points that have not is not looked at.
+            By modality, a mask of the points that have it; all by default. Rows of other points are ignored.
         labelled : array of bool (n,), optional
-            Which points' labels are known. The others are not unlike everything, as points without labels are:
-            nothing is known of their similarities.
+            Mask of the points with known labels. The similarities of the others are unknown, in contrast to points with
+            an empty label set, which are dissimilar to all.
         similarity : matrix (n, n), optional
-            Similarities of single pairs in place of labels: 1 where point i in a modality is similar to point j in
-            a later one, 0 where it is not. Dense, with NaN for what is unobserved, or sparse, with the stored
-            entries observed, zeros among them. Not necessarily symmetric.
+            Similarities of single pairs instead of labels: 1 if point i in a modality is similar to point j in a later
+            one, 0 if not. Dense, with NaN for unobserved pairs, or sparse, with stored entries observed, including
+            zeros. It need not be symmetric.
 
         Returns
         -------
         self
         """
         with self._fitting(modalities) as features:
-            complete = present is None and labelled is None and similarity is None
-            if as_blocks(labels, "labels") is not None or any(own.whole is None for own in features.values()):
-                if not complete:
-                    raise InputError(
-                        f"by blocks, {type(self).__name__} learns from complete points alone: no present, labelled or "
-                        "similarity"
-                    )
-                self._fit_by_blocks(features, labels)
-            elif complete:
-                self._fit({name: own.whole for name, own in features.items()}, labels)
+            if present is None and labelled is None and similarity is None:
+                self._fit(features, labels)
             else:
                 from dlfh.methods.incomplete import Missing
 
-                self._fit_incomplete(
-                    {name: own.whole for name, own in features.items()}, labels, Missing(present, labelled, similarity)
-                )
+                self._fit_incomplete(features, labels, Missing(present, labelled, similarity))
         return self
 
-    def _fit(self, features: dict[str, Features], labels: Any) -> None:
-        names, learners = tuple(features), self._learners(tuple(features))
-        rng = check_random_state(self.random_state)
-        learning = CodeLearning(self, names)
-        rows = learning.rows(self._read_labels(labels, features))
-        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            learned = self._learn_codes(learning, rows, rng, workers, bar)  # section 3.2
-            context = FitContext(workers, int(rng.integers(2**63)), bar, rows.labels)
-            targets = {name: learned.targets(index) for index, name in enumerate(names)}
-            self.hash_functions_ = self._learn_functions(features, targets, learners, context)  # section 3.3
-        self.chosen_ = context.chosen
-        self.codes_ = {name: learned.codes_of_points(index) for index, name in enumerate(names)}
+    def _fit(self, features: dict[str, Blocks], labels: Any) -> None:
+        from dlfh.methods.block_labels import BlockLabels  # here, because searching reads no labels
 
-    def _learn_codes(
-        self, learning: CodeLearning, supervision: Supervision, rng: np.random.Generator, workers: Workers, bar: Bar
-    ) -> Factorization:
-        learned, self.label_codes_ = learning.learn(supervision, rng, workers, bar)
-        self.objective_ = np.array(learned.objective)
-        self.flips_ = np.array(learned.flips, dtype=np.int64)
-        return learned
-
-    def _learn_functions(
-        self,
-        features: dict[str, Features],
-        targets: dict[str, Targets],
-        learners: dict[str, HashLearner],
-        context: FitContext,
-    ) -> dict[str, HashFunction]:
-        """Return a hash function for each modality."""
-        self.sums_ = {}
         if self.keep_sums:
             check_widths(features)
-        functions = {
-            name: learners[name].fit(matrix, targets[name], name, context)
-            for name, matrix in context.bar.track(features.items(), "hash functions")
-        }
-        if not self.keep_sums:
-            return functions
-        used = summed({name: context.chosen.get(name) or learner for name, learner in learners.items()})
-        functions, self.sums_ = add_points(functions, used, {}, features, targets, context)
-        return functions
+        self._check_labels_given(labels)
+        learners, known = self._learners(tuple(features)), BlockLabels(labels, features)
+        if known.sets is None:  # codes are by block of points, so all modalities need the same blocks
+            features = align(features)
+        rng = check_random_state(self.random_state)
+        with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
+            learned = CodeLearning(self, tuple(features)).learn_points(
+                known, features, rng, workers, bar
+            )  # section 3.2
+            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            functions = {  # section 3.3
+                name: learners[name].fit_blocks(blocks, learned.targets[name], name, context)
+                for name, blocks in bar.track(features.items(), "hash functions")
+            }
+            sums: dict[str, Moments] = {}
+            if self.keep_sums:
+                used = learners | context.chosen
+                functions, sums = add_points(functions, used, {}, features, learned.targets, context)
+        self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, learned.codes, context.chosen, sums
+        self.objective_, self.flips_, self.label_codes_ = learned.objective, learned.flips, learned.label_codes
 
-    def _fit_incomplete(self, features: dict[str, Features], labels: Any, missing: Missing) -> None:
+    def _fit_incomplete(self, features: dict[str, Blocks], labels: Any, missing: Missing) -> None:
         from dlfh.methods.incomplete import IncompleteData
 
+        if any(blocks.whole is None for blocks in features.values()):
+            raise InputError("present, labelled and similarity need arrays in memory, not data in blocks")
         if self.keep_sums:
             raise InputError("keep_sums needs points that have every modality, and labels")
-        self.sums_ = {}
-        names, learners = tuple(features), self._learners(tuple(features))
+        arrays = {name: blocks.whole for name, blocks in features.items()}
+        learners, learning = self._learners(tuple(arrays)), CodeLearning(self, tuple(arrays))
         rng = check_random_state(self.random_state)
-        label_sets = None if missing.similarity is not None else self._read_labels(labels, features)
+        label_sets = None if missing.similarity is not None else self._read_labels(labels, arrays)
         if label_sets is None and labels is not None:
             raise InputError("pass either labels or similarity, not both")
         if self.shared_code and missing.similarity is not None:
             raise InputError("shared_code learns from labels, not from similarity")
-        data = IncompleteData.of(features, missing, label_sets)
+        data = IncompleteData.of(arrays, missing, label_sets)
         if self.shared_code and data.masks is not None:
             raise InputError("shared_code needs points that have every modality")
-        learning = CodeLearning(self, names)
         supervision: Supervision
         if data.label_sets is None:
             learning.check_sample_size(data.n_points)
@@ -377,37 +308,29 @@ class DLFH(CrossModalHasher):
         else:
             supervision = learning.rows(data.label_sets, present=data.masks_of_labelled)
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            learned = self._learn_codes(learning, supervision, rng, workers, bar)
+            learned, label_codes = learning.learn(supervision, rng, workers, bar)
             context = FitContext(workers, int(rng.integers(2**63)), bar)
-            self.hash_functions_, self.codes_ = data.learn_functions(
-                learned, learners, context, int(self.self_training)
-            )
-        self.chosen_ = context.chosen
-
-    def _fit_by_blocks(self, features: dict[str, Blocks], labels: Any) -> None:
-        from dlfh.methods.by_blocks import learn_by_blocks  # searching fits nothing
-
-        if self.keep_sums:
-            raise InputError("keep_sums is for arrays in memory")
-        self.sums_ = {}
-        self.hash_functions_, self.codes_, self.chosen_ = learn_by_blocks(self, features, labels)
+            functions, codes = data.learn_functions(learned, learners, context, int(self.self_training))
+        self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
+        self.objective_, self.label_codes_ = np.array(learned.objective), label_codes
+        self.flips_ = np.array(learned.flips, np.int64)
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], npt.NDArray[np.bool_]]:
-        """Return the codes that points with some labels have, also points and label sets that training never saw.
+        """Return the learned codes of points with given labels, including new points and label sets.
 
-        A label set that was trained with has its learned code. A new one gets a code of its own, learned against those
-        of the others, which stay as they are: nothing is trained again. Labels that training never saw are left out.
+        A label set of the training data has its learned code. The code of a new one is learned against those of the
+        others, which do not change. Labels that were not in the training data are ignored.
 
         Parameters
         ----------
         labels : list of lists of labels, or indicator matrix
-            As they were given to `fit`.
+            In the form given to `fit`.
 
         Returns
         -------
         codes : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         known : ndarray of bool (n,)
-            False for points of whose labels none is known; their codes are zeros and say nothing.
+            False for points without any known label; their codes are zeros.
 
         Examples
         --------
@@ -421,36 +344,36 @@ class DLFH(CrossModalHasher):
         self._check_fitted()
         if self.label_codes_ is None:
             raise InputError(
-                "this model has no codes of labels: it learned from similarities of single pairs, or from more label "
+                "this model has no label-set codes: it learned from similarities of single pairs, or from more label "
                 "sets than it keeps"
             )
         with Workers(self.n_jobs) as workers:
             codes, known = self.label_codes_.encode(labels, workers)
         return dict(zip(self.modalities_, codes, strict=True)), known
 
-    def project_left_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
+    def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
         function, matrix = self._for_modality(modality, features)
         if self.self_training:
-            return None  # fitted to guesses, too
+            return None  # also fitted to guessed codes
         learner = self.chosen_.get(modality) or self._learners(self.modalities_)[modality]
         targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
         with blas_threads(self.n_jobs):
-            return learner.left_out(function, matrix, targets)
+            return learner.leave_one_out(function, matrix, targets)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
-        """Learn from more points, without those that were learned from before.
+        """Learn from more points, without access to earlier ones.
 
-        Codes that there are stay. New points have the code of their label set; a label set that was not there before
-        gets one, learned against the others. Hash functions are those that all points, with these codes, would have
-        given at once, to rounding; what "auto" chose, and the bases of kernels, are of the first points. The first call
-        is a `fit`; later ones continue it, or a model that was loaded. Needs ``keep_sums=True``.
+        Existing codes do not change. New points get the code of their label set; the code of a new label set is learned
+        against the others. Hash functions are those that all points, with these codes, would have given at once, up to
+        rounding; the choice of "auto" and the bases of kernels come from the first points. The first call is a `fit`;
+        later ones continue it, or a loaded model. Needs ``keep_sums=True``.
 
         Parameters
         ----------
         modalities : dict of str to array-like or sparse matrix
             As for `fit`: the same modalities and features each time.
         labels : array-like or sparse matrix
-            As for `fit`, in the same form each time. Class ids and lists of labels may bring new labels; an indicator
+            As for `fit`, in the same form each time. Class ids and lists of labels may contain new labels; an indicator
             matrix always has the same columns.
 
         Returns
@@ -474,15 +397,14 @@ class DLFH(CrossModalHasher):
                 raise InputError("partial_fit needs a model with keep_sums=True")
             return self.fit(modalities, labels)
         if not self.sums_ or self.label_codes_ is None:
-            raise InputError("this model was fitted without keep_sums=True: what it was fitted to is not kept")
+            raise InputError("this model was fitted without keep_sums=True, so it cannot be continued")
         with self._fitting_more(modalities) as features:
             self._add_points(features, self._read_labels(labels, features), self.label_codes_)
         return self
 
     def _add_points(self, features: dict[str, Features], labels: LabelSets, label_codes: LabelSetCodes) -> None:
-        """Count new points and learn from them; if it fails, nothing has changed."""
-        names = self.modalities_
-        n_before = len(self.codes_[names[0]])
+        """Learn from new points; the model changes only on success."""
+        names, n_before = self.modalities_, len(self.codes_[self.modalities_[0]])
         rng = check_random_state(self.random_state)
         if not isinstance(self.random_state, np.random.Generator) and self.random_state is not None:
             rng = np.random.default_rng([int(self.random_state), n_before])
@@ -496,20 +418,23 @@ class DLFH(CrossModalHasher):
                 lambda rows: learning.likelihood(rows.similar_share),
                 learning.sample_size,
             )
-            codes = [grown.codes[index if len(grown.codes) > 1 else 0] for index in range(len(names))]
+            codes = {name: grown.codes[index if len(grown.codes) > 1 else 0] for index, name in enumerate(names)}
             targets = {
-                name: Targets(own, row_of_point, int(self.n_bits)) for name, own in zip(names, codes, strict=True)
+                name: BlockTargets.in_memory(Targets(codes[name], row_of_point, int(self.n_bits))) for name in names
             }
-            # The ridge that "auto" found stays, and is less and less beside sums that grow.
+            # The ridge of "auto" stays, and matters less and less as the sums grow.
             share = n_before / (n_before + labels.n_points)
             chosen = {name: rescaled(learner, share) for name, learner in self.chosen_.items()}
-            learners = summed(self._learners(names) | chosen)
-            context = FitContext(workers, 0, bar)
-            functions, sums = add_points(self.hash_functions_, learners, self.sums_, features, targets, context)
+            functions, sums = add_points(
+                self.hash_functions_,
+                self._learners(names) | chosen,
+                self.sums_,
+                {name: in_one_block(matrix, name) for name, matrix in features.items()},
+                targets,
+                FitContext(workers, 0, bar),
+            )
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
-        self.codes_ = {
-            name: np.concatenate([self.codes_[name], own[row_of_point]]) for name, own in zip(names, codes, strict=True)
-        }
+        self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super()._to_parts()
@@ -530,26 +455,25 @@ class DLFH(CrossModalHasher):
             if not isinstance(learner, HashLearner):
                 raise ValueError("its chosen learners are not all learners")
             learner.check_parameters()
-        label_arrays = with_prefix(arrays, "labels/")
-        about, n_modalities = config["label_codes"], len(self.modalities_)
-        self.label_codes_ = (
-            None if about is None else LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
-        )
+        about, label_arrays = config["label_codes"], with_prefix(arrays, "labels/")
+        self.label_codes_ = None
+        if about is not None:
+            n_modalities = len(self.modalities_)
+            self.label_codes_ = LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
         # Learners are made only where there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
         self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
-        """Return who learns each modality's hash function."""
-        chosen = self.hash_function
-        if isinstance(chosen, dict):
-            if set(chosen) != set(modalities):
-                raise InputError(
-                    f"hash_function names the modalities {sorted(chosen)}, but there are {sorted(modalities)}"
-                )
-        else:
-            chosen = dict.fromkeys(modalities, chosen)
-        learners = {name: self._learner(choice) for name, choice in chosen.items()}
+        """Return the learner of each modality, with its parameters checked."""
+        choices = self.hash_function
+        if not isinstance(choices, dict):
+            choices = dict.fromkeys(modalities, choices)
+        elif set(choices) != set(modalities):
+            raise InputError(
+                f"hash_function has the modalities {sorted(choices)}, but the data has {sorted(modalities)}"
+            )
+        learners = {name: self._learner(choice) for name, choice in choices.items()}
         for learner in learners.values():
             learner.check_installed()
         return learners

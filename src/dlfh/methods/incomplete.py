@@ -1,12 +1,11 @@
-"""Incomplete data: points without some modality, points without labels, similarities of single pairs.
+"""Incomplete data: points that lack a modality or labels, and similarities of single pairs.
 
-Complete data never comes here. What is missing is told apart once, codes are learned for the points of which something
-is known, and each modality's hash function is fitted to the points that have it.
+Codes are learned for the points whose similarities are known, and each modality's hash function is fitted to the points
+that have the modality.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,12 @@ from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._validation import Features, raise_if_not_finite
+from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import Codes, pack
 from dlfh.errors import InputError
-from dlfh.hashing import FitContext, HashFunction, HashLearner
+from dlfh.hashing import HashFunction, HashLearner
+from dlfh.hashing.base import FitContext
+from dlfh.hashing.block_targets import BlockTargets
 
 Integers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -29,16 +31,16 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Missing:
-    """What is missing, as given to ``fit``; each None where nothing is.
+    """The missing parts of the data, as given to ``fit``; None if complete.
 
     Attributes
     ----------
     present : dict of str to ndarray of bool (n,)
-        By modality, which points have it; all for modalities that are not named.
+        By modality, a mask of the points that have it; all for modalities that are not named.
     labelled : ndarray of bool (n,)
-        Which points' labels are known.
+        Mask of the points with known labels.
     similarity : matrix (n, n)
-        Similarities of pairs in place of labels.
+        Similarities of pairs instead of labels.
     """
 
     present: Any = None
@@ -46,14 +48,14 @@ class Missing:
     similarity: Any = None
 
     def masks(self, features: Mapping[str, Features]) -> tuple[Mask, ...] | None:
-        """Return which points have each modality, or None where all have all."""
+        """Return a mask of the points that have each modality, or None if the data is complete."""
         if self.present is None:
             return None
         if not isinstance(self.present, Mapping):
             raise InputError(f'present must be a dict such as {{"text": mask}}, got {type(self.present).__name__}')
         unknown = sorted(set(self.present) - set(features))
         if unknown:
-            raise InputError(f"present names the modality {unknown[0]!r}, but there are {sorted(features)}")
+            raise InputError(f"present has the modality {unknown[0]!r}, but the data has {sorted(features)}")
         n_points = next(iter(features.values())).shape[0]
         masks = [
             _check_mask(self.present[name], f"present[{name!r}]", n_points)
@@ -66,7 +68,7 @@ class Missing:
                 raise InputError(f"no point has the modality {name!r}")
         nothing = np.flatnonzero(~np.any(masks, axis=0))
         if len(nothing):
-            raise InputError(f"point {nothing[0]} has no modality: leave it out")
+            raise InputError(f"point {nothing[0]} has no modality: remove it")
         _check_overlap(list(features), masks)
         return None if all(mask.all() for mask in masks) else tuple(masks)
 
@@ -76,7 +78,7 @@ class Missing:
             return np.arange(n_points)
         mask = _check_mask(self.labelled, "labelled", n_points)
         if not mask.any():
-            raise InputError("labelled says that no point has known labels, so there is nothing to learn from")
+            raise InputError("labelled is False for every point, so there are no labels to learn from")
         return np.flatnonzero(mask)
 
 
@@ -91,7 +93,7 @@ def _check_mask(mask: Any, name: str, n_points: int) -> Mask:
 
 
 def _check_overlap(names: list[str], masks: list[Mask]) -> None:
-    """Raise InputError unless common points lead from each modality to every other."""
+    """Raise InputError unless common points connect all modalities."""
     reached = {0}
     while True:
         new = {b for b in range(len(names)) if b not in reached and any(np.any(masks[a] & masks[b]) for a in reached)}
@@ -105,19 +107,19 @@ def _check_overlap(names: list[str], masks: list[Mask]) -> None:
 
 @dataclass(frozen=True)
 class IncompleteData:
-    """Features with parts missing, and what is known of the points' similarities.
+    """Features with missing parts, and the known similarities of points.
 
     Attributes
     ----------
     features : dict of str to ndarray or CSR matrix (n, d)
     masks : tuple of ndarray of bool (n,), or None
-        By modality: which points have it; None where all have all.
+        By modality, a mask of the points that have it; None if all points have all modalities.
     known, unknown : ndarray of int64
-        The points of whose similarities something is known, and the others, ascending.
+        The points with known similarities, and the others, ascending.
     label_sets : LabelSets or None
         The labels of the known points.
     similarity : matrix (n, n)
-        Given where there are no labels.
+        Similarities of pairs, without labels.
     """
 
     features: dict[str, Features]
@@ -129,7 +131,7 @@ class IncompleteData:
 
     @classmethod
     def of(cls, features: dict[str, Features], missing: Missing, label_sets: LabelSets | None) -> IncompleteData:
-        """Tell apart what is there and what is missing; what cannot be learned from raises InputError."""
+        """Return checked data; raise InputError if it cannot be learned from."""
         n_points = next(iter(features.values())).shape[0]
         masks = missing.masks(features)
         if label_sets is None:
@@ -154,11 +156,11 @@ class IncompleteData:
 
     @property
     def masks_of_labelled(self) -> tuple[Mask, ...] | None:
-        """By modality: which of the known points have it."""
+        """By modality, a mask of the known points that have it."""
         return None if self.masks is None else tuple(mask[self.known] for mask in self.masks)
 
     def observed_pairs(self, pair_weights: Integers | None) -> ObservedPairs:
-        """Return the similarities that were given pair by pair."""
+        """Return the similarities of single pairs."""
         pairs = ObservedPairs.from_matrix(self.similarity, self.n_points, self.masks, pair_weights)
         pairs.check(tuple(self.features))
         return pairs
@@ -166,11 +168,11 @@ class IncompleteData:
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int
     ) -> tuple[dict[str, HashFunction], dict[str, Codes]]:
-        """Fit a hash function to each modality, and give every point a code in each.
+        """Return a hash function for each modality, and the code of every point in each.
 
-        Known points have their learned codes. The others have what the hash function makes of them or, in a modality
-        that they lack, what their other modalities agree on; in ``self_training`` rounds, functions are fitted to these
-        guesses too.
+        Known points have their learned codes. The others have hashed codes or, in a modality that they lack, the sign
+        of the sum of their other modalities' projections; in ``self_training`` rounds, functions are also fitted to
+        these guesses.
         """
         functions = self._fit_functions(learned, learners, context, None)
         if not len(self.unknown):
@@ -188,50 +190,50 @@ class IncompleteData:
         context: FitContext,
         guessed: Codes | None,
     ) -> dict[str, HashFunction]:
-        """Fit each modality's function to the points that have it, those with guessed codes included."""
+        """Return each modality's function, fitted to the points that have it, including those with guessed codes."""
         functions: dict[str, HashFunction] = {}
         for index, (name, matrix) in enumerate(context.bar.track(self.features.items(), "hash functions")):
-            own = self._having(index, self.known)
-            codes, points = learned.codes_of_rows(index), self.known[own]
-            rows = learned.rows.row_of_point[own]
+            having = self._having(index, self.known)
+            codes, points = learned.codes_of_rows(index), self.known[having]
+            rows = learned.rows.row_of_point[having]
             if guessed is not None:
                 more = self._having(index, self.unknown)
                 points, rows = np.concatenate([points, self.unknown[more]]), np.concatenate([rows, len(codes) + more])
                 codes = np.concatenate([codes, guessed])
-            # All points in their order are passed as they are, not copied.
-            everyone = np.array_equal(points, np.arange(self.n_points))
-            own_features = matrix if everyone else self._take(name, points)
-            labels = self.label_sets.take(own) if self.label_sets is not None and guessed is None else None
-            with_labels = dataclasses.replace(context, labels=labels)
-            functions[name] = learners[name].fit(own_features, Targets(codes, rows, learned.n_bits), name, with_labels)
+            # All points in order are passed without copying them.
+            is_complete = np.array_equal(points, np.arange(self.n_points))
+            blocks = in_one_block(matrix if is_complete else self._take(name, points), name)
+            labels = self.label_sets.take(having) if self.label_sets is not None and guessed is None else None
+            targets = BlockTargets.in_memory(Targets(codes, rows, learned.n_bits), labels)
+            functions[name] = learners[name].fit_blocks(blocks, targets, name, context)
         return functions
 
     def _guess(self, functions: dict[str, HashFunction], n_bits: int, context: FitContext) -> Codes:
-        """Give each point without labels one code: the signs of its modalities' projections, added up."""
+        """Return one code for each point without labels: the signs of the sum of its modalities' projections."""
         total = np.zeros((len(self.unknown), n_bits), np.float32)
         for index, name in enumerate(self.features):
-            own = self._having(index, self.unknown)
-            total[own] += functions[name].project(self._take(name, self.unknown[own]), name, context.workers)
+            having = self._having(index, self.unknown)
+            total[having] += functions[name].project(self._take(name, self.unknown[having]), name, context.workers)
         return pack(total)
 
     def _codes(
         self, learned: Factorization, functions: dict[str, HashFunction], guessed: Codes, context: FitContext
     ) -> dict[str, Codes]:
-        """Return every point's code in every modality: learned, or hashed, or guessed from other modalities."""
+        """Return every point's code in every modality: learned, hashed, or guessed from other modalities."""
         codes = {}
         for index, (name, matrix) in enumerate(self.features.items()):
             codes[name] = np.empty((self.n_points, guessed.shape[1]), np.uint8)
             codes[name][self.known], codes[name][self.unknown] = learned.codes_of_points(index), guessed
-            own = self.unknown[self._having(index, self.unknown)]
-            codes[name][own] = functions[name].encode(matrix[own], name, context.workers)
+            hashed = self.unknown[self._having(index, self.unknown)]
+            codes[name][hashed] = functions[name].encode(matrix[hashed], name, context.workers)
         return codes
 
     def _having(self, index: int, points: Integers) -> Integers:
-        """Return which of some points have a modality, as places in ``points``."""
+        """Return the positions in ``points`` of those that have a modality."""
         return np.arange(len(points)) if self.masks is None else np.flatnonzero(self.masks[index][points])
 
     def _take(self, name: str, points: Integers) -> Features:
-        """Return the features of some points, which must be finite; errors name rows as the user counts them."""
+        """Return the features of some points, which must be finite; errors name rows by their original numbers."""
         features = self.features[name][points]
         raise_if_not_finite(features, name, points)
         return features

@@ -1,4 +1,4 @@
-"""What there is to know of a method before choosing it."""
+"""Description of a method."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class MethodInfo:
-    """A method's entry in the registry; the table in the docs is made of these.
+    """Description of a method; the table in the docs is generated from these.
 
     Attributes
     ----------
     title : str
-        The name in full.
+        Full name.
     paper : str
-        Who published it, where and when.
+        Authors, venue and year of the publication.
     supervised : bool
-        Whether it learns from labels. What does not learns from pairs alone, and ignores labels.
+        Whether it learns from labels. Other methods learn from pairs and ignore labels.
     discrete : bool
-        Whether codes are learned as bits, by the DLFH paper's count; if not, as real numbers whose signs are
-        taken in the end.
+        Whether codes are learned as bits, as classified by the DLFH paper, or as real numbers whose signs are taken at
+        the end.
     protocols : tuple of str
-        What codes a database may have: "learned" (training points, by training), "hashed" (any points, by
-        the hash function of one modality), "unified" (any points, from all their modalities together).
+        Codes that a database can have: "learned" (training points, by training), "hashed" (any points, by the hash
+        function of one modality), "unified" (any points, from all their modalities together).
     complexity : str
-        Training time, for n points, d features, c bits, and what the method adds to these.
+        Training time, for n points, d features, c bits and method-specific quantities.
     surplus_bits : {"used", "constant", "spread"}
-        What becomes of bits beyond the number of directions that the features have: they are as good as
-        others, or are constant, or the directions are spread over all bits.
+        Bits beyond the number of directions that the features have: they are as good as the others, or constant, or the
+        directions are spread over all bits.
     n_modalities : tuple of int and int or None
-        The least and the largest number of modalities.
+        Minimum and maximum number of modalities.
     is_deterministic : bool
-        Whether there is nothing random in it.
+        Whether results do not depend on a random seed.
     takes_incomplete : bool
-        Whether its ``fit`` takes points without some modality (``present``), points without labels (``labelled``), and
-        similarities of single pairs (``similarity``).
+        Whether ``fit`` accepts points that lack a modality (``present``) or labels (``labelled``), and similarities of
+        single pairs (``similarity``).
     takes_blocks : bool
-        Whether its ``fit`` takes data that does not fit in memory, by blocks: files, large memory maps, Dask arrays.
+        Whether ``fit`` accepts data in blocks: files, large memory maps and Dask arrays.
     """
 
     title: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, NoReturn, Self
-
-import numpy as np
 
 from dlfh.hashing import HashLearner, KernelLogistic
 from dlfh.methods.dlfh import DLFH
+from dlfh.methods.parameter_types import Positive, PositiveInt, RidgeOrAuto
 
 
+@dataclass(eq=False, repr=False)
 class KDLFH(DLFH):
     """DLFH with kernel logistic hash functions: `DLFH` with `KernelLogistic` for every modality.
 
@@ -22,14 +22,14 @@ class KDLFH(DLFH):
     ----------
     n_bits, scale, max_iter, sample_size, solver, step, balance, init, shared_code
         How codes are learned: see `DLFH`.
+    pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose
+        See `DLFH`.
     n_bases : int, default 500
         Number of kernel bases.
     bases : {"random", "kmeans"}, default "random"
         Random training points, the same in each modality, or cluster centres of each modality.
     penalty : float, default 0.01
         Regularisation strength, the paper's eta.
-    pair_weights, self_training, early_stopping, track_objective, random_state, n_jobs, verbose
-        See `DLFH`.
 
     Examples
     --------
@@ -47,51 +47,16 @@ class KDLFH(DLFH):
         complexity="T g m c for codes; n k c per step of the regressions, k bases",
     )
 
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        scale: float = 8.0,
-        max_iter: int | None = None,
-        sample_size: int | None = None,
-        solver: Literal["stochastic", "full", "auto"] = "auto",
-        step: Literal["exact", "bound"] = "exact",
-        balance: bool = True,
-        init: Literal["labels", "random"] = "labels",
-        shared_code: bool = False,
-        n_bases: int = 500,
-        bases: Literal["random", "kmeans"] = "random",
-        penalty: float = 0.01,
-        pair_weights: Mapping[tuple[str, str], int] | None = None,
-        self_training: int = 0,
-        early_stopping: bool = False,
-        track_objective: bool = False,
-        random_state: int | np.random.Generator | None = None,
-        n_jobs: int | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            n_bits,
-            scale=scale,
-            max_iter=max_iter,
-            sample_size=sample_size,
-            solver=solver,
-            step=step,
-            balance=balance,
-            init=init,
-            hash_function="kernel",
-            shared_code=shared_code,
-            pair_weights=pair_weights,
-            self_training=self_training,
-            early_stopping=early_stopping,
-            track_objective=track_objective,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.n_bases = n_bases
-        self.bases = bases
-        self.penalty = penalty
+    # Fixed choices, which are not parameters.
+    ridge: RidgeOrAuto = field(default="auto", init=False)
+    fit_intercept: bool = field(default=True, init=False)
+    hash_function: Any = field(default="kernel", init=False)
+    keep_sums: bool = field(default=False, init=False)
+
+    _: KW_ONLY
+    n_bases: PositiveInt = 500
+    bases: Literal["random", "kmeans"] = "random"
+    penalty: Positive = 0.01
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:

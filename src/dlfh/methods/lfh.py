@@ -16,7 +16,8 @@ from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
 from dlfh.codes import pack
 from dlfh.errors import InputError
-from dlfh.hashing import FitContext, LinearRidge
+from dlfh.hashing import LinearRidge
+from dlfh.hashing.base import FitContext
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto

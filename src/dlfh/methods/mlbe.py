@@ -22,9 +22,11 @@ from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import pack, pad_to_words
 from dlfh.errors import InputError
-from dlfh.hashing import FitContext, HashFunction
-from dlfh.hashing.kernel import KernelHash, RBFMap
+from dlfh.hashing import HashFunction
+from dlfh.hashing.kernel import KernelHash
 from dlfh.hashing.latent import LatentBinaryHash
+from dlfh.hashing.rbf import RBFMap
+from dlfh.hashing.survey import fit_kernel
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import (
@@ -141,10 +143,8 @@ class MLBE(CrossModalHasher):
             )
         chosen = np.sort(rng.permutation(n_points)[:n_train])
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
-            kernels = [
-                RBFMap.fit(matrix[chosen], n_train, "random", name, context) for name, matrix in features.items()
-            ]
+            seed = int(rng.integers(2**63))
+            kernels = [fit_kernel(matrix[chosen], n_train, seed, name) for name, matrix in features.items()]
             similarities = [_similarities(kernel) for kernel in kernels]
             posterior = Posterior(
                 similarities,

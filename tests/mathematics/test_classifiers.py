@@ -1,4 +1,4 @@
-"""Classifiers by sums are the classifiers in memory, and each iteration is one sum over the points."""
+"""Classifiers solved by sums are those solved in memory, and each iteration is one sum over the points."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dlfh._mathematics.classifiers import LOGISTIC, SQUARED_HINGE, Classifiers, Loss
-from dlfh._mathematics.summed_classifiers import loss_sums, solve_by_sums
+from dlfh._mathematics.classifiers import LOGISTIC, SQUARED_HINGE, Classifiers, Loss, loss_sums, solve_by_sums
 from dlfh._parallel import Workers
 from tests.strategies import seeds
 
-Found = tuple[np.ndarray, np.ndarray, int]
+Solution = tuple[np.ndarray, np.ndarray, int]
 
 
 def scene(seed: int, n: int = 200, k: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return kernel values, signs, some constant or separable, and kernel values of the bases."""
+    """Return kernel values, signs, some of them constant or separable, and kernel values of the bases."""
     rng = np.random.default_rng(seed)
     X, Z = rng.standard_normal((n, 3)), rng.standard_normal((k, 3))
     K, K0 = (np.exp(-((x[:, None] - Z) ** 2).sum(axis=2) / 6) for x in (X, Z))
@@ -28,35 +27,35 @@ def scene(seed: int, n: int = 200, k: int = 12) -> tuple[np.ndarray, np.ndarray,
 
 def by_sums(
     K: np.ndarray, signs: np.ndarray, K0: np.ndarray, penalty: float, loss: Loss, workers: Workers
-) -> tuple[Found, list[int]]:
-    """Return what is found, and how many columns each sum was asked for."""
-    asked: list[int] = []
+) -> tuple[Solution, list[int]]:
+    """Return the solution, and the number of columns in each sum."""
+    n_columns_summed: list[int] = []
 
     def sums(weights: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        asked.append(len(columns))
+        n_columns_summed.append(len(columns))
         halves = [(K[:70], signs[:70]), (K[70:], signs[70:])]
         return sum(loss_sums(loss, [half], weights, columns, workers) for half in halves)  # type: ignore[return-value]
 
     gram = (K.T @ K).astype(np.float64)
-    return solve_by_sums(sums, gram, signs.shape[1], K0, penalty, loss, tol=1e-8), asked
+    return solve_by_sums(sums, gram, signs.shape[1], K0, penalty, loss, tol=1e-8), n_columns_summed
 
 
 @settings(max_examples=8)
 @given(seeds, st.sampled_from([LOGISTIC, SQUARED_HINGE]), st.sampled_from([1e-2, 1.0]))
-def test_the_objective_is_that_of_the_solver_in_memory(seed: int, loss: Loss, penalty: float) -> None:
+def test_both_solvers_reach_the_same_objective(seed: int, loss: Loss, penalty: float) -> None:
     K, signs, K0 = scene(seed)
     with Workers(2) as workers:
-        (_, objective, n_iter), asked = by_sums(K, signs, K0, penalty, loss, workers)
+        (_, objective, n_iter), n_columns_summed = by_sums(K, signs, K0, penalty, loss, workers)
         whole = Classifiers(lambda: iter([(0, len(K), K)]), K0, penalty, loss, workers).solve(signs, tol=1e-8)
     np.testing.assert_allclose(objective, whole.objective, rtol=1e-5)
-    assert len(asked) == n_iter + 1
-    assert asked == sorted(asked, reverse=True)
+    assert len(n_columns_summed) == n_iter + 1
+    assert n_columns_summed == sorted(n_columns_summed, reverse=True)
 
 
 @settings(max_examples=5)
 @given(seeds)
-def test_a_column_goes_its_way_whatever_the_others_do(seed: int) -> None:
-    """Also where it is sent back, and they are not."""
+def test_columns_do_not_affect_each_other(seed: int) -> None:
+    """Not even when some steps are rejected and others are not."""
     K, signs, K0 = scene(seed)
     with Workers(1) as workers:
         (_, objective, n_iter), _ = by_sums(K, signs, K0, 0.01, LOGISTIC, workers)

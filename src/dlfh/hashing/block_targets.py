@@ -1,0 +1,72 @@
+"""Target codes of points in blocks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import Targets
+from dlfh.blocks.base import ArrayBlocks, Blocks
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class BlockTargets:
+    """The codes that a hash function predicts, in blocks of points, and the points' labels.
+
+    Attributes
+    ----------
+    points : Blocks
+        The row of each point among the distinct codes; or, without ``distinct``, the points' packed codes.
+    n_bits : int
+    distinct : Targets or None
+        The distinct codes; its points are ignored.
+    labels : LabelSets, Blocks or None
+        The points' labels; or, without points, label sets in the order of the distinct codes.
+    """
+
+    points: Blocks
+    n_bits: int
+    distinct: Targets | None = None
+    labels: LabelSets | Blocks | None = None
+
+    @classmethod
+    def in_memory(cls, targets: Targets, labels: LabelSets | None = None) -> BlockTargets:
+        """Return targets in memory as one block."""
+        return cls(ArrayBlocks(targets.row_of_point, None, "targets"), targets.n_bits, targets, labels)
+
+    @property
+    def whole(self) -> Targets:
+        """The targets of points in memory."""
+        return self.of_block(self.points.whole)
+
+    @property
+    def of_block(self) -> Callable[[npt.NDArray[Any]], Targets]:
+        """A function that returns a block's targets from its part of ``points``. It does not hold the blocks."""
+        distinct = None if self.distinct is None else replace(self.distinct, row_of_point=np.empty(0, np.int64))
+        return functools.partial(_of_block, distinct, self.n_bits)
+
+    def take(self, points: Integers) -> tuple[Targets, LabelSets]:
+        """Return the targets and labels of points by number, which must be ascending."""
+        found = self.points.take(points)
+        if isinstance(self.labels, Blocks):
+            labels = LabelSets.from_labels(self.labels.take(points), allow_empty=True)
+        else:
+            assert self.labels is not None
+            has_points = len(self.labels.set_of_point) > 0
+            sets = self.labels if has_points else replace(self.labels, set_of_point=found)
+            labels = sets.take(points if has_points else np.arange(len(found)))
+        return self.of_block(found), labels
+
+
+def _of_block(distinct: Targets | None, n_bits: int, points: npt.NDArray[Any]) -> Targets:
+    if distinct is None:
+        return Targets(points, np.arange(len(points)), n_bits)
+    return replace(distinct, row_of_point=points)
