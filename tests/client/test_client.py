@@ -227,10 +227,10 @@ def test_changes_are_the_same(stripes_folder: Path, photos: Path, tmp_path: Path
 
 
 def test_who_may_not_ask_is_told_so(both: tuple[Collection, Client], stripes_folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ServiceError, match="this service takes no changes"):
+    with pytest.raises(ServiceError, match="this service is read-only"):
         both[1].remove(["8.png"])
     with serving(stripes_folder, tmp_path / "log", token=TOKEN) as running:
-        with Client(running.address) as client, pytest.raises(ServiceError, match="a token is needed"):
+        with Client(running.address) as client, pytest.raises(ServiceError, match="a token is required"):
             len(client)
         with Client(running.address, token="another token") as client, pytest.raises(ServiceError, match="is wrong"):
             client.search("text", "x")

@@ -64,7 +64,8 @@ class Running:
 #: A service with settings that the command line has no options for.
 PROGRAM = """
 import sys
-from dlfh.service import Limits, Settings, serve
+from dlfh.service import Settings, serve
+from dlfh.service.settings import Limits
 serve(sys.argv[1], {settings}, port=0, on_ready=lambda address: print(address, flush=True))
 """
 

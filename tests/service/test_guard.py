@@ -14,7 +14,7 @@ from tests.service.conftest import TOKEN, Running, memory_of, raw
 @pytest.mark.parametrize(
     ("authorization", "sentence"),
     [
-        (None, "a token is needed"),
+        (None, "a token is required"),
         ("Bearer wrong-token-of-some-length", "the token is wrong"),
         (f"Basic {TOKEN}", "the token is wrong"),
         (f"Bearer {TOKEN}x", "the token is wrong"),
@@ -52,7 +52,7 @@ def test_the_token_is_nowhere_in_the_log(strict: Running) -> None:
 def test_a_foreign_host_is_refused(service: Running, host: str) -> None:
     response = service.client.get("/v1/collection", headers={"host": host})
     assert response.status_code == 421
-    assert "not called by that name" in response.json()["error"]
+    assert "host name is not allowed" in response.json()["error"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:80", "[::1]:80"])
@@ -80,7 +80,7 @@ def test_a_body_is_measured_whatever_it_says_of_itself(strict: Running) -> None:
     )
     for response in (whole, streamed):
         assert response.status_code == 413
-        assert response.json() == {"error": "the request has more than 2,000 bytes, the most that is taken"}
+        assert response.json() == {"error": "the request body has more than 2,000 bytes"}
     assert strict.client.post("/v1/search/image", files={"image": b"x" * 5000}).status_code == 413
 
 

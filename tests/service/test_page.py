@@ -331,7 +331,7 @@ def test_drawings_are_told_from_photographs(page: Tab) -> None:
 def test_an_error_message_is_shown(page: Tab) -> None:
     for search, sentence in (
         ("?q=bird&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
-        ("?id=nope", "There is no item 'nope'."),
+        ("?id=nope", "Unknown item 'nope'."),
         ("?q=bird&where.colour=red", "Where names 'colour', but items have 'labels', 'row'."),
     ):
         page.go(search)
@@ -339,7 +339,7 @@ def test_an_error_message_is_shown(page: Tab) -> None:
         page.forgive("Failed to load resource")
     page.bring("drop", b"no picture", "notes.txt", "text/plain")
     expect(page.page.locator(".notice p")).to_have_text(
-        "The image cannot be read: it is broken, or of no known format."
+        "The image cannot be read: it is damaged, or its format is not supported."
     )
     page.forgive("422")
 

@@ -66,7 +66,7 @@ def test_requests_under_way_are_answered_when_the_service_is_told_to_end(stripes
     assert len(answered) >= 50
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
     assert events[0] == "starting"
-    assert events[-1] == "ended"
+    assert events[-1] == "stopped"
 
 
 def test_lines_of_the_log_say_what_happened_and_not_what_was_asked(service: Running) -> None:
@@ -87,7 +87,7 @@ def test_lines_of_the_log_say_what_happened_and_not_what_was_asked(service: Runn
     [
         (["--writable"], "a writable service needs a token"),
         (["--token-file", "no-such-file"], "the token cannot be read from no-such-file"),
-        (["--host", "203.0.113.1"], "cannot listen at 203.0.113.1"),
+        (["--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
     ],
 )
 def test_what_cannot_be_served_is_said(

@@ -64,7 +64,7 @@ def test_an_item_that_was_removed_is_gone(writable: Running) -> None:
     assert ok(writable.client.delete("/v1/items/brief"))["removed"] == 1
     assert writable.client.get("/v1/items/brief").status_code == 404
     again = writable.client.delete("/v1/items/brief")
-    assert (again.status_code, again.json()) == (404, {"error": "there is no item 'brief'"})
+    assert (again.status_code, again.json()) == (404, {"error": "unknown item 'brief'"})
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_an_item_that_was_removed_is_gone(writable: Running) -> None:
         ([{"id": "n1", "text": "a"}, {"id": "n1", "text": "b"}], "duplicate id 'n1' in rows 0 and 1"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "????"}], "not in base64"),
         ([{"id": "n1", "text": "a"}, {"id": "n2", "image": "aGVsbG8="}], "the image cannot be read"),
-        ([{"id": "n1", "texts": {"image": "/etc/passwd"}}], "'image' is no modality of texts"),
+        ([{"id": "n1", "texts": {"image": "/etc/passwd"}}], "modality 'image' does not take texts"),
         ([{"id": "n1", "text": "a", "vectors": {"text": [1]}}], "'text' takes texts, not vectors"),
         ([{"id": "n1", "text": "a", "metadata": {"image": "/etc/passwd"}}], "extra inputs are not permitted"),
         ([{"id": "", "text": "a"}], "id: string should have at least 1 character"),

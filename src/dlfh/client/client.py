@@ -205,16 +205,16 @@ class Client:
             Items that were left out.
         """
         limits = self._limits
-        left_out: set[str] = set()
+        skipped: set[str] = set()
         rows = encode_items(items, self._takes)
         for part in split(rows, int(limits["batch"]), int(limits["upload_bytes"]) - _OVERHEAD):
             # If repeated, items that were added the first time would count as left out.
             done = self._transport.json("POST", "/v1/items", repeatable=update, json={"items": part, "update": update})
-            left_out.update(done["left_out"])
+            skipped.update(done["skipped"])
         return [
             Problem(place, "item", f"id {identifier!r} is already in the collection")
             for identifier, place in zip(items.ids, items.places, strict=True)
-            if identifier in left_out
+            if identifier in skipped
         ]
 
     def remove(self, ids: Sequence[str]) -> None:

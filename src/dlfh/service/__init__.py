@@ -1,4 +1,4 @@
-"""A collection over HTTP: JSON for programs, and a page for people (`dlfh serve`; needs ``dlfh[serve]``)."""
+"""HTTP service of a collection: a JSON API and a search page (`dlfh serve`; requires ``dlfh[serve]``)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from dlfh._lazy import import_on_demand
 if TYPE_CHECKING:
     from dlfh.service.app import create_app
     from dlfh.service.server import serve
-    from dlfh.service.settings import Limits, Settings
+    from dlfh.service.settings import Settings
 
-__all__ = ["Limits", "Settings", "create_app", "serve"]
+__all__ = ["Settings", "create_app", "serve"]
 
-__getattr__, __dir__ = import_on_demand(
-    __name__, {"app": "create_app", "server": "serve", "settings": "Limits Settings"}
-)
+__getattr__, __dir__ = import_on_demand(__name__, {"app": "create_app", "server": "serve", "settings": "Settings"})

@@ -1,18 +1,21 @@
-"""Search requests and their JSON responses."""
+"""JSON responses: search results, items, and the description of the collection."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from dlfh.collection import SearchOptions, SearchResult
 from dlfh.collection.columns import public_item
+from dlfh.collection.evaluation import EvaluationReport
 from dlfh.collection.query import Query, ResultItem, labels_of
 from dlfh.errors import InputError
 from dlfh.index.items import Item
-from dlfh.service.errors import Refusal
+from dlfh.service.errors import unknown_item
+from dlfh.service.settings import Settings
 from dlfh.service.states import State
 
 
@@ -40,7 +43,7 @@ def _answer(state: State, request: SearchRequest) -> bytes | Exception:
     try:
         for query in request.queries:
             if query.kind == "id" and query.value not in state.index:
-                raise Refusal(404, f"there is no item {query.value[:200]!r}")
+                raise unknown_item(query.value)
         if request.options.where is not None:
             state.facets.check(request.options.where)
         results = state.searcher.search(request.queries, request.options)
@@ -91,7 +94,7 @@ def describe_item(state: State, identifier: str) -> dict[str, Any]:
     try:
         item = state.collection.get(identifier)
     except InputError:
-        raise Refusal(404, f"there is no item {identifier[:200]!r}") from None
+        raise unknown_item(identifier) from None
     return {"state": state.name, **_item_with_codes(state, item)}
 
 
@@ -110,6 +113,49 @@ def _item_with_codes(state: State, item: Item) -> dict[str, Any]:
         for name, code in item.codes.items()
     }
     return {"id": item.id, **item_fields(state, item.id, item.metadata or {}), "codes": codes}
+
+
+def describe_collection(state: State, settings: Settings) -> dict[str, Any]:
+    """Return the collection's size, model, quality and filters, and the settings of the service."""
+    encoder, index = state.encoder, state.index
+    model = encoder.model_
+    evaluation = state.once("evaluation", lambda: EvaluationReport.read(state.collection.path))
+    return {
+        "name": state.collection.path.resolve().name,
+        "state": state.name,
+        "items": len(index),
+        "bits": index.n_bits,
+        "method": type(model).__name__,
+        "parameters": {
+            name: value if value is None or isinstance(value, (bool, int, str)) else repr(value)
+            for name, value in model.get_params(deep=False).items()
+        },
+        "trained": len(next(iter(model.codes_.values()))),
+        "labels": state.facets.n_labels,
+        "modalities": {name: _describe_modality(state, name) for name in encoder.modalities_},
+        "filters": {
+            name: [{"value": value, "count": n} for value, n in counts]
+            for name, counts in state.facets.values().items()
+        },
+        "calibrated": bool(state.collection.calibration.fits),
+        "quality": [asdict(row) for row in evaluation.quality],
+        "calibration": [asdict(row) for row in evaluation.calibration],
+        "writable": settings.writable,
+        "limits": asdict(settings.limits),
+    }
+
+
+def _describe_modality(state: State, name: str) -> dict[str, Any]:
+    encoder, index = state.encoder, state.index
+    chosen: dict[str, Any] = getattr(encoder.model_, "chosen_", {})
+    return {
+        "takes": encoder.featurizers_[name].takes,
+        "features": repr(encoder.featurizers_[name]),
+        "n_features": encoder.model_.n_features_[name],
+        "hash_function": repr(chosen[name]) if name in chosen else encoder.model_.hash_functions_[name].kind,
+        "learned": index.count(name, "learned"),
+        "hashed": index.count(name, "hashed"),
+    }
 
 
 def dump(value: Any) -> bytes:

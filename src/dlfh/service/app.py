@@ -1,4 +1,4 @@
-"""The endpoints."""
+"""The ASGI application and its endpoints."""
 
 from __future__ import annotations
 
@@ -22,60 +22,49 @@ from starlette.formparsers import MultiPartException
 from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DLFHError, InputError
-from dlfh.service.about import describe_collection
-from dlfh.service.answering import SearchRequest, answer_together, describe_item, dump, list_items
-from dlfh.service.batching import Batcher
-from dlfh.service.errors import Refusal
-from dlfh.service.guard import Guard
-from dlfh.service.logs import Log
-from dlfh.service.map import draw_map
-from dlfh.service.metrics import Metrics
-from dlfh.service.schemas import (
-    AboutCollection,
-    Answers,
-    Changed,
-    Failed,
-    Health,
-    ImageSearch,
-    Item,
-    ItemList,
-    Map,
-    NamedItem,
-    NewItem,
-    NewItems,
-    OldItems,
-    Search,
+from dlfh.service import schemas
+from dlfh.service.answering import (
+    SearchRequest,
+    answer_together,
+    describe_collection,
+    describe_item,
+    dump,
+    list_items,
 )
+from dlfh.service.batching import Batcher
+from dlfh.service.errors import RequestError
+from dlfh.service.guard import Guard
+from dlfh.service.map import draw_map
+from dlfh.service.monitoring import Log, Metrics
 from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State, States
-from dlfh.service.thumbnails import Thumbnails, check_pixels
+from dlfh.service.thumbnails import Thumbnails, check_image
 from dlfh.service.writing import put_items, remove_items
 
 _PAGE = Path(__file__).parent / "page"
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
 
-_DESCRIPTION = """Find items of a collection by a text, an image, an item, a vector or a code.
+_DESCRIPTION = """Search a collection by text, image, item, vector or code.
 
-Every answer says how probable it is that it is right, and carries its code and the query's. Errors have a status and
-one sentence: `{"error": "..."}`."""
+Results have probabilities and codes. Errors have an HTTP status and a message: `{"error": "..."}`."""
 
 
 def create_app(folder: str | os.PathLike[str], settings: Settings | None = None, *, log: Log | None = None) -> FastAPI:
-    """Make an ASGI application that serves a collection.
+    """Create an ASGI application that serves a collection.
 
     Parameters
     ----------
     folder : path
-        Of the collection.
+        Folder of the collection.
     settings : Settings, optional
     log : Log, optional
-        Where lines about requests go; by default nowhere.
+        The service's log; by default, nothing is logged.
 
     Returns
     -------
     fastapi.FastAPI
-        For uvicorn or another ASGI server; `serve` does it all.
+        To run with uvicorn or another ASGI server; `serve` runs it itself.
 
     Examples
     --------
@@ -89,7 +78,7 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
         title="dlfh",
         version=__version__,
         description=_DESCRIPTION,
-        docs_url=None,  # its page loads scripts of another host
+        docs_url=None,  # it loads scripts from another host
         redoc_url=None,
         lifespan=service.lifespan,
         redirect_slashes=False,
@@ -103,7 +92,7 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
 
 
 class Service:
-    """What the endpoints share."""
+    """State that the endpoints share."""
 
     def __init__(self, folder: Path, settings: Settings, log: Log) -> None:
         self.settings = settings
@@ -116,9 +105,9 @@ class Service:
         limits = settings.limits
         self.batcher = Batcher(settings.workers, limits.waiting, limits.answer_seconds)
         self.batcher.on_batch = self.metrics.batches.observe
-        # Changes come one after the other; what takes long and is done once keeps no worker from questions.
+        # Changes are applied one at a time. Neither they nor the map, which is slow, occupy a search thread.
         self._writer = Batcher(1, limits.waiting, limits.answer_seconds)
-        self._painter = Batcher(1, limits.waiting, limits.answer_seconds)
+        self._map_drawer = Batcher(1, limits.waiting, limits.answer_seconds)
         self.metrics.waiting.set_function(lambda: len(self.batcher))
         self.metrics.items.set_function(lambda: len(self.states.current.index))
 
@@ -128,15 +117,15 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncIterator[None]:
-        """Look for changes of the collection while the service runs."""
-        watching = asyncio.create_task(self._watch())
+        """Watch for changes of the collection while the service runs."""
+        watcher = asyncio.create_task(self._watch())
         try:
             yield
         finally:
-            watching.cancel()
+            watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await watching
-            for batcher in (self.batcher, self._writer, self._painter):
+                await watcher
+            for batcher in (self.batcher, self._writer, self._map_drawer):
                 await asyncio.to_thread(batcher.close)
 
     async def _watch(self) -> None:
@@ -150,19 +139,17 @@ class Service:
                 self.metrics.refreshes.labels("failed").inc()
                 self.log.event("refresh failed", error=type(error).__name__)
 
-    # What workers do
-
     async def search(self, search: SearchRequest) -> Response:
-        """Answer the queries of a request."""
+        """Answer a search."""
         limits, (queries, options) = self.limits, search
         if len(queries) > limits.batch:
-            raise Refusal(422, f"a search has at most {limits.batch} queries")
+            raise RequestError(422, f"a search has at most {limits.batch} queries")
         if len(queries) * options.k > limits.answers:
-            raise Refusal(422, f"a search has at most {limits.answers:,} answers: send fewer queries, or reduce k")
+            raise RequestError(422, f"a search has at most {limits.answers:,} answers: send fewer queries, or reduce k")
         if options.radius is not None and len(queries) > 1:
-            raise Refusal(422, "a radius is allowed for a single query only")
+            raise RequestError(422, "a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
-            raise Refusal(422, f"a text has at most {limits.text:,} characters")
+            raise RequestError(422, f"a text has at most {limits.text:,} characters")
         group = ("search", queries[0].kind, queries[0].modality) if len(queries) == 1 else None
         return Response(await self.batcher.ask(self._answer, search, group), media_type=_JSON)
 
@@ -170,111 +157,110 @@ class Service:
         return answer_together(self.states.current, requests)
 
     async def draw_map(self) -> bytes:
-        """Return the map, drawn once for each state of the collection."""
+        """Return the map, computed once per state of the collection."""
 
         def draw(_: Any) -> list[bytes]:
             state = self.states.current
             return [state.once("map", lambda: dump(draw_map(state, self.limits.map_points)))]
 
-        content: bytes = await self._painter.ask(draw, None)
+        content: bytes = await self._map_drawer.ask(draw, None)
         return content
 
-    def about(self, state: State) -> bytes:
-        """Return what the collection says of itself, found out once for each of its states."""
-        content: bytes = state.once("about", lambda: dump(describe_collection(state, self.settings)))
+    def describe(self, state: State) -> bytes:
+        """Return the description of the collection, computed once per state."""
+        content: bytes = state.once("description", lambda: dump(describe_collection(state, self.settings)))
         return content
 
     async def change(self, work: Callable[..., Any], *arguments: Any) -> Response:
-        """Change the collection, if that is allowed."""
+        """Change the collection, if the service is writable."""
         if not self.settings.writable:
-            raise Refusal(403, "this service takes no changes: it was started without --writable")
+            raise RequestError(403, "this service is read-only: start it with --writable to allow changes")
         done = await self._writer.ask(lambda _: [work(self.states, *arguments)], None)
         self.log.event("changed", **{name: done[name] for name in ("items", "added", "replaced", "removed")})
         return Response(dump(done), media_type=_JSON)
 
     async def run(self, work: Any, *arguments: Any) -> Any:
-        """Return what a function gives, called by a worker with the current state."""
+        """Call a function with the current state, in a search thread."""
         return await self.batcher.ask(lambda _: [work(self.states.current, *arguments)], None)
 
 
 def _add_handlers(app: FastAPI, service: Service) -> None:
-    def failed(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-        return Response(dump({"error": sentence}), status, headers, media_type=_JSON)
+    def respond(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+        return Response(dump({"error": message}), status, headers, media_type=_JSON)
 
-    @app.exception_handler(Refusal)
-    async def refused(request: Request, error: Refusal) -> Response:
-        return failed(error.status, error.sentence, error.headers)
+    @app.exception_handler(RequestError)
+    async def request_error(request: Request, error: RequestError) -> Response:
+        return respond(error.status, error.message, error.headers)
 
     @app.exception_handler(DLFHError)
-    async def wrong(request: Request, error: DLFHError) -> Response:
+    async def library_error(request: Request, error: DLFHError) -> Response:
         if isinstance(error, InputError):
-            return failed(422, str(error)[:1000])
+            return respond(422, str(error)[:1000])
         service.log.failure(error)
-        return failed(503, "the collection cannot be read or changed at the moment", {"retry-after": "5"})
+        return respond(503, "the collection cannot be read or changed at the moment", {"retry-after": "5"})
 
     @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        return failed(*_sentence_of(error.errors()))
+    async def validation_error(request: Request, error: RequestValidationError) -> Response:
+        return respond(*_validation_message(error.errors()))
 
     @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> Response:
-        sentences = {404: "there is nothing at this address", 405: "this address does not take that method"}
+    async def http_error(request: Request, error: HTTPException) -> Response:
+        messages = {404: "unknown address", 405: "this address does not support the method"}
         headers = dict(error.headers) if error.headers else None
-        return failed(error.status_code, sentences.get(error.status_code, "the request cannot be read"), headers)
+        return respond(error.status_code, messages.get(error.status_code, "the request cannot be read"), headers)
 
 
-def _sentence_of(errors: Sequence[Any]) -> tuple[int, str]:
-    """Return a status and a sentence for what is wrong with a request."""
+def _validation_message(errors: Sequence[Any]) -> tuple[int, str]:
+    """Return the status and message of the first validation error."""
     first = errors[0]
     if first["type"] == "json_invalid":
         return 400, "the body is not JSON"
     place = ".".join(str(part) for part in first["loc"] if part not in ("body", "query", "path"))[:200]
     message = str(first["msg"]).removeprefix("Value error, ")[:500]
-    sentence = message[:1].lower() + message[1:]
-    return 422, f"{place}: {sentence}" if place else sentence
+    message = message[:1].lower() + message[1:]
+    return 422, f"{place}: {message}" if place else message
 
 
-def _responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
+    """Return the arguments of an endpoint that document its responses."""
     meanings = {
-        400: "It cannot be read.",
+        400: "The request cannot be read.",
         401: "The token is missing or wrong.",
-        403: "The service does not take changes.",
-        404: "There is no such item.",
-        408: "It took too long to arrive.",
+        403: "The service is read-only.",
+        404: "Unknown item.",
+        408: "The request took too long to arrive.",
         409: "Another process is changing the collection.",
-        413: "It is too large.",
-        421: "The service is not called by that name.",
-        422: "Something in it is wrong; the sentence says what.",
-        503: "The service is busy; Retry-After says when to ask again.",
+        413: "The request is too large.",
+        421: "The host name is not allowed.",
+        422: "The request is invalid.",
+        503: "The service is busy: retry after the delay in Retry-After.",
     }
-    return {
-        status: {"model": Failed, "description": meanings[status]} for status in (401, 408, 413, 421, 503, *statuses)
-    }
+    errors = (401, 408, 413, 421, 503, *statuses)
+    documented = {status: {"model": schemas.ErrorMessage, "description": meanings[status]} for status in errors}
+    return {"response_model": model, "responses": documented}
 
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/search", response_model=Answers, responses=_responses(400, 404, 422), summary="Search")
-    async def search(search: Annotated[Search, Body()]) -> Response:
-        """Find items by a text, an item, a vector or a code, or by several of these at once."""
+    @app.post("/v1/search", **_responses(schemas.SearchResponse, 400, 404, 422))
+    async def search(search: Annotated[schemas.Search, Body()]) -> Response:
+        """Search by text, item, vector or code, or by a batch of these."""
         return await service.search(search.request(service.limits))
 
     @app.post(
         "/v1/search/image",
-        response_model=Answers,
-        responses=_responses(400, 422),
-        summary="Search by an image",
+        **_responses(schemas.SearchResponse, 400, 422),
         openapi_extra={"requestBody": _FORM},
     )
     async def search_by_image(request: Request) -> Response:
-        """Find items by an image that is uploaded as a form (multipart/form-data)."""
+        """Search by an image, uploaded as multipart/form-data."""
         content, options = await _read_form(request)
-        await service.run(lambda _: check_pixels(content, service.limits.pixels))
+        await service.run(lambda _: check_image(content, service.limits.pixels))
         query = SearchQuery("image", content, options.modality)
         return await service.search(SearchRequest([query], options.options(service.limits)))
 
-    @app.get("/v1/items/{id:path}/thumbnail", responses=_THUMBNAIL | _responses(404), summary="An item's picture")
-    async def thumbnail(id: str, request: Request) -> Response:
-        """Return the picture of an item, small. Ids are percent-encoded, slashes too."""
+    @app.get("/v1/items/{id:path}/thumbnail", responses=_THUMBNAIL | _responses(None, 404)["responses"])
+    async def get_thumbnail(id: str, request: Request) -> Response:
+        """Return the thumbnail of an item. Ids are percent-encoded, including slashes."""
         name, is_thumbnail = _item_of(request)
         if not is_thumbnail:
             return Response(dump(await service.run(describe_item, name)), media_type=_JSON)
@@ -284,158 +270,147 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type="image/webp")
 
-    @app.get("/v1/items/{id:path}", response_model=Item, responses=_responses(404), summary="An item")
-    async def item(id: str, request: Request) -> Response:
-        """Return an item: its labels, metadata and codes. Ids are percent-encoded, slashes too."""
+    @app.get("/v1/items/{id:path}", **_responses(schemas.Item, 404))
+    async def get_item(id: str, request: Request) -> Response:
+        """Return the labels, metadata and codes of an item. Ids are percent-encoded, including slashes."""
         name, _ = _item_of(request)
         return Response(dump(await service.run(describe_item, name)), media_type=_JSON)
 
-    @app.get("/v1/collection", response_model=AboutCollection, responses=_responses(), summary="The collection")
-    async def collection() -> Response:
-        """Return what the collection holds, how its codes were learned, and what it can be filtered by."""
-        return Response(await service.run(service.about), media_type=_JSON)
+    @app.get("/v1/collection", **_responses(schemas.CollectionInfo))
+    async def get_collection() -> Response:
+        """Return the contents, model, quality and filters of the collection."""
+        return Response(await service.run(service.describe), media_type=_JSON)
 
-    @app.get("/v1/map", response_model=Map, responses=_responses(), summary="The map")
-    async def map_of_codes() -> Response:
-        """Return the codes in two dimensions, computed once for each state of the collection."""
+    @app.get("/v1/map", **_responses(schemas.Map))
+    async def get_map() -> Response:
+        """Return the items in two dimensions, similar ones near each other."""
         return Response(await service.draw_map(), media_type=_JSON)
 
-    @app.post("/v1/items", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Add items")
-    async def add(new: Annotated[NewItems, Body()]) -> Response:
-        """Add items, or replace those with the same ids: all in one step or, on an error, none."""
+    @app.post("/v1/items", **_responses(schemas.ChangeResponse, 400, 403, 409, 422))
+    async def add_several(new: Annotated[schemas.NewItems, Body()]) -> Response:
+        """Add items or replace those with the same ids: all or, on an error, none. Needs `--writable` and a token."""
         return await service.change(put_items, new.items, service.limits, new.update)
 
-    @app.get("/v1/items", response_model=ItemList, responses=_responses(422), summary="All items, some at a time")
-    async def items(
-        start: Annotated[int, Query(ge=0, le=1 << 40, description="Which is the first, from 0.")] = 0,
-        n: Annotated[int, Query(ge=1, le=Limits().batch, description="How many.")] = 100,
+    @app.get("/v1/items", **_responses(schemas.ItemList, 422))
+    async def get_items(
+        start: Annotated[int, Query(ge=0, le=1 << 40, description="Position of the first item, from 0.")] = 0,
+        n: Annotated[int, Query(ge=1, le=Limits().batch, description="Number of items.")] = 100,
     ) -> Response:
-        """Return items in the order in which they were added."""
+        """Return items in insertion order."""
         return Response(dump(await service.run(list_items, start, min(n, service.limits.batch))), media_type=_JSON)
 
-    @app.post(
-        "/v1/remove", response_model=Changed, responses=_responses(400, 403, 404, 409, 422), summary="Remove items"
-    )
-    async def remove_several(old: Annotated[OldItems, Body()]) -> Response:
-        """Remove items: all in one step or, if one is not there, none. Needs `--writable` and a token."""
+    @app.post("/v1/remove", **_responses(schemas.ChangeResponse, 400, 403, 404, 409, 422))
+    async def remove_several(old: Annotated[schemas.ItemIds, Body()]) -> Response:
+        """Remove items: all or, if an id is unknown, none. Needs `--writable` and a token."""
         return await service.change(remove_items, old.ids, service.limits)
 
-    @app.put(
-        "/v1/items/{id:path}", response_model=Changed, responses=_responses(400, 403, 409, 422), summary="Put an item"
-    )
-    async def put(id: str, request: Request, new: Annotated[NewItem, Body()]) -> Response:
-        """Add an item, or replace the one with its id; again changes nothing more. Needs `--writable` and a token."""
-        named = _checked(NamedItem, new.model_dump() | {"id": _id_of(request)})
+    @app.put("/v1/items/{id:path}", **_responses(schemas.ChangeResponse, 400, 403, 409, 422))
+    async def put_item(id: str, request: Request, new: Annotated[schemas.NewItem, Body()]) -> Response:
+        """Add an item, or replace the one with its id. Idempotent. Needs `--writable` and a token."""
+        named = _validate(schemas.ItemWithId, new.model_dump() | {"id": _id_of(request)})
         return await service.change(put_items, [named], service.limits)
 
-    @app.delete(
-        "/v1/items/{id:path}", response_model=Changed, responses=_responses(403, 404, 409), summary="Remove an item"
-    )
-    async def remove(id: str, request: Request) -> Response:
+    @app.delete("/v1/items/{id:path}", **_responses(schemas.ChangeResponse, 403, 404, 409))
+    async def remove_item(id: str, request: Request) -> Response:
         """Remove an item. Needs `--writable` and a token."""
         return await service.change(remove_items, [_id_of(request)], service.limits)
 
-    @app.get("/healthz", response_model=Health, summary="Whether the service is there")
-    async def health() -> Response:
+    @app.get("/healthz", response_model=schemas.Health)
+    async def check_health() -> Response:
         return JSONResponse({"status": "ok"})
 
-    @app.get("/readyz", response_model=Health, responses=_responses(), summary="Whether it takes requests")
-    async def ready() -> Response:
+    @app.get("/readyz", **_responses(schemas.Health))
+    async def check_readiness() -> Response:
         if service.metrics.draining:
-            raise Refusal(503, "the service is about to end", {"retry-after": "5"})
+            raise RequestError(503, "the service is shutting down", {"retry-after": "5"})
         return JSONResponse({"status": "ready"})
 
-    @app.get("/metrics", summary="What is counted, for Prometheus", response_class=Response, responses=_METRICS)
-    async def metrics() -> Response:
+    @app.get("/metrics", response_class=Response, responses=_METRICS)
+    async def get_metrics() -> Response:
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 _METRICS: dict[int | str, dict[str, Any]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 _THUMBNAIL: dict[int | str, dict[str, Any]] = {
     200: {"content": {"image/webp": {"schema": {"type": "string", "format": "binary"}}}, "description": "WebP."},
-    304: {"description": "It is still the same."},
+    304: {"description": "Not modified."},
+}
+_FORM_FIELDS = {
+    "image": {"type": "string", "format": "binary", "description": "JPEG, PNG, WebP, GIF and other formats."},
+    "options": {
+        "type": "string",
+        "description": "Search options, as JSON.",
+        "examples": ['{"k": 5, "modalities": "text"}'],
+    },
 }
 _FORM = {
     "required": True,
     "content": {
-        "multipart/form-data": {
-            "schema": {
-                "type": "object",
-                "required": ["image"],
-                "properties": {
-                    "image": {"type": "string", "format": "binary", "description": "JPEG, PNG, WebP, GIF and others."},
-                    "options": {
-                        "type": "string",
-                        "description": 'What is asked for, as JSON: {"k": 5, "modalities": "text"}.',
-                        "examples": ['{"k": 5, "modalities": "text"}'],
-                    },
-                },
-            },
-        }
+        "multipart/form-data": {"schema": {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}}
     },
 }
 
 
-async def _read_form(request: Request) -> tuple[bytes, ImageSearch]:
-    """Return the image of a form, and what is asked for with it."""
+async def _read_form(request: Request) -> tuple[bytes, schemas.ImageSearch]:
+    """Return the image and the search options of a form."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        raise Refusal(400, "the image is sent as multipart/form-data, in a field called image")
+        raise RequestError(400, "send the image as multipart/form-data, in a field named image")
     try:
         form = await request.form(max_files=1, max_fields=1, max_part_size=1 << 16)
     except (MultiPartException, HTTPException, UnicodeDecodeError, ValueError):
-        raise Refusal(400, "the form cannot be read: it has a file called image, and a field called options") from None
+        raise RequestError(400, "the form cannot be read: expected a file named image") from None
     try:
         image, options = form.get("image"), form.get("options", "{}")
         if image is None or isinstance(image, str) or not isinstance(options, str):
-            raise Refusal(422, "the form has a file called image, and a field called options")
+            raise RequestError(422, "the form must have a file named image, and may have a field named options")
         content = await image.read()
     finally:
         await form.close()
     try:
         plain = json.loads(options)
     except (ValueError, RecursionError):
-        raise Refusal(400, "the options are not JSON") from None
-    return content, _checked(ImageSearch, plain)
+        raise RequestError(400, "the options are not JSON") from None
+    return content, _validate(schemas.ImageSearch, plain)
 
 
-def _checked(model: type[Model], plain: Any) -> Model:
-    """Return what plain values describe, or say what is wrong with them."""
+def _validate(model: type[Model], plain: Any) -> Model:
+    """Validate plain values; raise `RequestError` if they are invalid."""
     try:
         return model.model_validate(plain)
     except ValidationError as error:
-        raise Refusal(*_sentence_of(error.errors())) from None
+        raise RequestError(*_validation_message(error.errors())) from None
 
 
 def _item_of(request: Request) -> tuple[str, bool]:
-    """Return the id in an address as it was written, and whether its picture is asked for.
+    """Return the id in an address, and whether the address is that of the thumbnail.
 
-    An id may hold slashes, and end like an address of a picture: what was percent-encoded is part of it.
+    An id may contain slashes, and even end in "/thumbnail": percent-encoded slashes belong to the id.
     """
-    written = _written_id(request)
-    name, _, last = written.rpartition(b"/")
+    raw = _raw_id(request)
+    name, _, last = raw.rpartition(b"/")
     is_thumbnail = last == b"thumbnail" and name != b""
-    return _decoded(name if is_thumbnail else written), is_thumbnail
+    return _decode(name if is_thumbnail else raw), is_thumbnail
 
 
 def _id_of(request: Request) -> str:
-    """Return the id in an address as it was written."""
-    return _decoded(_written_id(request))
+    """Return the id in an address."""
+    return _decode(_raw_id(request))
 
 
-def _written_id(request: Request) -> bytes:
+def _raw_id(request: Request) -> bytes:
     raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     return raw.partition(b"?")[0].removeprefix(b"/v1/items/")
 
 
-def _decoded(written: bytes) -> str:
+def _decode(raw: bytes) -> str:
     try:
-        return unquote_to_bytes(written).decode()
+        return unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
-        raise Refusal(404, "there is no such item: its id is not valid UTF-8") from None
+        raise RequestError(404, "unknown item: the id is not valid UTF-8") from None
 
 
 def _add_page(app: FastAPI) -> None:
-    """Serve the files of the page, each at its own address and no others."""
+    """Serve the files of the search page."""
     for file in sorted(path for path in _PAGE.rglob("*") if path.is_file()):
         address = "/" + file.relative_to(_PAGE).as_posix()
         _add_file(app, "/" if address == "/index.html" else address, file)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dlfh.service.errors import busy, too_slow
+from dlfh.service.errors import RequestError, busy
 
 #: Largest batch; a request waits for all others of its batch.
 _MAX_BATCH = 32
@@ -35,16 +35,9 @@ class _Waiting:
 
 
 class Batcher:
-    """Worker threads and their queue.
+    """Worker threads and their queue of at most ``max_waiting`` requests.
 
-    Parameters
-    ----------
-    workers : int
-        Number of threads.
-    max_waiting : int
-        Largest number of requests in the queue.
-    seconds : float
-        Time limit of a request, waiting included.
+    ``seconds`` is the time limit of a request, from its arrival to its answer.
     """
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
@@ -80,7 +73,8 @@ class Batcher:
         try:
             return await asyncio.wait_for(waiting.future, self._seconds)
         except TimeoutError:
-            raise too_slow(self._seconds) from None
+            message = f"the request was not answered within {self._seconds:g} seconds: try again later"
+            raise RequestError(503, message, {"retry-after": "5"}) from None
         finally:
             waiting.cancelled = True  # a worker that has not started on it skips it
 

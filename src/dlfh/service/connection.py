@@ -1,8 +1,6 @@
-"""One connection: how many there may be, how long a request may take to come, how large all around its body may be.
+"""HTTP connections with limits: number of connections, time for request heads, size of heads, and slow readers.
 
-Who asks and does not listen is not waited for either: an answer that nobody reads would stay in memory for ever.
-
-uvicorn leaves these to a proxy in front of it; a service that people start by hand has none.
+uvicorn leaves these limits to a reverse proxy, which a service that is started by hand does not have.
 """
 
 from __future__ import annotations
@@ -14,30 +12,30 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from dlfh.service.answering import dump
 
-#: The first line and the headers of a request together, or what comes after its body; browsers send a tenth of it.
-_MOST_HEAD_BYTES = 32 << 10
+#: Limit of everything but bodies: request line, headers, chunk headers, trailers. Browsers send a tenth of it.
+_MAX_HEAD_BYTES = 32 << 10
 
 
-def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
-    """Return the protocol of a service that takes so many connections, and waits so long for the head of a request."""
+def connection_class(max_connections: int, seconds: float) -> type[HttpToolsProtocol]:
+    """Return a uvicorn protocol class with limits on connections and on the time to read or write."""
 
     class Connection(HttpToolsProtocol):
         def __init__(self, *arguments: Any, **options: Any) -> None:
             super().__init__(*arguments, **options)
             self._in_head = True
-            self._head_bytes = 0  # and of what else is no body: chunks' own heads, and what follows the last one
-            self._timer: asyncio.TimerHandle | None = None
-            self._listening: asyncio.TimerHandle | None = None
+            self._head_bytes = 0
+            self._read_timer: asyncio.TimerHandle | None = None
+            self._write_timer: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
-            self._set_timer()
-            if len(self.connections) > most:
-                self._refuse(503, "too many connections are open: try again in a second")
+            self._start_read_timer()
+            if len(self.connections) > max_connections:
+                self._send_error(503, "too many connections are open: try again in a second")
 
         def connection_lost(self, exc: Exception | None) -> None:
-            self._unset_timer()
-            self._end_listening()
+            self._stop_read_timer()
+            self._stop_write_timer()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
@@ -45,14 +43,14 @@ def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
                 return
             self._head_bytes += len(data)
             if self._in_head:
-                self._set_timer()
+                self._start_read_timer()
             super().data_received(data)
-            if self._head_bytes > _MOST_HEAD_BYTES:
-                self._refuse(431, f"the head of the request has more than {_MOST_HEAD_BYTES:,} bytes")
+            if self._head_bytes > _MAX_HEAD_BYTES:
+                self._send_error(431, f"the request head has more than {_MAX_HEAD_BYTES:,} bytes")
 
         def on_headers_complete(self) -> None:
             self._in_head = False
-            self._unset_timer()
+            self._stop_read_timer()
             super().on_headers_complete()
 
         def on_body(self, body: bytes) -> None:
@@ -65,58 +63,58 @@ def connection_class(most: int, seconds: float) -> type[HttpToolsProtocol]:
 
         def pause_writing(self) -> None:
             super().pause_writing()
-            self._expect_less(self.transport.get_write_buffer_size())
+            self._start_write_timer(self.transport.get_write_buffer_size())
 
         def resume_writing(self) -> None:
-            self._end_listening()
+            self._stop_write_timer()
             super().resume_writing()
 
-        def _expect_less(self, n_bytes: int) -> None:
-            """Look later whether some of an answer was read, and if not, let go of it and of the connection."""
+        def _start_write_timer(self, n_bytes: int) -> None:
+            """Disconnect a client that reads nothing until the timer expires: responses would stay in memory."""
 
-            def look() -> None:
-                left = self.transport.get_write_buffer_size()
-                if left >= n_bytes:
+            def check() -> None:
+                remaining = self.transport.get_write_buffer_size()
+                if remaining >= n_bytes:
                     self.transport.abort()
                 else:
-                    self._expect_less(left)
+                    self._start_write_timer(remaining)
 
-            self._end_listening()
-            self._listening = self.loop.call_later(seconds, look)
+            self._stop_write_timer()
+            self._write_timer = self.loop.call_later(seconds, check)
 
-        def _end_listening(self) -> None:
-            if self._listening is not None:
-                self._listening.cancel()
-                self._listening = None
+        def _stop_write_timer(self) -> None:
+            if self._write_timer is not None:
+                self._write_timer.cancel()
+                self._write_timer = None
 
         def send_400_response(self, msg: str) -> None:
-            self._refuse(400, "the request is not HTTP")
+            self._send_error(400, "the request is not HTTP")
 
-        def _refuse(self, status: int, sentence: str) -> None:
+        def _send_error(self, status: int, message: str) -> None:
             if self.transport.is_closing():
                 return
-            content = dump({"error": sentence})
+            content = dump({"error": message})
             head = f"content-type: application/json\r\ncontent-length: {len(content)}\r\n"
-            more = "retry-after: 1\r\n" if status == 503 else ""
+            retry = "retry-after: 1\r\n" if status == 503 else ""
             end = "x-content-type-options: nosniff\r\nconnection: close\r\n\r\n"
-            self.transport.write(STATUS_LINE[status] + (head + more + end).encode() + content)
+            self.transport.write(STATUS_LINE[status] + (head + retry + end).encode() + content)
             self.transport.close()
 
-        def _set_timer(self) -> None:
-            if self._timer is None:
-                self._timer = self.loop.call_later(seconds, self._too_late)
+        def _start_read_timer(self) -> None:
+            if self._read_timer is None:
+                self._read_timer = self.loop.call_later(seconds, self._on_read_timeout)
 
-        def _unset_timer(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
+        def _stop_read_timer(self) -> None:
+            if self._read_timer is not None:
+                self._read_timer.cancel()
+                self._read_timer = None
 
-        def _too_late(self) -> None:
-            self._timer = None
+        def _on_read_timeout(self) -> None:
+            self._read_timer = None
             if self.cycle is not None and not self.cycle.response_complete:
-                self._set_timer()  # it waits for the answer to an earlier one
+                self._start_read_timer()  # the client waits for an earlier response
             elif self._head_bytes:
-                self._refuse(408, f"the request was not there after {seconds:g} seconds")
+                self._send_error(408, f"the request did not arrive within {seconds:g} seconds")
             else:
                 self.transport.close()
 

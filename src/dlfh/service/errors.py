@@ -1,35 +1,23 @@
-"""What a request is refused with: a status, and one sentence."""
+"""Errors that a request is answered with: a status and a one-sentence message."""
 
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - an answer, too
-    """A request that is not answered.
+class RequestError(Exception):
+    """A request that fails with an HTTP status and a message."""
 
-    Parameters
-    ----------
-    status : int
-    sentence : str
-    headers : dict, optional
-
-    Examples
-    --------
-    >>> Refusal(404, "there is no item 'a'").status
-    404
-    """
-
-    def __init__(self, status: int, sentence: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(message)
         self.status = status
-        self.sentence = sentence
+        self.message = message
         self.headers = headers or {}
 
 
-def busy() -> Refusal:
-    """Return what a request gets that nobody has time for."""
-    return Refusal(503, "too many requests are waiting: try again in a second", {"retry-after": "1"})
+def unknown_item(identifier: str) -> RequestError:
+    """Return the error for an id that no item has."""
+    return RequestError(404, f"unknown item {identifier[:200]!r}")
 
 
-def too_slow(seconds: float) -> Refusal:
-    """Return what a request gets whose answer takes too long."""
-    return Refusal(503, f"no answer was found within {seconds:g} seconds: try again later", {"retry-after": "5"})
+def busy() -> RequestError:
+    """Return the error for a request that exceeds the capacity of the service."""
+    return RequestError(503, "too many requests are waiting: try again in a second", {"retry-after": "1"})

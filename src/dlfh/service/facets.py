@@ -16,12 +16,7 @@ _LABELS, _COLUMNS = "labels", "columns"
 
 
 class Facets:
-    """The values that items can be filtered by, and their frequencies.
-
-    Parameters
-    ----------
-    all_metadata : iterable of dict or None
-        The metadata of each item.
+    """The values that items can be filtered by, and their frequencies, from the metadata of all items.
 
     Examples
     --------
@@ -75,12 +70,6 @@ def _names(metadata: Mapping[str, Any] | None) -> Iterable[str]:
 
 
 def _shown(value: Value) -> Value:
-    """Return a whole number as int.
-
-    Examples
-    --------
-    >>> _shown(3.0), _shown(2.5), _shown(True)
-    (3, 2.5, True)
-    """
+    """Return a whole number as int: 3 for 3.0."""
     whole = not isinstance(value, (str, bool)) and value.is_integer() and abs(value) < 1 << 53
     return int(value) if whole else value

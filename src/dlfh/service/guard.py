@@ -1,4 +1,4 @@
-"""What stands before every request: who may ask, how much, for how long; and what every answer carries."""
+"""Middleware: checks the host, the token and the size of each request, adds headers, and records metrics."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
 
 from dlfh.service.answering import dump
-from dlfh.service.errors import Refusal, busy
-from dlfh.service.logs import Log
-from dlfh.service.metrics import Metrics
+from dlfh.service.errors import RequestError, busy
+from dlfh.service.monitoring import Log, Metrics
 from dlfh.service.settings import LOOPBACK, Settings
 
 Scope = MutableMapping[str, Any]
@@ -19,7 +18,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-#: The page asks nobody else for anything, runs its own script alone, and is shown in nobody's frame.
+#: The page loads nothing from other hosts, runs no inline scripts, and cannot be framed.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; "
     "manifest-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
@@ -34,24 +33,16 @@ _HEADERS = [
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
 ]
 
-#: Where requests may be as large as an upload; those that change something, where that is allowed.
+#: Endpoints whose bodies may be as large as an upload; the second only if the service is writable.
 _UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
-#: All bodies that are being read may have so many bytes together, as a multiple of the largest.
-_BODIES_AT_ONCE = 16
-#: Of a body that is too large so much is read and thrown away, so that its sender comes to read why.
-_MOST_DRAINED = 64 << 20
+#: Limit of all request bodies in memory, in multiples of the largest upload.
+_MAX_BODIES = 16
+#: Bytes of an oversized body that are read and discarded, so that the client gets to read the error.
+_MAX_DRAINED = 64 << 20
 
 
 class Guard:
-    """Lets requests through to an application, or answers them itself.
-
-    Parameters
-    ----------
-    app : ASGI application
-    settings : Settings
-    metrics : Metrics
-    log : Log
-    """
+    """ASGI middleware that passes valid requests on, and answers the others with an error."""
 
     def __init__(self, app: Any, settings: Settings, metrics: Metrics, log: Log) -> None:
         self._app = app
@@ -68,38 +59,38 @@ class Guard:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        began = time.perf_counter()
+        start = time.perf_counter()
         status = 0
 
-        async def send_guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = {name for name, _ in message.get("headers", ())}
-                more = [pair for pair in self._headers(scope) if pair[0] not in own]
-                message["headers"] = [*message.get("headers", ()), *more]
-            async with asyncio.timeout(self._limits.read_seconds):  # who asks and does not listen is not waited for
+                present = {name for name, _ in message.get("headers", ())}
+                added = [pair for pair in self._headers(scope) if pair[0] not in present]
+                message["headers"] = [*message.get("headers", ()), *added]
+            async with asyncio.timeout(self._limits.read_seconds):  # disconnects clients that stop reading
                 await send(message)
 
-        reader = _Body(self, receive)
+        body = _Body(self, receive)
         try:
             try:
                 self._check_host(scope)
                 self._check_token(scope)
-                await reader.read(self._most_bytes(scope), _length(scope), self._limits.read_seconds)
-                await self._app(scope, reader.replay, send_guarded)
-            except Refusal as refusal:
-                patience = 0 if refusal.status == 408 else self._limits.read_seconds
-                await _refuse(send_guarded, refusal, reader, patience)
+                await body.read(self._max_bytes(scope), _content_length(scope), self._limits.read_seconds)
+                await self._app(scope, body.replay, send_with_headers)
+            except RequestError as error:
+                drain_seconds = 0 if error.status == 408 else self._limits.read_seconds
+                await _send_error(send_with_headers, error, body, drain_seconds)
             except Exception as error:
                 self._log.failure(error)
                 if not status:
-                    await _refuse(send_guarded, Refusal(500, "something went wrong in the service itself"))
+                    await _send_error(send_with_headers, RequestError(500, "internal error: see the service's log"))
         finally:
-            reader.let_go()
-            seconds = time.perf_counter() - began
+            self.release(body.reserved)
+            seconds = time.perf_counter() - start
             self._metrics.request(scope, status, seconds)
-            self._log.request(scope, status, seconds, reader.n_bytes)
+            self._log.request(scope, status, seconds, body.n_bytes)
 
     def _headers(self, scope: Scope) -> Iterable[tuple[bytes, bytes]]:
         yield from _HEADERS
@@ -109,14 +100,14 @@ class Guard:
             yield b"connection", b"close"
 
     def _check_host(self, scope: Scope) -> None:
-        """Refuse other names: a page of another site must not reach this machine by a name that leads here."""
+        """Reject unknown host names, which protects against DNS rebinding by other sites."""
         if self._hosts is None:
             return
-        names = [value for name, value in scope["headers"] if name == b"host"]
-        host = names[0].decode("latin-1").lower() if len(names) == 1 else ""
+        hosts = [value for name, value in scope["headers"] if name == b"host"]
+        host = hosts[0].decode("latin-1").lower() if len(hosts) == 1 else ""
         name = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
         if name not in self._hosts:
-            raise Refusal(421, "this service is not called by that name: start it with --allow-host NAME if it is")
+            raise RequestError(421, "this host name is not allowed: start the service with --allow-host NAME")
 
     def _check_token(self, scope: Scope) -> None:
         path = scope["path"]
@@ -124,110 +115,103 @@ class Guard:
             return
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
-        right = hmac.compare_digest(token.strip(), self._token)  # in the same time, whatever is wrong with it
-        if scheme.lower() == b"bearer" and right:
+        is_equal = hmac.compare_digest(token.strip(), self._token)  # takes the same time for every wrong token
+        if scheme.lower() == b"bearer" and is_equal:
             return
-        sentence = "the token is wrong" if given else "a token is needed: send it as Authorization: Bearer TOKEN"
-        raise Refusal(401, sentence, {"www-authenticate": "Bearer"})
+        message = "the token is wrong" if given else "a token is required: send it as Authorization: Bearer TOKEN"
+        raise RequestError(401, message, {"www-authenticate": "Bearer"})
 
-    def _most_bytes(self, scope: Scope) -> int:
-        uploads = scope["path"].startswith(self._uploads)
-        return self._limits.upload_bytes if uploads else self._limits.body_bytes
+    def _max_bytes(self, scope: Scope) -> int:
+        is_upload = scope["path"].startswith(self._uploads)
+        return self._limits.upload_bytes if is_upload else self._limits.body_bytes
 
-    def take_bytes(self, n_bytes: int) -> None:
-        """Count bytes of bodies that are being read; refuse what is too much together."""
+    def reserve(self, n_bytes: int) -> None:
+        """Count bytes of request bodies in memory; raise an error if they exceed the limit."""
         self._body_bytes += n_bytes
-        if self._body_bytes > _BODIES_AT_ONCE * self._limits.upload_bytes:
+        if self._body_bytes > _MAX_BODIES * self._limits.upload_bytes:
             raise busy()
 
-    def give_bytes(self, n_bytes: int) -> None:
+    def release(self, n_bytes: int) -> None:
         self._body_bytes -= n_bytes
 
 
 class _Body:
-    """The body of a request: read whole, within its limits, before anything looks at it."""
+    """A request body, read completely and within limits before the application runs."""
 
     def __init__(self, guard: Guard, receive: Receive) -> None:
         self._guard = guard
         self._receive = receive
         self._content: bytes | None = None
-        self._more = True
-        self._held = 0
+        self.is_incomplete = True
+        self.reserved = 0
         self.n_bytes = 0
 
-    async def read(self, most: int, declared: int | None, seconds: float) -> None:
-        """Read it; what a request says of its length is believed only if it is too long already."""
-        if declared is not None and declared > most:
-            raise _too_large(most)
-        chunks = []
+    async def read(self, max_bytes: int, declared: int | None, seconds: float) -> None:
+        """Read the body. The actual bytes are counted, whatever length the request declares."""
+        if declared is not None and declared > max_bytes:
+            raise _too_large(max_bytes)
+        parts = []
         try:
             async with asyncio.timeout(seconds):
-                while self._more:
+                while self.is_incomplete:
                     message = await self._receive()
                     if message["type"] == "http.disconnect":
-                        raise Refusal(400, "the request ended before all of it was there")
-                    chunk = message.get("body", b"")
-                    self._more = message.get("more_body", False)
-                    self.n_bytes += len(chunk)
-                    if self.n_bytes > most:  # its own fault, whatever others do
-                        raise _too_large(most)
-                    self._held += len(chunk)
-                    self._guard.take_bytes(len(chunk))
-                    chunks.append(chunk)
+                        raise RequestError(400, "the request is incomplete")
+                    part = message.get("body", b"")
+                    self.is_incomplete = message.get("more_body", False)
+                    self.n_bytes += len(part)
+                    if self.n_bytes > max_bytes:
+                        raise _too_large(max_bytes)
+                    self.reserved += len(part)
+                    self._guard.reserve(len(part))
+                    parts.append(part)
         except TimeoutError:
-            raise Refusal(408, f"the request was not there after {seconds:g} seconds") from None
-        self._content = b"".join(chunks)
+            raise RequestError(408, f"the request did not arrive within {seconds:g} seconds") from None
+        self._content = b"".join(parts)
 
     async def replay(self) -> Message:
-        """Give the body to an application, and then whatever comes."""
+        """Pass the body to the application, then any further messages."""
         if self._content is None:
             return await self._receive()
         content, self._content = self._content, None
         return {"type": "http.request", "body": content, "more_body": False}
 
     async def drain(self, seconds: float) -> None:
-        """Read what is left of it and throw it away, some of it at least."""
-        left = _MOST_DRAINED
+        """Read and discard the rest of the body, within limits."""
+        remaining = _MAX_DRAINED
         try:
             async with asyncio.timeout(seconds):
-                while self._more and left > 0:
+                while self.is_incomplete and remaining > 0:
                     message = await self._receive()
-                    self._more = message["type"] == "http.request" and message.get("more_body", False)
-                    left -= len(message.get("body", b""))
+                    self.is_incomplete = message["type"] == "http.request" and message.get("more_body", False)
+                    remaining -= len(message.get("body", b""))
         except TimeoutError:
             pass
 
-    @property
-    def is_unread(self) -> bool:
-        return self._more
 
-    def let_go(self) -> None:
-        self._guard.give_bytes(self._held)
-
-
-async def _refuse(send: Send, refusal: Refusal, body: _Body | None = None, patience: float = 0) -> None:
-    """Answer with a status and a sentence; a body that is still on its way is read for a while and thrown away."""
-    content = dump({"error": refusal.sentence})
+async def _send_error(send: Send, error: RequestError, body: _Body | None = None, drain_seconds: float = 0) -> None:
+    """Send an error, and drain a body that has not arrived completely."""
+    content = dump({"error": error.message})
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(content)).encode()),
-        *((name.encode(), value.encode()) for name, value in refusal.headers.items()),
+        *((name.encode(), value.encode()) for name, value in error.headers.items()),
     ]
-    unread = body is not None and body.is_unread
-    if unread:
+    is_incomplete = body is not None and body.is_incomplete
+    if is_incomplete:
         headers.append((b"connection", b"close"))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
-    await send({"type": "http.response.body", "body": content, "more_body": unread})
-    if body is not None and unread:
-        await body.drain(patience)
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
+    await send({"type": "http.response.body", "body": content, "more_body": is_incomplete})
+    if body is not None and is_incomplete:
+        await body.drain(drain_seconds)
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _too_large(most: int) -> Refusal:
-    return Refusal(413, f"the request has more than {most:,} bytes, the most that is taken")
+def _too_large(max_bytes: int) -> RequestError:
+    return RequestError(413, f"the request body has more than {max_bytes:,} bytes")
 
 
-def _length(scope: Scope) -> int | None:
+def _content_length(scope: Scope) -> int | None:
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit():
             return int(value)

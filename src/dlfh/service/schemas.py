@@ -1,4 +1,4 @@
-"""What requests and answers look like: checked when they come in, and described by OpenAPI."""
+"""Request and response models: validation and the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
 from dlfh.index.where import MAX_CHARACTERS
 from dlfh.service.answering import SearchRequest
-from dlfh.service.errors import Refusal
+from dlfh.service.errors import RequestError
 from dlfh.service.settings import Limits
 
-_LIMITS = Limits()  # the description has those by default; a service may be told others, and checks these
+_LIMITS = Limits()  # the defaults, for OpenAPI; a service with other limits checks them itself
 
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
@@ -25,7 +25,7 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
 Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
-#: A name's condition; or, of "and", "or" and "not", filters, which are checked when they are read.
+#: The condition on a name, or nested filters under "and", "or" and "not", which `parse_where` validates.
 Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
 
 
@@ -39,9 +39,9 @@ class SearchQuery(_Strict):
     text: Text | None = Field(None, description="A text.", examples=["weather forecast"])
     id: Identifier | None = Field(None, description="The id of an item of the collection, to find similar ones.")
     vector: Annotated[list[Number], Field(max_length=1 << 16)] | None = Field(
-        None, description="A feature vector of the given `modality`, as long as those that the model was trained on."
+        None, description="A feature vector of the given `modality`, with as many numbers as in training."
     )
-    code: Hexadecimal | None = Field(None, description="A code in hexadecimal, as in answers.")
+    code: Hexadecimal | None = Field(None, description="A hexadecimal code, as in search results.")
     modality: Name | None = Field(
         None, description="The modality of a text or a vector; for texts, the first that takes texts by default."
     )
@@ -94,9 +94,9 @@ class _Options(_Strict):
     )
 
     def options(self, limits: Limits) -> SearchOptions:
-        """Return the options; raise `Refusal` if they exceed the limits of this service."""
+        """Return the options; raise `RequestError` if they exceed the limits of this service."""
         if self.k > limits.k:
-            raise Refusal(422, f"k is at most {limits.k}")
+            raise RequestError(422, f"k is at most {limits.k}")
         return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)
 
 
@@ -129,7 +129,7 @@ class Search(_Options, SearchQuery):
         return self
 
     def request(self, limits: Limits) -> SearchRequest:
-        """Return the request; raise `Refusal` if it exceeds the limits of this service."""
+        """Return the request; raise `RequestError` if it exceeds the limits of this service."""
         queries = [self.query()] if self.queries is None else [query.query() for query in self.queries]
         return SearchRequest(queries, self.options(limits))
 
@@ -141,115 +141,115 @@ class ImageSearch(_Options):
 
 
 class NewItem(_Strict):
-    """What an item is described by; at least one of text, image and vectors."""
+    """The content of an item: at least one of text, image and vectors."""
 
     model_config = ConfigDict(
         extra="forbid",
         json_schema_extra={"examples": [{"text": "a red running shoe", "labels": ["shoes"], "columns": {"price": 59}}]},
     )
 
-    text: Text | None = Field(None, description="Its text, in the collection's first modality of texts.")
+    text: Text | None = Field(None, description="Text, in the first modality that takes texts.")
     texts: Annotated[dict[Name, Text], Field(max_length=32)] = Field(
-        default_factory=dict, description="Its texts by modality, if there are several."
+        default_factory=dict, description="Texts by modality, if several take texts."
     )
     image: Annotated[str, Field(min_length=1, max_length=_LIMITS.upload_bytes)] | None = Field(
-        None, description="Its picture, in base64."
+        None, description="Image, in base64."
     )
     vectors: Annotated[dict[Name, list[Number]], Field(max_length=32)] = Field(
-        default_factory=dict, description="Its vectors by modality, where the collection takes vectors."
+        default_factory=dict, description="Vectors by modality, for modalities that take vectors."
     )
     labels: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=1000)] = Field(
-        default_factory=list, description="Its labels, if they are known."
+        default_factory=list, description="Labels, if known."
     )
     columns: Annotated[dict[Name, Scalar], Field(max_length=100)] = Field(
-        default_factory=dict, description="What else is known of it, to show and to filter by."
+        default_factory=dict, description="Further columns to show and to filter by."
     )
 
 
-class NamedItem(NewItem):
-    """An item with its id."""
+class ItemWithId(NewItem):
+    """An item to add, with its id."""
 
     id: Identifier
 
 
 class NewItems(_Strict):
-    """Several items, added in one step: all of them or, on an error, none."""
+    """Items to add: all of them or, on an error, none."""
 
-    items: Annotated[list[NamedItem], Field(min_length=1, max_length=_LIMITS.batch)]
-    update: bool = Field(True, description="Whether items replace those with their ids; if not, they are left out.")
+    items: Annotated[list[ItemWithId], Field(min_length=1, max_length=_LIMITS.batch)]
+    update: bool = Field(True, description="Replace items with the same ids; otherwise skip them.")
 
 
-class OldItems(_Strict):
-    """Items that are to go, in one step: all of them or, if one is not there, none."""
+class ItemIds(_Strict):
+    """Items to remove: all of them or, if an id is unknown, none."""
 
     ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
 
 
-# ------------------------------------------------------------------------------------------------- answers
+# ------------------------------------------------------------------------------------------------- responses
 
 
-class Failed(BaseModel):
-    """Why there is no answer."""
+class ErrorMessage(BaseModel):
+    """An error."""
 
-    error: str = Field(description="One sentence.", examples=["there is no item 'sku-17'"])
+    error: str = Field(description="One sentence.", examples=["unknown item 'sku-17'"])
 
 
 class Answer(BaseModel):
-    """An item that was found."""
+    """An item in a search result."""
 
-    rank: int = Field(description="From 1.")
+    rank: int = Field(description="Rank, from 1.")
     id: str
-    probability: float | None = Field(description="How probable it is that the item is right; null if nobody knows.")
-    hamming_distance: int = Field(description="In how many bits its code differs from the query's.")
-    distance: float = Field(description="The bits apart, weighted by how sure the query is of each.")
-    n_equal: int | None = Field(description="How many items are as good as this one; null if they were not counted.")
-    learned: bool = Field(description="Whether its code was learned; if not, the hash function made it.")
-    code: str = Field(description="Its code, in hexadecimal.", examples=["9f3c0a51e2b47d88"])
+    probability: float | None = Field(description="Probability that the item is relevant; null if not calibrated.")
+    hamming_distance: int = Field(description="Number of bits in which the codes of item and query differ.")
+    distance: float = Field(description="Distance by which the items are ranked.")
+    n_equal: int | None = Field(description="Number of items at this distance; null if not counted.")
+    learned: bool = Field(description="Whether the code is learned; otherwise it is hashed.")
+    code: str = Field(description="Hexadecimal code.", examples=["9f3c0a51e2b47d88"])
     labels: list[str]
-    metadata: dict[str, Any] = Field(description="Its texts, and the columns of its table.")
-    thumbnail: str | None = Field(description="Where its picture is, small; null if it has none.")
+    metadata: dict[str, Any] = Field(description="Texts and columns.")
+    thumbnail: str | None = Field(description="Address of the thumbnail; null without an image.")
 
 
-class Asked(BaseModel):
-    """What asked."""
+class QueryInfo(BaseModel):
+    """A query, as it was interpreted."""
 
     by: Literal["text", "image", "vector", "code", "id"]
-    modality: str | None = Field(description="What it is in; null for an item or a code.")
-    code: str = Field(description="Its code, in hexadecimal.")
+    modality: str | None = Field(description="Modality of the query; null for an item or a code.")
+    code: str = Field(description="Hexadecimal code.")
     modalities: list[str] = Field(description="The modalities that were searched.")
     match: Literal["codes", "words", "both"]
 
 
 class Result(BaseModel):
-    """What one query found."""
+    """The results of one query."""
 
-    query: Asked
-    warning: str | None = Field(description="Why the answers should not be believed; null if there is no reason.")
-    answers: list[Answer] = Field(description="The best first; perhaps none.")
+    query: QueryInfo
+    warning: str | None = Field(description="Reason not to rely on these results, if any.")
+    answers: list[Answer] = Field(description="Items, best first.")
 
 
-class Answers(BaseModel):
-    """What the queries of a request found, all in one state of the collection."""
+class SearchResponse(BaseModel):
+    """The results of all queries, from one state of the collection."""
 
-    state: str = Field(description="Which state of the collection answered.")
-    results: list[Result] = Field(description="Of each query, in their order.")
+    state: str = Field(description="State of the collection.")
+    results: list[Result] = Field(description="One per query, in their order.")
 
 
 class Code(BaseModel):
-    """A code of an item."""
+    """The code of an item in one modality."""
 
     code: str
     learned: bool
 
 
 class ListedItem(BaseModel):
-    """An item of a list."""
+    """An item in a list."""
 
     id: str
     labels: list[str]
     metadata: dict[str, Any]
     thumbnail: str | None
-    codes: dict[str, Code] = Field(description="By modality.")
+    codes: dict[str, Code] = Field(description="Codes by modality.")
 
 
 class Item(ListedItem):
@@ -259,11 +259,11 @@ class Item(ListedItem):
 
 
 class ItemList(BaseModel):
-    """Some items, in the order in which they were added."""
+    """A page of items, in insertion order."""
 
     state: str
     items: list[ListedItem]
-    next: int | None = Field(description="Where the next ones begin; null if these are the last.")
+    next: int | None = Field(description="`start` of the next page; null on the last page.")
 
 
 class Modality(BaseModel):
@@ -278,7 +278,7 @@ class Modality(BaseModel):
 
 
 class FilterValue(BaseModel):
-    """A value that items have."""
+    """A value to filter by, and the number of items that have it."""
 
     value: str | bool | int | float
     count: int
@@ -311,20 +311,20 @@ class CalibrationReport(BaseModel):
     share: float = Field(description="Share of relevant pairs.")
 
 
-class AboutCollection(BaseModel):
-    """What the collection holds, and how its codes were learned."""
+class CollectionInfo(BaseModel):
+    """The contents, model and quality of the collection."""
 
     name: str
     state: str
     items: int
     bits: int
     method: str
-    parameters: dict[str, Any] = Field(description="Of the method, as it was configured.")
-    trained: int = Field(description="Items that the codes were learned from.")
-    labels: int = Field(description="Different labels that items have.")
+    parameters: dict[str, Any] = Field(description="Parameters of the method.")
+    trained: int = Field(description="Number of training items.")
+    labels: int = Field(description="Number of distinct labels.")
     modalities: dict[str, Modality]
-    filters: dict[str, list[FilterValue]] = Field(description="What `where` takes, and how many items have each value.")
-    calibrated: bool = Field(description="Whether answers have probabilities.")
+    filters: dict[str, list[FilterValue]] = Field(description="Names and values for `where`, with item counts.")
+    calibrated: bool = Field(description="Whether results have probabilities.")
     quality: list[RetrievalQuality] = Field(description="Held-out retrieval quality; empty if it was not measured.")
     calibration: list[CalibrationReport] = Field(
         description="Held-out calibration of the probabilities; empty if it was not measured."
@@ -344,25 +344,25 @@ class Point(BaseModel):
 
 
 class Map(BaseModel):
-    """The codes of the collection in two dimensions: what is near is alike."""
+    """The items in two dimensions, similar ones near each other."""
 
     state: str
-    items: int = Field(description="How many items there are; those on the map are drawn from them if they are many.")
+    items: int = Field(description="Size of the collection; `points` may be a random sample.")
     points: list[Point]
 
 
-class Changed(BaseModel):
-    """What a change did."""
+class ChangeResponse(BaseModel):
+    """The effect of a change."""
 
-    state: str = Field(description="The state of the collection with the change.")
+    state: str = Field(description="State of the collection after the change.")
     items: int
     added: int
     replaced: int
     removed: int
-    left_out: list[str] = Field(description="Ids that were there already, and were not to be replaced.")
+    skipped: list[str] = Field(description="Ids of existing items that were not replaced.")
 
 
 class Health(BaseModel):
-    """Whether the service is there."""
+    """The health of the service."""
 
     status: Literal["ok", "ready"]

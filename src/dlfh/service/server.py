@@ -1,4 +1,4 @@
-"""Serving: uvicorn around the application, from its start to a clean end."""
+"""Running a service with uvicorn, with a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import uvicorn
 from dlfh.errors import InputError
 from dlfh.service.app import create_app
 from dlfh.service.connection import connection_class
-from dlfh.service.logs import Log
+from dlfh.service.monitoring import Log
 from dlfh.service.settings import LOOPBACK, Settings
 
 
@@ -29,22 +30,23 @@ def serve(
     port: int = 8000,
     on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve a collection until the process is told to end (SIGTERM, SIGINT): requests under way are answered.
+    """Serve a collection until SIGTERM or SIGINT. Pending requests are answered before the process exits.
 
     Parameters
     ----------
     folder : path
+        Folder of the collection.
     settings : Settings, optional
     host : str
-        The address to listen at; by default this machine alone can ask.
+        Address to listen on; by default, only the local machine can connect.
     port : int
-        0 for one that is free.
+        Port to listen on; 0 for any free port.
     on_ready : callable, optional
-        Called with the service's address when it takes requests.
+        Called with the URL of the service when it is ready.
     """
     settings = settings or Settings()
-    log = Log.to_stderr()
-    logging.getLogger("uvicorn.error").disabled = True  # what it says is no JSON, and our log says it
+    log = Log(sys.stderr)
+    logging.getLogger("uvicorn.error").disabled = True  # not JSON, and redundant with the log of the service
     listening = _listen(host, port)
     with listening:
         app = create_app(Path(folder), settings, log=log)
@@ -67,7 +69,7 @@ def serve(
         server = _Server(config, app.state.service, lambda: on_ready and on_ready(address))
         log.event("starting", address=address, loopback=host in LOOPBACK, writable=settings.writable)
         server.run(sockets=[listening])
-        log.event("ended")
+        log.event("stopped")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -80,12 +82,12 @@ def _listen(host: str, port: int) -> socket.socket:
             closing.pop_all()
     except (OSError, OverflowError, UnicodeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot listen at {host}, port {port}: {why}") from None
+        raise InputError(f"cannot listen on {host}, port {port}: {why}") from None
     return listening
 
 
 class _Server(uvicorn.Server):
-    """A server that answers what is asked on open connections before it ends."""
+    """A server that answers pending requests on open connections before it stops."""
 
     def __init__(self, config: uvicorn.Config, service: Any, on_ready: Callable[[], Any]) -> None:
         super().__init__(config)
@@ -97,17 +99,17 @@ class _Server(uvicorn.Server):
         self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._service.metrics.draining = True  # not ready any more, and each answer closes its connection
-        self._service.log.event("ending", connections=len(self.server_state.connections))
+        self._service.metrics.draining = True  # /readyz fails, and each response closes its connection
+        self._service.log.event("stopping", connections=len(self.server_state.connections))
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._service.settings.drain_seconds
-        while self.server_state.connections and loop.time() < until and not self.force_exit:
+        deadline = loop.time() + self._service.settings.drain_seconds
+        while self.server_state.connections and loop.time() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """End on a signal, and end well: nobody else hears of it."""
+        """Shut down on SIGINT or SIGTERM, without raising the signal again afterwards as uvicorn does."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -1,4 +1,4 @@
-"""What a service is told: where it listens, who may ask, and how much."""
+"""Settings and limits of a service."""
 
 from __future__ import annotations
 
@@ -8,46 +8,41 @@ from pathlib import Path
 
 from dlfh.errors import InputError
 
-#: The names by which a machine calls itself.
+#: Host names of the local machine.
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-#: A shorter token can be guessed.
-_LEAST_TOKEN, _MOST_TOKEN = 16, 4096
+#: Length of a token; a shorter one could be guessed.
+_MIN_TOKEN, _MAX_TOKEN = 16, 4096
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much one request may ask for, and all of them together.
+    """Limits of single requests and of the service.
 
     Attributes
     ----------
     body_bytes : int
-        Of a request with JSON.
+        Largest JSON request.
     upload_bytes : int
-        Of a request with an image, or with items to add.
+        Largest request with an image or with items to add.
     pixels : int
-        Of an image.
+        Largest image.
     text : int
-        Characters of a text.
+        Longest text, in characters.
     batch : int
-        Queries of one request, and items to add.
+        Queries in a search, and items in a change.
     k : int
-        Answers to a query.
+        Results per query.
     answers : int
-        Answers to all queries of one request.
+        Results of all queries in a search.
     waiting : int
-        Requests that wait for an answer; one more is told to come back later.
+        Requests in the queue; further requests get status 503.
     connections : int
-        That are open at a time.
+        Open connections.
     read_seconds, answer_seconds : float
-        For a request to arrive, and for its answer to be found.
+        Time for a request to arrive, and for its response to be computed.
     map_points : int
-        Items on the map.
-
-    Examples
-    --------
-    >>> Limits(k=50).k
-    50
+        Points on the map; larger collections are sampled.
     """
 
     body_bytes: int = 1 << 20
@@ -66,23 +61,24 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """How a collection is served.
+    """Settings of a service.
 
     Attributes
     ----------
     token : str or None
-        What requests must carry as ``Authorization: Bearer ...``; without one, everybody may ask.
+        Required in requests as ``Authorization: Bearer TOKEN``. By default, no token is required.
     writable : bool
-        Whether items may be added and removed; needs a token.
+        Whether items may be added and removed; requires a token.
     hosts : tuple of str
-        The names by which the service may be called, besides those of the machine itself; ``*`` for any.
+        Host names that requests may use besides those of the local machine; ``*`` for any.
     workers : int
-        Threads that find answers.
+        Number of search threads.
     refresh_seconds : float
-        How often to look whether another process changed the collection.
+        Interval between checks whether another process changed the collection.
     drain_seconds : float
-        How long connections that are open may still ask when the service is told to end.
+        Time for open connections to send further requests during shutdown.
     limits : Limits
+        Such as ``dataclasses.replace(Settings().limits, k=50)``.
 
     Examples
     --------
@@ -90,7 +86,7 @@ class Settings:
     False
     >>> Settings(writable=True)
     Traceback (most recent call last):
-    dlfh.errors.InputError: a writable service needs a token: set DLFH_TOKEN, or name a file with --token-file
+    dlfh.errors.InputError: a writable service needs a token: set DLFH_TOKEN or use --token-file
     """
 
     token: str | None = field(default=None, repr=False)  # never printed
@@ -103,25 +99,25 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.writable and self.token is None:
-            raise InputError("a writable service needs a token: set DLFH_TOKEN, or name a file with --token-file")
+            raise InputError("a writable service needs a token: set DLFH_TOKEN or use --token-file")
         if self.token is not None:
             _check_token(self.token)
 
 
 def _check_token(token: str) -> None:
-    if not _LEAST_TOKEN <= len(token) <= _MOST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+    if not _MIN_TOKEN <= len(token) <= _MAX_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise InputError(
-            f"the token must have {_LEAST_TOKEN} or more printable ASCII characters and no spaces, such as "
-            "python -c 'import secrets; print(secrets.token_urlsafe())' prints"
+            f"the token must have {_MIN_TOKEN} or more printable ASCII characters and no spaces: create one with "
+            "python -c 'import secrets; print(secrets.token_urlsafe())'"
         )
 
 
 def read_token(file: Path | None) -> str | None:
-    """Return the token: what a file holds, or what the environment variable ``DLFH_TOKEN`` says; None for none."""
+    """Return the token from a file or, without one, from the environment variable ``DLFH_TOKEN``; None if unset."""
     if file is None:
         return os.environ.get("DLFH_TOKEN") or None
     try:
         with open(file, encoding="utf-8") as opened:
-            return opened.read(_MOST_TOKEN + 2).strip()
+            return opened.read(_MAX_TOKEN + 2).strip()
     except (OSError, ValueError) as error:
         raise InputError(f"the token cannot be read from {file}: {getattr(error, 'strerror', None) or error}") from None

@@ -23,23 +23,7 @@ from dlfh.service.facets import Facets
 
 
 class State:
-    """An immutable state of a collection.
-
-    Parameters
-    ----------
-    collection : Collection
-        Open for reading, and never refreshed.
-    card : dict
-        The card of its folder.
-
-    Attributes
-    ----------
-    collection : Collection
-    searcher : Searcher
-    facets : Facets
-    name : str
-        Identifies the state.
-    """
+    """An immutable state of a collection, identified by its ``name``."""
 
     def __init__(self, collection: Collection, card: dict[str, Any]) -> None:
         self.collection = collection
@@ -57,7 +41,7 @@ class State:
         return Facets(item.metadata for item in self.index.items())
 
     def warm_up(self) -> None:
-        """Load everything that the first queries would wait for."""
+        """Load everything that the first search needs."""
         _ = self.facets
         if self.encoder.text_modalities():
             self.searcher.words.current()
@@ -66,7 +50,7 @@ class State:
             self.index.search(name, zeros, 1, n_jobs=1)
 
     def warm_up_changes(self) -> None:
-        """Compile what the first change would wait for: learning the code of a new label set."""
+        """Compile the functions that learn label-set codes, so that the first change is fast."""
         labels = [str(value) for value, _ in self.facets.values().get("labels", ())]
         self.encoder.codes_of_labels([labels], 1)
 
@@ -81,12 +65,7 @@ class State:
 
 
 class States:
-    """The current state of the collection in a folder.
-
-    Parameters
-    ----------
-    folder : path
-    """
+    """The current state of the collection in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

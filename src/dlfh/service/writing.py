@@ -1,4 +1,4 @@
-"""Changes over HTTP: items come and go one request after the other, durable when they are answered."""
+"""Adding and removing items over HTTP. A change is durable when its response is sent."""
 
 from __future__ import annotations
 
@@ -17,83 +17,87 @@ from dlfh.collection.folder import open_items
 from dlfh.datasets import Items
 from dlfh.errors import InputError, StorageError
 from dlfh.index.batch import check_distinct
-from dlfh.service.errors import Refusal
-from dlfh.service.schemas import NamedItem
+from dlfh.service.errors import RequestError, unknown_item
+from dlfh.service.schemas import ItemWithId
 from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
-from dlfh.service.thumbnails import check_pixels
+from dlfh.service.thumbnails import check_image
 
-#: Where the collection keeps pictures that came over HTTP, by what is in them.
-PICTURES = "pictures"
+#: Folder of uploaded images inside the collection, named by their checksums.
+_IMAGES = "pictures"
 
 
-def put_items(states: States, new: Sequence[NamedItem], limits: Limits, update: bool = True) -> dict[str, Any]:
-    """Add items, or replace those that have their ids: all of them or, on an error, none.
+def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update: bool = True) -> dict[str, Any]:
+    """Add items, or replace those with the same ids: all of them or, on an error, none.
 
-    Doing it again changes nothing. What an item had and the new one does not bring stays, as for `Collection.add`.
-    Without ``update``, what is there already stays as it is, and is named.
+    Idempotent. An item keeps the modalities that its replacement lacks, as with `Collection.add`. Without ``update``,
+    existing items are skipped and listed.
     """
     if len(new) > limits.batch:
-        raise Refusal(422, f"at most {limits.batch} items are added in one step")
+        raise RequestError(422, f"a request adds at most {limits.batch} items")
     state = states.current
     items = _items(state, new, limits)
-    vectors = state.encoder.featurize_items(items)  # takes long, and needs no lock
+    vectors = state.encoder.featurize_items(items)  # slow, and needs no lock
     problem = next(iter([*items.problems, *vectors.problems]), None)
     if problem is not None:
         raise InputError(f"nothing was added: {problem}")
-    with _writing(state) as collection:
+    with _Writer(state) as collection:
         known = collection.index.contains(items.ids)
         n_known = int(known.sum())
         problems = collection.add(items, update=update, vectors=vectors)
         assert update is False or not problems, problems
     if update:
-        return _changed(states, added=len(items) - n_known, replaced=n_known)
-    left_out = [name for name, was_there in zip(items.ids, known, strict=True) if was_there]
-    return _changed(states, added=len(items) - n_known, left_out=left_out)
+        return _summary(states, added=len(items) - n_known, replaced=n_known)
+    skipped = [name for name, is_known in zip(items.ids, known, strict=True) if is_known]
+    return _summary(states, added=len(items) - n_known, skipped=skipped)
 
 
 def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
-    """Remove items: all or, if one is not there, none."""
+    """Remove items: all of them or, if an id is unknown, none."""
     if len(ids) > limits.batch:
-        raise Refusal(422, f"at most {limits.batch} items are removed in one step")
-    with _writing(states.current) as collection:
+        raise RequestError(422, f"a request removes at most {limits.batch} items")
+    with _Writer(states.current) as collection:
         missing = next((name for name in ids if name not in collection), None)
         if missing is not None:
-            raise Refusal(404, f"there is no item {missing[:200]!r}")
+            raise unknown_item(missing)
         collection.remove(ids)
-    return _changed(states, removed=len(ids))
+    return _summary(states, removed=len(ids))
 
 
-class _writing:  # noqa: N801 - a block of code
-    """A collection that may be changed, in a block of code: one writer at a time, in whatever process."""
+class _Writer:
+    """Context manager of a writable collection. Across processes, only one writer is open at a time."""
 
     def __init__(self, state: State) -> None:
         try:
             self._index = open_items(state.collection.path, writable=True)
         except StorageError:
-            raise Refusal(409, "another process is changing the collection: try again", {"retry-after": "1"}) from None
+            raise _conflict("another process is changing the collection: try again") from None
         self._collection = Collection(state.encoder, self._index, state.collection.path)
         if self._index.identity != state.card.get("index"):
             self._index.close()
-            raise Refusal(409, "the collection was replaced by another one: try again", {"retry-after": "1"})
+            raise _conflict("the collection was replaced: try again")
 
     def __enter__(self) -> Collection:
         return self._collection
 
     def __exit__(self, *error: object) -> None:
-        self._index.close()  # not the collection, which would write all words anew after every item
+        self._index.close()  # closing the collection would rewrite its word index after every change
 
 
-def _changed(
-    states: States, *, added: int = 0, replaced: int = 0, removed: int = 0, left_out: Sequence[str] = ()
+def _conflict(message: str) -> RequestError:
+    return RequestError(409, message, {"retry-after": "1"})
+
+
+def _summary(
+    states: States, *, added: int = 0, replaced: int = 0, removed: int = 0, skipped: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return what was done, once the next question sees it."""
+    """Load the new state, so that the next search sees the change, and return its counts."""
     states.refresh()
-    counts = {"added": added, "replaced": replaced, "removed": removed, "left_out": list(left_out)}
+    counts = {"added": added, "replaced": replaced, "removed": removed, "skipped": list(skipped)}
     return {"state": states.current.name, "items": len(states.current.index), **counts}
 
 
-def _items(state: State, new: Sequence[NamedItem], limits: Limits) -> Items:
+def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
     encoder = state.encoder
     ids = [item.id for item in new]
     check_distinct(ids)
@@ -104,18 +108,18 @@ def _items(state: State, new: Sequence[NamedItem], limits: Limits) -> Items:
         if item.image is not None:
             name = state.searcher.default_modality("image") or ""
             if not name:
-                raise InputError("this collection has no images")
-            modalities.setdefault(name, [None] * len(new))[row] = _picture(state, item.image, limits)
+                raise InputError("this collection does not take images")
+            modalities.setdefault(name, [None] * len(new))[row] = _store_image(state, item.image, limits)
     for name in {name for item in new for name in item.vectors}:
         if encoder.featurizer(name).takes != "vectors":
-            raise InputError(f"{name!r} takes {encoder.featurizer(name).takes}, not vectors")
+            raise InputError(f"modality {name!r} takes {encoder.featurizer(name).takes}, not vectors")
         lengths = {len(item.vectors.get(name, ())) for item in new}
         n = encoder.model_.n_features_[name]
         if lengths != {n}:
-            raise InputError(f"every item of a request must have a vector of {n} numbers in {name!r}, or none of them")
+            raise InputError(f"modality {name!r} needs a vector of {n} numbers in all items of a request, or in none")
         modalities[name] = np.array([item.vectors[name] for item in new], np.float32)
     if not modalities:
-        raise InputError("an item needs a text, an image or vectors")
+        raise InputError("an item must have a text, an image or vectors")
     items = Items.of(modalities, [item.labels for item in new], ids)
     columns = {item.id: dict(item.columns) for item in new if item.columns}
     for identifier, metadata in zip(items.ids, items.metadata, strict=True):
@@ -124,29 +128,29 @@ def _items(state: State, new: Sequence[NamedItem], limits: Limits) -> Items:
     return items
 
 
-def _texts(state: State, item: NamedItem) -> dict[str, str]:
+def _texts(state: State, item: ItemWithId) -> dict[str, str]:
     """Return an item's texts by modality."""
     texts = dict(item.texts)
     if item.text is not None:
         name = state.searcher.default_modality("text")
         if name is None:
-            raise InputError("this collection has no texts")
+            raise InputError("this collection does not take texts")
         texts.setdefault(name, item.text)
     known = state.encoder.text_modalities()
     unknown = next((name for name in texts if name not in known), None)
     if unknown is not None:
-        raise InputError(f"{unknown!r} is no modality of texts: this collection has {', '.join(map(repr, known))}")
+        raise InputError(f"modality {unknown!r} does not take texts: expected {', '.join(map(repr, known))}")
     return texts
 
 
-def _picture(state: State, encoded: str, limits: Limits) -> Path:
-    """Keep a picture in the collection's folder, under a name that its content gives, and return where it is."""
+def _store_image(state: State, encoded: str, limits: Limits) -> Path:
+    """Store an image in the collection's folder under its checksum, and return its path."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise InputError("the image is not in base64") from None
-    kind = check_pixels(content, limits.pixels)
-    folder = state.collection.path / PICTURES
+    kind = check_image(content, limits.pixels)
+    folder = state.collection.path / _IMAGES
     folder.mkdir(exist_ok=True)
     path = folder / f"{hashlib.sha256(content).hexdigest()}.{kind}"
     if not path.exists():

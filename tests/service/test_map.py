@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlfh.service.layout import lay_out
+from dlfh.service.map import lay_out
 
 
 def clusters(n: int, n_clusters: int, n_bits: int = 64) -> tuple[np.ndarray, np.ndarray]:
