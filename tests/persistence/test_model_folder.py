@@ -318,7 +318,7 @@ def test_a_changed_word_of_the_configuration(folder: Path) -> None:
 
 def test_a_newer_version(folder: Path) -> None:
     edit_config(folder, format_version=99)
-    with pytest.raises(ModelError, match="has format version 99, but this dlfh reads up to 1: upgrade dlfh"):
+    with pytest.raises(ModelError, match="has format version 99, but this version of dlfh reads up to 1: upgrade dlfh"):
         load(folder)
 
 

@@ -170,9 +170,8 @@ def _read_config(path: Path) -> dict[str, Any]:
     if not isinstance(version, int):
         raise ModelError(f"model {path} is damaged: its format version is {version!r}")
     if version > FORMAT_VERSION:
-        raise ModelError(
-            f"model {path} has format version {version}, but this dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
-        )
+        message = f"has format version {version}, but this version of dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
+        raise ModelError(f"model {path} {message}")
     arrays = config.get("arrays")
     if not isinstance(arrays, dict) or not isinstance(arrays.get("file"), str) or "sha256" not in arrays:
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not name an array file")
