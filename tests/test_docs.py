@@ -37,7 +37,7 @@ MODULES = (
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
-    """Return what a document shows to run: Python, and commands after a prompt."""
+    """Return the Python and console blocks of a document, in order."""
     text = document.read_text(encoding="utf-8")
     return re.findall(r"^```(python|console)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
@@ -66,7 +66,7 @@ def test_the_readme_and_the_guide_have_snippets() -> None:
     assert len(snippets(ROOT / "docs" / "guide.md")) >= 7
 
 
-def test_the_readmes_snippet_has_ten_lines_or_so_and_finds_what_it_should(
+def test_the_readme_snippet_is_short_and_reaches_its_quality(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (snippet,) = snippets(ROOT / "README.md")
@@ -90,31 +90,31 @@ def test_every_public_name_is_documented(module: str) -> None:
             assert inspect.getdoc(value), f"{name} has no docstring"
 
 
-def test_the_sentences_of_the_page_of_errors_are_those_of_the_source() -> None:
-    said = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+def test_errors_md_quotes_the_messages_of_the_source() -> None:
+    quoted = re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
     source = "".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
-    written = re.sub(r'"\s+f?"', "", source)  # a sentence may be in pieces
-    sentences = [sentence for sentence in said if " " in sentence]
+    joined = re.sub(r'"\s+f?"', "", source)  # join adjacent string literals
+    sentences = [sentence for sentence in quoted if " " in sentence]
     assert len(sentences) >= 8
     for sentence in sentences:
         for piece in sentence.split("…"):
-            assert piece.strip(" ,:") in written, f"nothing says {piece!r}"
+            assert piece.strip(" ,:") in joined, f"no message in src/ contains {piece!r}"
 
 
-def test_the_page_of_installing_has_every_extra() -> None:
+def test_install_md_lists_every_extra() -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     listed = re.findall(r"`dlfh\[(\w+)\]`", (ROOT / "docs" / "install.md").read_text(encoding="utf-8"))
-    assert sorted(listed) == sorted(extras.keys() - {"dev"}), "docs/install.md lists other extras than pyproject.toml"
+    assert sorted(listed) == sorted(extras.keys() - {"dev"}), "docs/install.md and pyproject.toml differ"
 
 
-def test_links_within_the_docs_lead_somewhere() -> None:
+def test_relative_links_have_targets() -> None:
     for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if "://" not in target:
                 assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
-def test_every_promise_of_the_readme_is_held_by_tests_that_exist() -> None:
+def test_every_promise_of_the_readme_has_tests() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = re.search(r"^## What you can rely on\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)
     table = re.search(
@@ -127,19 +127,19 @@ def test_every_promise_of_the_readme_is_held_by_tests_that_exist() -> None:
     assert list(rows) == promises
     for cell in rows.values():
         for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell):
-            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"there is no {file}::{name}"
+            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"SECURITY.md names {file}::{name}, which does not exist"
 
 
-def test_the_table_of_methods_is_the_registry() -> None:
+def test_the_method_table_matches_the_registry() -> None:
     from benchmarks.methods_study import registry_table
 
     assert registry_table() in (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
 
 
-def test_what_is_said_of_the_experiments_is_what_they_gave() -> None:
-    from benchmarks.results_summary import DOCUMENTS as EXPLAINING
+def test_summary_tables_match_the_recorded_results() -> None:
+    from benchmarks.results_summary import DOCUMENTS as SUMMARIES
 
-    for name, tables in EXPLAINING.items():
+    for name, tables in SUMMARIES.items():
         text = (ROOT / "docs" / name).read_text(encoding="utf-8")
         for place, table in tables.items():
             assert f"<!-- {place} -->\n{table()}\n<!-- /{place} -->" in text
@@ -150,9 +150,9 @@ def test_the_version_is_in_the_changelog_and_the_citation() -> None:
     assert f"\nversion: {dlfh.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
 
 
-def test_the_demo_runs_and_beats_the_classic(tmp_path: Path) -> None:
+def test_the_demo_runs_and_beats_cca_itq(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, ROOT / "examples" / "demo.py", "--every", "4", "--output", tmp_path],
+        [sys.executable, ROOT / "examples" / "demo.py", "--every", "8", "--output", tmp_path],
         check=True,
         capture_output=True,
         text=True,
@@ -166,7 +166,7 @@ def test_the_demo_runs_and_beats_the_classic(tmp_path: Path) -> None:
     assert (tmp_path / "answers.png").exists()
 
 
-def test_importing_the_library_does_not_load_heavy_things() -> None:
+def test_importing_the_library_does_not_load_heavy_packages() -> None:
     program = "import sys, dlfh; print(sorted(sys.modules))"
     modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     for heavy in ("torch", "matplotlib", "pandas", "rich.progress"):

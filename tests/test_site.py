@@ -119,5 +119,5 @@ def test_the_command_line_is_documented_by_its_own_help() -> None:
     page = command_line()
     for command in ("build", "search", "evaluate", "serve", "add", "bench", "tune"):
         assert re.search(rf"^##+ `dlfh {command}`$", page, re.MULTILINE)
-    assert "| `--picture` |" in page
+    assert "| `--output`, `-o` |" in page
     assert "[b]" not in page
