@@ -127,7 +127,9 @@ def test_every_promise_of_the_readme_has_tests() -> None:
     assert list(rows) == promises
     for cell in rows.values():
         for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell):
-            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), f"SECURITY.md names {file}::{name}, which does not exist"
+            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), (
+                f"SECURITY.md names {file}::{name}, which does not exist"
+            )
 
 
 def test_the_method_table_matches_the_registry() -> None:

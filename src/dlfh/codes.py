@@ -13,7 +13,7 @@ from dlfh import _kernels
 from dlfh._parallel import Workers
 from dlfh.errors import InputError
 
-__all__ = ["hamming_distances", "n_bytes", "pack", "unpack"]
+__all__ = ["hamming_distances", "pack", "unpack"]
 
 Codes = npt.NDArray[np.uint8]
 
