@@ -103,10 +103,7 @@ def ties_table(draws: Draws) -> str:
             before = asked.answers(modality, asked.setting.queries, 10, "distance")
             after = asked.answers(modality, asked.setting.queries, 10, "default")
             equals = np.median([own.n_equal[0] for own in before])
-            shares = [
-                np.mean([own.n_equal > 1 for own in before]),
-                np.mean([own.n_tied > 1 for own in after]),
-            ]
+            shares = [np.mean([own.n_equal > 1 for own in before]), np.mean([own.n_tied > 1 for own in after])]
             lines.append(f"| {name} | {modality} | {equals:.0f} | {shares[0]:.1%} | {shares[1]:.1%} |")
     return "\n".join(lines)
 

@@ -107,10 +107,7 @@ def iapr_tables(folder: Path, seed: int) -> tuple[str, str]:
         "| I→T, unseen | T→I, unseen | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    scales = [
-        "| bits | function | direction | Hamming | log-odds | expected bit |",
-        "|---|---|---|---|---|---|",
-    ]
+    scales = ["| bits | function | direction | Hamming | log-odds | expected bit |", "|---|---|---|---|---|---|"]
     for n_bits, shared in product((16, 64), (False, True)):
         train = pools["GIST"].take(rest)
         codes = (

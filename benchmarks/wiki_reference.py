@@ -260,10 +260,5 @@ ROWS = (
         },
     ),
     # Nine directions correlate: the reference's tenth bit is noise, and longer codes have no more.
-    Row(
-        "CVH, pairs",
-        lambda n_bits, seed: CVH(n_bits),
-        {"hashed": _cells((8,), (0.1895,), (0.1864,))},
-        seeds=1,
-    ),
+    Row("CVH, pairs", lambda n_bits, seed: CVH(n_bits), {"hashed": _cells((8,), (0.1895,), (0.1864,))}, seeds=1),
 )

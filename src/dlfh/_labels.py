@@ -33,8 +33,6 @@ class LabelSets:
     set_of_point (n_points,): Empty if the points are in blocks elsewhere.
     counts (n_sets,): Number of points with each label set.
 
-    Examples
-    --------
     >>> sets = LabelSets.from_labels([["sky", "sea"], ["sea", "sky"], ["tree"]])
     >>> sets.names, sets.set_of_point, sets.counts
     (('sea', 'sky', 'tree'), array([0, 0, 1]), array([2, 1]))

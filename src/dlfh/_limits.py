@@ -37,8 +37,6 @@ _LIMITS = {
 def limit_of(variable: str) -> int:
     """Return a limit: the value of its environment variable, or the default.
 
-    Examples
-    --------
     >>> limit_of("DLFH_MAX_PIXELS")
     128000000
     """
@@ -53,8 +51,6 @@ def limit_of(variable: str) -> int:
 def check_limit(variable: str, value: int, statement: str) -> None:
     """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message.
 
-    Examples
-    --------
     >>> check_limit("DLFH_MAX_PIXELS", 10**10, "wall.png has 10,000,000,000 pixels")
     Traceback (most recent call last):
     dlfh.errors.InputError: wall.png has 10,000,000,000 pixels, more than the limit of 128,000,000: set

@@ -19,8 +19,6 @@ def require(module: str, purpose: str, extra: str) -> Any:
     purpose: The feature that needs it: subject of the error message.
     extra: The extra of ``dlfh`` that installs it.
 
-    Examples
-    --------
     >>> require("math", "counting", "numbers").sqrt(4)
     2.0
     >>> require("no_such_module", "counting", "numbers")
@@ -36,8 +34,6 @@ def require(module: str, purpose: str, extra: str) -> Any:
 def is_installed(module: str) -> bool:
     """Return whether a module can be imported, without importing it.
 
-    Examples
-    --------
     >>> is_installed("math"), is_installed("no_such_module")
     (True, False)
     """

@@ -46,8 +46,6 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 class Workers:
     """Threads that run a function over blocks of rows.
 
-    Examples
-    --------
     >>> with Workers(n_jobs=2) as workers:
     ...     workers.map_blocks(lambda start, stop: stop - start, 10, 4)
     [4, 4, 2]

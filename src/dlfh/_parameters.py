@@ -18,8 +18,6 @@ class Parameterized:
     ``check_is_fitted`` accept every subclass, and pipelines and ``GridSearchCV`` accept featurisers. ``GridSearchCV``
     does not accept methods, whose ``fit`` takes several matrices: use ``dlfh tune``.
 
-    Examples
-    --------
     >>> class Ridge(Parameterized):
     ...     def __init__(self, alpha=1.0, *, centred=True):
     ...         self.alpha = alpha

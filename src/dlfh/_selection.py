@@ -93,8 +93,6 @@ def least_regularised_within_one_se(trials: Sequence[Trial[C]], strength: Callab
 
     Held-out points cannot tell these apart, and the least regularised fits its training points best.
 
-    Examples
-    --------
     >>> trials = [Trial(ridge, np.array(scores)) for ridge, scores in ((1.0, [0.5, 0.7]), (0.1, [0.7, 0.4]))]
     >>> least_regularised_within_one_se(trials, float).candidate
     0.1
@@ -129,8 +127,6 @@ def successive_halving(
 def format_parameters(parameters: Mapping[str, Any]) -> str:
     """Return parameters as text.
 
-    Examples
-    --------
     >>> format_parameters({"scale": 4, "solver": "full"}), format_parameters({})
     ('scale = 4, solver = full', 'defaults')
     """

@@ -39,8 +39,6 @@ def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
 
     called: Name of the matrix in error messages.
 
-    Examples
-    --------
     >>> matrix = sp.csr_array(np.eye(3))
     >>> matrix.indices[1] = 7
     >>> compressed_rows(matrix, "modality 'text'")
@@ -68,8 +66,6 @@ def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: s
     called: Name of the matrix in error messages.
     parts: SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
 
-    Examples
-    --------
     >>> rows_from_parts("text", {"data": [5.0], "indices": [2], "indptr": [0, 0, 1]}, (2, 3)).toarray()
     array([[0., 0., 0.],
            [0., 0., 5.]])

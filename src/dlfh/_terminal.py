@@ -15,8 +15,6 @@ def plain(text: Any) -> str:
     Control characters begin escape sequences, which can rewrite the screen; bidirectional marks disguise a text as
     another; lone surrogates cannot be encoded.
 
-    Examples
-    --------
     >>> print(plain("red \x1b[31mcar\x07, 3\u202e4"))
     red \x1b[31mcar\x07, 3\u202e4
     """
@@ -26,8 +24,6 @@ def plain(text: Any) -> str:
 def plain_lines(text: str) -> str:
     r"""Return a text with control characters other than newlines escaped.
 
-    Examples
-    --------
     >>> print(plain_lines("method\n\x1b[2JDLFH"))
     method
     \x1b[2JDLFH

@@ -69,8 +69,6 @@ def raise_if_masked(values: Any, called: str) -> None:
 def shown(value: Any) -> str:
     """Return the repr of a value for an error message, shortened if it is long.
 
-    Examples
-    --------
     >>> shown("a"), shown(10**5000)
     ("'a'", 'an integer of more than 100 digits')
     """

@@ -21,8 +21,6 @@ Codes = npt.NDArray[np.uint8]
 def n_bytes(n_bits: int) -> int:
     """Return the number of bytes of a code of ``n_bits`` bits.
 
-    Examples
-    --------
     >>> n_bytes(20)
     3
     """

@@ -29,10 +29,7 @@ def dense(block: Any) -> Any:
 
 def test_parquet_holds_lists_numeric_columns_and_sparse_matrices(tmp_path: Path) -> None:
     table = pa.table(
-        {
-            "lists": pa.array(MATRIX.astype(np.float64).tolist()),
-            **{f"x{j}": MATRIX[:, j] for j in range(7)},
-        }
+        {"lists": pa.array(MATRIX.astype(np.float64).tolist()), **{f"x{j}": MATRIX[:, j] for j in range(7)}}
     )
     pq.write_table(table, tmp_path / "x.parquet", row_group_size=33)
     np.testing.assert_allclose(np.asarray(open_blocks(tmp_path / "x.parquet", "lists")), MATRIX)

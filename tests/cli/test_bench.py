@@ -55,10 +55,7 @@ from tests.test_terminal import has_controls
         ("bench map own.npz --settings refused.toml", "DLFH: scale must be a positive finite number, got 'abc'"),
         ("tune DLFH own.npz --grid scale=1,nan", "scale of DLFH must be finite, got nan"),
         ("tune DLFH own.npz --grid scale=2020-01-01,4", "scale of DLFH must be a number, a string, true or false"),
-        (
-            "tune DLFH own.npz --grid scale=1 --validation-share 0.999",
-            "validation_share = 0.999 leaves 0 of 32 points",
-        ),
+        ("tune DLFH own.npz --grid scale=1 --validation-share 0.999", "validation_share = 0.999 leaves 0 of 32 points"),
         ("tune DLFH own.npz --grid scale=1 --output .", "cannot write .: it is a folder"),
         ("tune DLFH,LSH generated:wiki", "unknown method 'LSH'"),
         ("tune DLFH generated:wiki --grid seeds=1,2", "seeds cannot be in the grid"),
@@ -79,11 +76,7 @@ from tests.test_terminal import has_controls
     ids=lambda value: value if value.startswith(("bench", "tune")) else "",
 )
 def test_wrong_input_is_one_sentence(
-    arguments: str,
-    sentence: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.toml").write_text("bits = [")

@@ -346,18 +346,9 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}.txt"], "must end in"),
         (["encode", "{shop}", "{photos}/items.csv", *COLUMNS, "-o", "{out}.npy"], "a .npy file holds one modality"),
         (["encode", "{shop}", "{photos}/items.csv", "--text", "x=caption", "-o", "{out}.npz"], "unknown modality 'x'"),
-        (
-            ["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}/no/x.npz"],
-            "does not exist",
-        ),
-        (
-            ["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
-            "does not exist",
-        ),
-        (
-            ["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"],
-            "does not exist",
-        ),
+        (["encode", "{shop}", "{photos}/items.csv", "--text", "caption", "-o", "{out}/no/x.npz"], "does not exist"),
+        (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"], "does not exist"),
+        (["build", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--problems", "{out}/no/p"], "does not exist"),
         (["fit", "{photos}/items.csv", *COLUMNS, "-o", "{out}", "--separator", ""], "separator is empty"),
         (["fit", "{photos}/items.csv", "--text", "labels=caption", "-o", "{out}"], "cannot be called 'labels'"),
         (["search", "{shop}", "level", "--query", "text=level"], "expected one query"),
@@ -379,10 +370,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["search", "{shop}", "--query", "text"], "--query takes NAME=VALUE"),
         (["search", "{shop}", "level", "--output", "{out}.doc"], "must end in .png"),
         (["search", "{shop}", "level", "--ids", "nobody"], "'nobody' is not in the index"),
-        (
-            ["build", "{photos}/items.csv", *COLUMNS, "--model", "{shop}", "-o", "{shop}"],
-            "it is not an empty folder",
-        ),
+        (["build", "{photos}/items.csv", *COLUMNS, "--model", "{shop}", "-o", "{shop}"], "it is not an empty folder"),
         (["build", "{photos}/items.csv", *COLUMNS, "--model", "{out}", "-o", "{out}2"], "there is no model at"),
         (["add", "{shop}", "{photos}/items.csv", "--text", "nothing"], "has no column 'nothing'"),
         (["add", "{photos}", "{photos}/items.csv", "--text", "caption"], "is not a collection"),
@@ -402,12 +390,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
     ],
 )
 def test_wrong_input_gets_one_sentence_and_changes_nothing(
-    arguments: list[str],
-    sentence: str,
-    photos: Path,
-    shop: Path,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    arguments: list[str], sentence: str, photos: Path, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files_in(photos) | files_in(shop)
     written = [part.format(photos=photos, shop=shop, out=tmp_path / "out") for part in arguments]

@@ -253,10 +253,7 @@ def test_invalid_input_is_refused(items: Items, tmp_path: Path) -> None:
     ("change", "message"),
     [
         (lambda features: features.pop("text"), "is damaged"),
-        (
-            lambda features: features["text"].update(kind="unheard"),
-            "unknown featuriser 'unheard'",
-        ),
+        (lambda features: features["text"].update(kind="unheard"), "unknown featuriser 'unheard'"),
         (lambda features: features.update(text=features["image"]), "do not match its hash function"),
     ],
 )

@@ -65,10 +65,7 @@ def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
 def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, databases: Databases) -> None:
     assert main(["export", str(shop), "-o", str(tmp_path / "shop.sql")]) == 0
     psycopg = importlib.import_module("psycopg")
-    with (
-        psycopg.connect(databases.new_database(), autocommit=True) as connection,
-        Collection.open(shop) as collection,
-    ):
+    with psycopg.connect(databases.new_database(), autocommit=True) as connection, Collection.open(shop) as collection:
         connection.execute((tmp_path / "shop.sql").read_text(encoding="utf-8"))
         rows = connection.execute("SELECT id, metadata, title_code, text_state FROM shop").fetchall()
         assert {row[0] for row in rows} == {*collection.index.ids()}
@@ -105,9 +102,7 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
     rows = importlib.import_module("duckdb").sql(of_duckdb).fetchall()
     assert {name for name, _ in rows} == {*items.ids}
     psycopg = importlib.import_module("psycopg")
-    with (
-        psycopg.connect(databases.new_database(), autocommit=True) as connection,
-    ):
+    with psycopg.connect(databases.new_database(), autocommit=True) as connection:
         connection.execute(Path("shop.sql").read_text(encoding="utf-8"))
         select, index, *_ = of_postgres.split(";")
         assert connection.execute(select).fetchall()[0][1] == 0

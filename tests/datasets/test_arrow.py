@@ -66,10 +66,7 @@ def test_items_equal_those_of_a_parquet_file(tmp_path: Path, suffix: str) -> Non
 @pytest.mark.parametrize(
     ("column", "sentence"),
     [
-        (
-            lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10**9], pa.int32()), pa.array(["a"])),
-            "not supported",
-        ),
+        (lambda: pa.RunEndEncodedArray.from_arrays(pa.array([10**9], pa.int32()), pa.array(["a"])), "not supported"),
         (lambda: pa.nulls(10**9), "DLFH_MAX_BYTES"),
         (lambda: pa.FixedSizeListArray.from_arrays(pa.nulls(10**9), 10**8), "DLFH_MAX_BYTES"),
         (lambda: pa.array([[1]], pa.list_view(pa.int64())), "not supported"),

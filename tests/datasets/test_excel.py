@@ -84,9 +84,7 @@ def test_cells_are_read_as_written_by_openpyxl(tmp_path_factory: pytest.TempPath
 def test_dates_and_times_are_iso_strings(tmp_path: Path) -> None:
     values = [date(2024, 2, 29), datetime(1999, 12, 31, 23, 59, 30), time(6, 30), timedelta(hours=26), 45351, 0.25]
     path = write(tmp_path / "items.xlsx", [list("abcdef"), values])
-    assert read_table(path).rows == [
-        ("2024-02-29", "1999-12-31 23:59:30", "06:30:00", "1 day, 2:00:00", 45351, 0.25),
-    ]
+    assert read_table(path).rows == [("2024-02-29", "1999-12-31 23:59:30", "06:30:00", "1 day, 2:00:00", 45351, 0.25)]
 
 
 def test_inline_and_rich_texts_are_read(tmp_path: Path) -> None:

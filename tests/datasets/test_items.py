@@ -112,8 +112,7 @@ def test_another_encoding_can_be_given(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
-    [("missing.csv", "it does not exist"), ("", "it is a folder"), ("items.xls", "must end in")],
+    ("name", "sentence"), [("missing.csv", "it does not exist"), ("", "it is a folder"), ("items.xls", "must end in")]
 )
 def test_missing_files_and_other_formats_are_named(tmp_path: Path, name: str, sentence: str) -> None:
     (tmp_path / "items.xls").write_bytes(b"PK")
@@ -238,11 +237,7 @@ def test_an_indicator_matrix_gives_label_names_by_column(tmp_path: Path) -> None
         ("data.npz", {"vectors": {"image": "Z"}}, "there is no array 'Z' among 'X', 'Y', 'L'"),
         ("data.npz", {"vectors": {"image": "X", "text": "Y"}}, "'text' has 2 rows but modality 'image' has 3"),
         ("data.npz", {"vectors": {"image": "X"}, "labels": "L"}, "labels has 2 rows but modality 'image' has 3"),
-        (
-            "data.npz",
-            {"vectors": {"image": "X"}, "text": "caption"},
-            "'caption' names a column, but there is no table",
-        ),
+        ("data.npz", {"vectors": {"image": "X"}, "text": "caption"}, "'caption' names a column, but there is no table"),
         ("gone.csv", {"text": "caption"}, "does not exist"),
         ("blank.csv", {"text": "caption"}, "no usable items: blank.csv, line 2: 'caption' is empty"),
         ("headed.csv", {"text": "caption"}, "no usable items"),

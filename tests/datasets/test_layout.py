@@ -116,10 +116,7 @@ WRONG: dict[str, tuple[Arrays, str]] = {
         {"labels": None},
         "it has neither the variables .*, nor modalities with 'labels'; it contains 'image'",
     ),
-    "queries without labels": (
-        {"labels": GOOD["labels"] * ~GOOD["is_test"][:, None]},
-        "labels contains no labels",
-    ),
+    "queries without labels": ({"labels": GOOD["labels"] * ~GOOD["is_test"][:, None]}, "labels contains no labels"),
     "one modality": ({"text": None}, "at least two modalities are needed, but it has 'image'$"),
     "a vector for a modality": (
         {"text": np.ones(N_POINTS), "ids": np.arange(N_POINTS)},

@@ -429,8 +429,7 @@ def test_a_file_without_a_split_is_split_by_the_papers_protocol(tmp_path: Path) 
     split = load_dataset("nus-wide", tmp_path / "nus.npz")
     assert (len(split.train), len(split.queries)) == (990, 10)
     np.testing.assert_array_equal(
-        split.queries.modalities["image"],
-        Split.by_protocol(data, 10, random_state=0).queries.modalities["image"],
+        split.queries.modalities["image"], Split.by_protocol(data, 10, random_state=0).queries.modalities["image"]
     )
 
 

@@ -51,10 +51,7 @@ def test_asking_for_deep_without_pytorch_says_what_to_install(
     split: tuple[Paired, Paired], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(
-        InputError,
-        match=r"learning a deep hash function needs PyTorch, which is not installed",
-    ):
+    with pytest.raises(InputError, match=r"learning a deep hash function needs PyTorch, which is not installed"):
         fit(split[0], "deep")
 
 
@@ -89,11 +86,7 @@ def test_a_network_is_evaluated_in_numpy_sparse_or_dense_in_any_order() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [
-        {"weights1": np.zeros((4, 3), np.float32)},
-        {"bias0": np.zeros(3, np.float32)},
-        {"weights0": np.zeros((7, 5))},
-    ],
+    [{"weights1": np.zeros((4, 3), np.float32)}, {"bias0": np.zeros(3, np.float32)}, {"weights0": np.zeros((7, 5))}],
 )
 def test_damaged_networks_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="its array"):

@@ -190,10 +190,7 @@ def test_a_duckdb_file_survives_a_killed_writer(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_shown_or_written(
-    server: Server,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.DEBUG)
     quoted = SECRET.replace("%", "%25")

@@ -120,15 +120,7 @@ def test_update_observed_rows(problem: Problem) -> None:
     results = []
     for module in (_kernels, _reference):
         updated = rows.copy()
-        arguments = (
-            updated,
-            updated.view(np.uint64),
-            pairs,
-            weights,
-            columns,
-            columns.view(np.uint64),
-            *model,
-        )
+        arguments = (updated, updated.view(np.uint64), pairs, weights, columns, columns.view(np.uint64), *model)
         results.append((module.update_observed_rows(*arguments), updated))
     assert results[0][0] == results[1][0]
     np.testing.assert_array_equal(results[0][1], results[1][1])

@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlfh._mathematics.rotation import (
-    closest_rotation,
-    iterative_quantization,
-    random_rotation,
-    signs,
-    uncorrelated,
-)
+from dlfh._mathematics.rotation import closest_rotation, iterative_quantization, random_rotation, signs, uncorrelated
 from dlfh.blocks.base import ArrayBlocks
 from tests.strategies import seeds
 

@@ -189,10 +189,7 @@ def picture(rng: random.Random) -> bytes:
 def form(rng: random.Random) -> tuple[bytes, bytes]:
     """Return a form with a picture and options, and its type."""
     options = as_json(damaged({"k": 3, "modalities": "text"}, rng), rng) if rng.random() < 0.5 else b'{"k": 3}'
-    parts = [
-        (b'form-data; name="image"; filename="x.png"', picture(rng)),
-        (b'form-data; name="options"', options),
-    ]
+    parts = [(b'form-data; name="image"; filename="x.png"', picture(rng)), (b'form-data; name="options"', options)]
     kind = rng.randrange(10)
     if kind == 0:
         del parts[rng.randrange(2)]

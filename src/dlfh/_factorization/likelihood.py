@@ -57,8 +57,6 @@ class LatentFactorModel:
     similar_weight: Weight of a similar pair relative to a dissimilar pair.
     bias: Theta of codes that agree in half of their bits.
 
-    Examples
-    --------
     >>> LatentFactorModel.balanced(16, 8.0, "exact", similar_share=0.2).similar_weight
     4.0
     """

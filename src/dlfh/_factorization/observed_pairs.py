@@ -35,8 +35,6 @@ class ObservedPairs:
     present (n,): For each modality, the points that have it.
     pair_weights (modalities, modalities): Weights of pairs, 1 by default.
 
-    Examples
-    --------
     >>> pairs = ObservedPairs.from_matrix(np.array([[1.0, np.nan], [0.0, 1.0]]), n_points=2)
     >>> pairs.n_observed
     3

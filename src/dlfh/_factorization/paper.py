@@ -46,8 +46,6 @@ def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple
     samples (columns, rows): For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6). With
         all of them in every iteration this is full DLFH.
 
-    Examples
-    --------
     >>> rng = np.random.default_rng(0)
     >>> S = np.kron(np.eye(2), np.ones((5, 5)))  # two groups of five similar points
     >>> U, V = np.where(rng.random((2, 10, 16)) < 0.5, -1.0, 1.0)

@@ -28,16 +28,8 @@ class WeightedPairs:
     ``rows`` are the numbers of the points that occur in pairs, and pairs refer to positions in them: pair n consists of
     the points ``rows[0][index[0][n]]`` and ``rows[1][index[1][n]]``.
 
-    Attributes
-    ----------
-    rows : tuple of two ndarrays of int64 (m,), ascending
-    index : tuple of two ndarrays of int64 (N,)
-    similar : ndarray of bool (N,)
-    weights : ndarray of float64 (N,)
-        Non-negative with sum 1; initially equal.
+    weights (N,): Non-negative with sum 1; initially equal.
 
-    Examples
-    --------
     >>> pairs = WeightedPairs(np.array([7, 7, 9]), np.array([2, 5, 5]), np.array([True, False, True]))
     >>> pairs.rows[0], pairs.index[0]
     (array([7, 9]), array([0, 0, 1]))
@@ -129,15 +121,9 @@ def boost(
 ) -> list[Bit]:
     """Return bits learned one after another.
 
-    Parameters
-    ----------
-    draw : callable
-        Returns a learner with new pairs. It is called at the start, and whenever a bit is no better than chance.
-    n_bits : int
-    factor : callable
-        Returns the factor for the weights of correct pairs, given the error of a bit.
-    advance : callable
-        Called after each bit.
+    draw: Returns a learner with new pairs. It is called at the start, and whenever a bit is no better than chance.
+    factor: Returns the factor for the weights of correct pairs, given the error of a bit.
+    advance: Called after each bit.
     """
     learner, bits = draw(), []
     for _ in range(n_bits):

@@ -36,14 +36,8 @@ Floats = npt.NDArray[np.float64]
 class CentredRows:
     """Features of one modality in memory, less a given mean.
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix (n, d)
-    modality : str
-        Name in error messages.
-    mean : ndarray of float64 (d,)
-    is_constant : ndarray of bool (d,)
-        Features that are treated as exactly 0.
+    modality: Name in error messages.
+    is_constant (d,): Features that are treated as exactly 0.
     """
 
     def __init__(self, features: Features, modality: str, mean: Floats, is_constant: npt.NDArray[np.bool_]) -> None:
@@ -140,23 +134,10 @@ class Centred(CentredRows):
 
     Features that are constant up to rounding are treated as exactly 0.
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix (n, d)
-    modality : str
-        Name in error messages.
-    first_row : int
-        Number of the first row, for error messages.
+    modality: Name in error messages.
+    first_row: Number of the first row, for error messages.
+    gram (d, d): X'X of the centred X.
 
-    Attributes
-    ----------
-    mean : ndarray of float64 (d,)
-    gram : ndarray of float64 (d, d)
-        X'X of the centred X.
-    is_constant : ndarray of bool (d,)
-
-    Examples
-    --------
     >>> X = Centred(np.array([[1.0, 5.0], [3.0, 5.0]]), "image")
     >>> X.mean, X.gram
     (array([2., 5.]), array([[2., 0.], [0., 0.]]))
@@ -185,12 +166,7 @@ class Centred(CentredRows):
 class CentredBlocks:
     """Features of one modality in blocks, less their mean; made by `centre`.
 
-    Attributes
-    ----------
-    blocks : Blocks (n, d)
-    modality : str
-    mean, gram, is_constant
-        As for `Centred`.
+    mean, gram, is_constant: As for `Centred`.
     """
 
     def __init__(self, blocks: Blocks, modality: str, sums: Moments) -> None:
@@ -257,17 +233,11 @@ def centre(
 ) -> list[CentredBlocks]:
     """Return modalities of the same points centred, in one pass over all of them.
 
-    Parameters
-    ----------
-    features : mapping of str to Blocks
-        Split at the same rows.
-    targets : Blocks (n, k), optional
-        A matrix whose `CentredBlocks.transposed_times` is computed in the same pass; others take another pass.
-    crosses : bool
-        Whether to compute `CentredBlocks.cross` in the same pass; otherwise it takes another one.
+    features: Split at the same rows.
+    targets (n, k): A matrix whose `CentredBlocks.transposed_times` is computed in the same pass; others take another
+        pass.
+    crosses: Whether to compute `CentredBlocks.cross` in the same pass; otherwise it takes another one.
 
-    Examples
-    --------
     >>> from dlfh.blocks.base import ArrayBlocks
     >>> blocks = ArrayBlocks(np.array([[1.0, 5.0], [3.0, 5.0]]), [0, 1, 2], "modality 'image'")
     >>> (X,) = centre({"image": blocks})

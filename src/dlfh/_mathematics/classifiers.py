@@ -45,14 +45,10 @@ _ROWS, _SUMMED_ROWS = 8192, 1024
 class Loss:
     """A convex loss of margins m = u K w.
 
-    Attributes
-    ----------
-    losses : callable
-        From values K w and signs u, writes minus the derivatives of the loss by K w, and returns each column's loss.
-    curvatures : callable
-        From these derivatives and changes of K w, returns each column's sum of second derivatives x changes^2.
-    max_curvature : float
-        Upper bound of the second derivative.
+    losses: From values K w and signs u, writes minus the derivatives of the loss by K w, and returns each column's
+        loss.
+    curvatures: From these derivatives and changes of K w, returns each column's sum of second derivatives x changes^2.
+    max_curvature: Upper bound of the second derivative.
     """
 
     losses: Callable[[Singles, Signs, Singles], Floats]
@@ -90,16 +86,9 @@ class Fit:
 class Classifiers:
     """Features, loss and penalty of classifiers of points in memory, prepared before their signs are known.
 
-    Parameters
-    ----------
-    chunks : callable
-        Yields the rows of K (n, k) in float32; see `Chunks`.
-    K0 : ndarray of float64 (k, k)
-        Positive semi-definite matrix of the penalty.
-    penalty : float
-        The paper's eta; 1 / (2 C) in terms of LIBLINEAR's C, with K0 = I.
-    loss : Loss
-    workers : Workers
+    chunks: Yields the rows of K (n, k) in float32; see `Chunks`.
+    K0 (k, k): Positive semi-definite matrix of the penalty.
+    penalty: The paper's eta; 1 / (2 C) in terms of LIBLINEAR's C, with K0 = I.
     """
 
     def __init__(self, chunks: Chunks, K0: Floats, penalty: float, loss: Loss, workers: Workers) -> None:
@@ -124,14 +113,9 @@ class Classifiers:
     ) -> Fit:
         """Return one classifier per column of ``signs``.
 
-        Parameters
-        ----------
-        signs : ndarray of int8 (n, c)
-            -1 and +1.
-        start : Fit, optional
-            The result of another call, to start from; by default zeros.
-        tol, max_iter, on_done
-            As for `descend`.
+        signs (n, c): -1 and +1.
+        start: The result of another call, to start from; by default zeros.
+        tol, max_iter, on_done: As for `descend`.
         """
         n_columns = signs.shape[1]
         if start is None:
@@ -208,17 +192,8 @@ def loss_sums(
 ) -> Floats:
     """Return the loss of each column over some points, followed by its gradient by the weights.
 
-    Parameters
-    ----------
-    rows : iterable of (ndarray of float32 (m, k), ndarray of int8 (m, all columns))
-        Features and signs.
-    weights : ndarray of float64 (k, c)
-    columns : ndarray of int64 (c,)
-        The columns of the signs that the weights belong to.
-
-    Returns
-    -------
-    ndarray of float64 (k + 1, c)
+    rows (m, k): Features and signs.
+    columns (c,): The columns of the signs that the weights belong to.
     """
     total = np.zeros((len(weights) + 1, len(columns)))
     for K, all_signs in rows:
@@ -250,16 +225,10 @@ def solve_by_sums(
 ) -> tuple[Floats, Floats, int]:
     """Return weights (k, columns), objectives, and the number of iterations, each of which called ``sums`` once.
 
-    Parameters
-    ----------
-    sums : callable
-        See `Sums`. It is called once before the first iteration.
-    gram : ndarray of float64 (k, k)
-        K'K over all points.
-    K0, penalty, loss
-        As for `Classifiers`.
-    tol, max_iter, on_done
-        As for `descend`.
+    sums: See `Sums`. It is called once before the first iteration.
+    gram (k, k): K'K over all points.
+    K0, penalty, loss: As for `Classifiers`.
+    tol, max_iter, on_done: As for `descend`.
     """
     weights = np.zeros((len(K0), n_columns))
     points = _SummedPoints(sums, weights)

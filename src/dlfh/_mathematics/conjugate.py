@@ -42,23 +42,12 @@ _PIECES = 32
 
 
 def solve_by_conjugate_gradients(
-    features: sp.csr_array,
-    mean: Floats,
-    squares: Floats,
-    targets: Targets,
-    ridge: float,
-    workers: Workers,
+    features: sp.csr_array, mean: Floats, squares: Floats, targets: Targets, ridge: float, workers: Workers
 ) -> npt.NDArray[np.float32]:
     """Return W, shape (features, n_bits), to single precision.
 
-    Parameters
-    ----------
-    features : csr_array (n, d)
-    mean, squares : ndarray of float64 (d,)
-        Each feature's mean, and the sum of squares about it: 0 for constant features, which get the weight 0.
-    targets : Targets
-    ridge : float
-    workers : Workers
+    mean, squares (d,): Each feature's mean, and the sum of squares about it: 0 for constant features, which get the
+        weight 0.
     """
     varying = np.flatnonzero(squares)
     X = features[:, varying] if len(varying) < features.shape[1] else features

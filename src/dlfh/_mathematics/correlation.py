@@ -22,12 +22,8 @@ NO_CORRELATION = 1e-6
 class Whitening:
     """The Cholesky factor L of a covariance, C + ridge I = L L'.
 
-    Parameters
-    ----------
-    covariance : ndarray of float64 (d, d)
-        Positive semi-definite.
-    ridge : float
-        At least the rounding error of the covariance.
+    covariance (d, d): Positive semi-definite.
+    ridge: At least the rounding error of the covariance.
     """
 
     def __init__(self, covariance: Floats, ridge: float) -> None:
@@ -54,13 +50,7 @@ class Whitening:
 
 @dataclass(frozen=True)
 class CanonicalDirections:
-    """Pairs of directions in order of descending correlation, with wx' Cxx wx = wy' Cyy wy = 1.
-
-    Attributes
-    ----------
-    x, y : ndarray of float64 (dx, k) and (dy, k)
-    correlations : ndarray of float64 (k,)
-    """
+    """Pairs of directions in order of descending correlation, with wx' Cxx wx = wy' Cyy wy = 1."""
 
     x: Floats
     y: Floats
@@ -78,8 +68,6 @@ class CanonicalDirections:
 def canonical_directions(x: Whitening, y: Whitening, cross: Floats) -> CanonicalDirections:
     """Return all canonical directions of two whitened modalities with the cross matrix ``cross``.
 
-    Examples
-    --------
     >>> identity = Whitening(np.eye(2), ridge=0)
     >>> canonical_directions(identity, identity, np.diag([0.5, 0.9])).correlations
     array([0.9, 0.5])
@@ -100,8 +88,6 @@ def top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
 
     The largest entry of the left vector is positive. If M = 0 the vectors are zero.
 
-    Examples
-    --------
     >>> top_pair(np.diag([2.0, -3.0]))
     (array([0., 1.]), array([ 0., -1.]), 3.0)
     """

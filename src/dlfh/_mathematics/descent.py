@@ -188,15 +188,10 @@ def descend(
 ) -> tuple[Floats, Floats, int]:
     """Return weights, objectives and the number of iterations.
 
-    Parameters
-    ----------
-    scaling : ndarray of float64 (k, k)
-        By `scaling_by`.
-    tol : float
-        A column has converged when each of ``patience`` consecutive steps was expected to improve its objective by less
-        than this share.
-    on_done : callable
-        Called with the number of columns each time some converge.
+    scaling (k, k): By `scaling_by`.
+    tol: A column has converged when each of ``patience`` consecutive steps was expected to improve its objective by
+        less than this share.
+    on_done: Called with the number of columns each time some converge.
     """
     weights, objective = columns.weights.copy(), columns.objective.copy()
     n_iter = 0

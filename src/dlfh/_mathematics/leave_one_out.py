@@ -34,22 +34,11 @@ def leave_one_out_by_features(
 ) -> Values:
     """Return leave-one-out predictions from the (features x features) matrix.
 
-    Parameters
-    ----------
-    rows : callable
-        Returns the dense features of the points in a range.
-    targets : Targets
-    ridge : callable
-        Returns the ridge, from the sums of squares of the centred features.
-    intercept : bool
-        Whether the regression has one.
-    own_feature : callable, optional
-        Returns, for the features of some points, the number of the feature that derives from the point itself (a kernel
-        base at the point) and is left out with it; -1 for points without one.
-
-    Returns
-    -------
-    ndarray of float32 (points, n_bits)
+    rows: Returns the dense features of the points in a range.
+    ridge: Returns the ridge, from the sums of squares of the centred features.
+    intercept: Whether the regression has one.
+    own_feature: Returns, for the features of some points, the number of the feature that derives from the point itself
+        (a kernel base at the point) and is left out with it; -1 for points without one.
     """
     import scipy.linalg
 
@@ -103,12 +92,7 @@ def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, 
 
 
 def _of_own_features(
-    columns: npt.NDArray[np.int64],
-    centred: Floats,
-    weights: Floats,
-    inverse: Floats,
-    errors: Floats,
-    freedom: Floats,
+    columns: npt.NDArray[np.int64], centred: Floats, weights: Floats, inverse: Floats, errors: Floats, freedom: Floats
 ) -> Floats:
     """Return the additional error of each point when its own feature is left out too, by fixing its weight at 0.
 

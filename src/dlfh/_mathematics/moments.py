@@ -33,22 +33,12 @@ MAX_GRAM_FEATURES = 16384
 class Moments:
     """Sufficient statistics of a ridge regression.
 
-    Attributes
-    ----------
-    n_points : int
-    mean, target_mean : ndarray of float64 (d,) and (n_bits,)
-    gram : ndarray of float64 (d, d)
-        X'X of the centred features.
-    cross : ndarray of float64 (d, n_bits)
-        X'U of the centred features and the target codes.
-    rounding : float
-        Relative rounding error of the features' sums of squares.
-    after_products : bool
-        Whether features were centred after the multiplication, as sparse ones are; then the error is relative to the
-        uncentred sums.
+    gram (d, d): X'X of the centred features.
+    cross (d, n_bits): X'U of the centred features and the target codes.
+    rounding: Relative rounding error of the features' sums of squares.
+    after_products: Whether features were centred after the multiplication, as sparse ones are; then the error is
+        relative to the uncentred sums.
 
-    Examples
-    --------
     >>> X, U = np.array([[0.0], [2.0], [7.0]]), np.array([[1.0], [-1.0], [1.0]])
     >>> whole, first, rest = (Moments.of_rows(X[part], U[part]) for part in (slice(3), slice(1), slice(1, 3)))
     >>> (first + rest).gram == whole.gram, (first + rest).mean == whole.mean

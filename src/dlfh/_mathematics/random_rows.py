@@ -30,8 +30,6 @@ def random_rows(rng: np.random.Generator, features: Blocks, n_columns: int, *, u
 
     The generator advances past the first group of rows and the seeds of the others.
 
-    Examples
-    --------
     >>> from dlfh.blocks.base import ArrayBlocks
     >>> whole, split = (ArrayBlocks(np.ones((5, 3)), starts, "image") for starts in (None, [0, 3, 5]))
     >>> one, other = (random_rows(np.random.default_rng(0), features, 2) for features in (whole, split))

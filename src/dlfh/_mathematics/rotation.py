@@ -23,8 +23,6 @@ def signs(values: Floats) -> Floats:
 def random_rotation(n: int, rng: np.random.Generator) -> Floats:
     """Return a uniformly distributed random orthogonal matrix.
 
-    Examples
-    --------
     >>> R = random_rotation(3, np.random.default_rng(0))
     >>> bool(np.allclose(R.T @ R, np.eye(3)))
     True
@@ -48,19 +46,8 @@ def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Genera
     V is sqrt(n) P Q' of the SVD P S Q' of the centred Z. If its rank is less than the number of columns, random
     directions orthogonal to the others and to 1 fill up the rest, unless ``rng`` is None or there are too few rows.
 
-    Parameters
-    ----------
-    Z : ndarray of float64 (rows, c)
-    weights : ndarray of float64 (rows,), optional
-        The diagonal of W: the number of points that each row represents; 1 by default.
-    rng : numpy Generator, optional
+    weights (rows,): The diagonal of W: the number of points that each row represents; 1 by default.
 
-    Returns
-    -------
-    ndarray of float64 (rows, c)
-
-    Examples
-    --------
     >>> V = uncorrelated(np.array([[3.0, 1.0], [1.0, 2.0], [-4.0, 0.5], [0.5, 0.5]]))
     >>> bool(np.allclose(V.T @ V, 4 * np.eye(2))), bool(np.allclose(V.sum(axis=0), 0))
     (True, True)
@@ -85,19 +72,9 @@ def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Genera
 def iterative_quantization(points: Sequence[Blocks], rotation: Floats, n_iter: int) -> tuple[Floats, Floats]:
     """Rotate points towards their signs: minimise |B - E R|^2 over B in {-1, +1} and rotations R.
 
-    Parameters
-    ----------
-    points : sequence of Blocks (n, c)
-        The rows of E, centred. They are read once for each step and once before.
-    rotation : ndarray of float64 (c, c)
-        Initial rotation.
-    n_iter : int
-
-    Returns
-    -------
-    rotation : ndarray of float64 (c, c)
-    errors : ndarray of float64 (n_iter + 1,)
-        The objective before each step, and at the end; it never increases.
+    points (n, c): The rows of E, centred. They are read once for each step and once before.
+    rotation (c, c): Initial rotation.
+    Returns: The objective before each step, and at the end; it never increases.
     """
     # |B - E R|^2 = |B|^2 + |E R|^2 - 2 tr(R'E'B), and a rotation does not change |E R|: steps need only E'B.
     constant = sum(float(blocks.map_reduce(_size_and_squares, operator.add)) for blocks in points)

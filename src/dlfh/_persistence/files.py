@@ -26,8 +26,6 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
 
     Without ``overwrite``, raise FileExistsError if ``target`` exists when the temporary file is complete.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> replace_file(folder / "greeting", [b"hello, ", b"world"])
@@ -76,8 +74,6 @@ def _rename_to_free_name(temporary: Path, target: Path) -> None:
 def open_regular(path: Path) -> IO[bytes]:
     """Open a regular file for reading; refuse pipes and devices, which may never end.
 
-    Examples
-    --------
     >>> open_regular(Path("/dev/zero"))
     Traceback (most recent call last):
     OSError: [Errno 22] not a regular file: '/dev/zero'
@@ -116,8 +112,6 @@ def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: It
 def create_folder(path: Path) -> Iterator[None]:
     """Create a folder and its parents durably; if the block fails, remove the new folders that are still empty.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp()) / "a" / "b"
     >>> with suppress(RuntimeError), create_folder(folder):
@@ -169,8 +163,6 @@ def sync_folder(path: Path) -> None:
 def exclusive(path: Path) -> Iterator[None]:
     """Wait for the lock file ``path`` and hold the lock while the block runs.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with exclusive(Path(tempfile.mkdtemp()) / ".lock"):
     ...     pass
@@ -182,8 +174,6 @@ def exclusive(path: Path) -> Iterator[None]:
 def try_lock(path: Path) -> IO[str] | None:
     """Lock the file ``path`` until the returned file is closed; return None if another process holds the lock.
 
-    Examples
-    --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / ".lock"
     >>> with try_lock(path) as lock:

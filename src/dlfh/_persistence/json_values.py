@@ -22,8 +22,6 @@ def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = Non
     owner: Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
     objects: Classes of nested objects, which are saved with their parameters.
 
-    Examples
-    --------
     >>> class Words(Parameterized):
     ...     def __init__(self, ngrams=(1, 2), weights=None):
     ...         self.ngrams, self.weights = ngrams, weights

@@ -49,11 +49,7 @@ def write_model(
     payload = safetensors.numpy.save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     digest = hashlib.sha256(payload).hexdigest()
     array_file = f"arrays-{digest[:16]}.safetensors"
-    header = {
-        "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
-        "arrays": {"file": array_file, "sha256": digest},
-    }
+    header = {"format": _FORMAT, "format_version": FORMAT_VERSION, "arrays": {"file": array_file, "sha256": digest}}
     content = {**header, **config}
     text = json.dumps({**content, "checksum": config_checksum(content)}, indent=2, sort_keys=True)
     check_target(path, overwrite=overwrite)

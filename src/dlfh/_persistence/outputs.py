@@ -19,8 +19,6 @@ def check_outputs(
     inputs: Input files and folders, which no output may overwrite under any name.
     overwrite: Whether existing files may be replaced.
 
-    Examples
-    --------
     >>> import tempfile
     >>> table = Path(tempfile.mkdtemp(), "items.csv")
     >>> _ = table.write_text("id,text")

@@ -16,8 +16,6 @@ class Registry(Generic[Base]):
 
     noun: What error messages call the classes.
 
-    Examples
-    --------
     >>> class Shape(Registered):
     ...     registry = Registry("shape")
     >>> class Circle(Shape):

@@ -32,8 +32,6 @@ class SplitSpec:
 class Cell:
     """One computation: a method with its parameters on a split of a data set.
 
-    Examples
-    --------
     >>> cell = Cell.make("wiki", "0f", "DLFH", {"scale": 4.0}, bits=32, seed=0)
     >>> cell == Cell.from_plain(cell.plain()), len(cell.key)
     (True, 16)

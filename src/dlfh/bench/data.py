@@ -32,8 +32,6 @@ class Partition:
 class Source:
     """A data set with floating-point features and CSR indicator labels.
 
-    Examples
-    --------
     >>> from dlfh.datasets import make_paired
     >>> source = Source.of("generated", {"all": make_paired(100, random_state=0)})
     >>> parts = source.split(SplitSpec(seed=0, queries=20, unseen_share=0.25))

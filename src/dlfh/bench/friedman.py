@@ -23,8 +23,6 @@ def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> f
 
     Nemenyi's q sqrt(k (k + 1) / 6 N) for k methods and N blocks, with q from the studentized range over sqrt(2).
 
-    Examples
-    --------
     >>> round(critical_difference(4, 14), 2)
     1.25
     """
@@ -37,8 +35,6 @@ def critical_difference(n_methods: int, n_blocks: int, level: float = 0.05) -> f
 def iman_davenport(statistic: float, n_methods: int, n_blocks: int) -> float:
     """Return Iman and Davenport's F from Friedman's statistic; infinite where all blocks agree.
 
-    Examples
-    --------
     >>> round(iman_davenport(9.28, 4, 14), 2)
     3.69
     """
@@ -75,8 +71,6 @@ def rank_methods(labels: Sequence[str], scores: Floats, level: float = 0.05) -> 
     labels: Names of the methods.
     level: Significance level.
 
-    Examples
-    --------
     >>> scores = np.array([[0.5, 0.4, 0.3], [0.6, 0.5, 0.5], [0.4, 0.2, 0.3], [0.7, 0.6, 0.1]])
     >>> rank_methods(["a", "b", "c"], scores).ranks
     {'a': 1.0, 'b': 2.375, 'c': 2.625}

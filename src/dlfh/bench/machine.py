@@ -17,8 +17,6 @@ _LIBRARIES = ("numpy", "scipy", "numba", "faiss-cpu")
 def describe_machine() -> dict[str, Any]:
     """Return processor, cores, memory, system and versions.
 
-    Examples
-    --------
     >>> sorted(describe_machine())
     ['cores', 'memory', 'processor', 'system', 'versions']
     """

@@ -33,8 +33,6 @@ Measured = tuple[dict[str, Any], dict[str, Any]]
 def directions(modalities: tuple[str, ...]) -> list[str]:
     """Return all directions of cross-modal search.
 
-    Examples
-    --------
     >>> directions(("image", "text"))
     ['image → text', 'text → image']
     """

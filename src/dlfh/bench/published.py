@@ -50,8 +50,6 @@ class Published:
 def published() -> Published:
     """Return the tables of the paper, with its method names and the keys of `dlfh.datasets.descriptions.DATA_SETS`.
 
-    Examples
-    --------
     >>> [cell.mean for cell in published().map if cell[:3] == ("DLFH", "nus-wide", "T→I")]
     [0.769, 0.801, 0.818]
     """

@@ -21,8 +21,6 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
         data set to imitate; or the path of an array file.
     n_points: Number of points to generate.
 
-    Examples
-    --------
     >>> load_source("generated:wiki", n_points=100).name
     'Wiki-shaped (generated)'
     """

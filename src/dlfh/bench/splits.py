@@ -24,8 +24,6 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
     computed. All other rows are training points, and the database of *hashed* and *learned*. Data sets that define
     their queries have them under the seed "any".
 
-    Examples
-    --------
     >>> from dlfh.datasets import make_paired
     >>> splits = splits_of(Source.of("generated", {"all": make_paired(10, random_state=0)}), seeds=2, queries=3)
     >>> splits["queries"]["0"], splits["queries"]["1"]

@@ -76,12 +76,7 @@ _MARKDOWN = _Format(
     markdown_text, "**{mean}**{std}", " ±{}", "<sup>{}</sup>", "*published*", published_number="*{mean}*{std}"
 )
 _LATEX = _Format(
-    _latex_text,
-    r"\textbf{{{mean}}}{std}",
-    r"{{\scriptsize$\pm${}}}",
-    "$^{{{}}}$",
-    r"\quad published",
-    dash="--",
+    _latex_text, r"\textbf{{{mean}}}{std}", r"{{\scriptsize$\pm${}}}", "$^{{{}}}$", r"\quad published", dash="--"
 )
 _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "<sup>{}</sup>", "published")
 
@@ -90,8 +85,6 @@ _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "
 class ReportTable:
     """A table of means with groups of columns.
 
-    Examples
-    --------
     >>> row = TableRow("DLFH", (Summary(0.5, 0.01, 3, True), Summary(note="needs more than 8 GB of memory")))
     >>> table = ReportTable("map", "MAP", (("image → text", "16"), ("image → text", "32")), (row,))
     >>> print(table.to_csv(), end="")
@@ -247,8 +240,6 @@ class ReportTable:
 def summarize(values: Sequence[float | None], notes: Iterable[str] = ()) -> Summary:
     """Return the mean and standard deviation of the values that are not None; a footnote explains the others.
 
-    Examples
-    --------
     >>> summarize([0.5, 0.7]).mean, summarize([None], ["not finished in 5 minutes"]).note
     (0.6, 'not finished in 5 minutes')
     """

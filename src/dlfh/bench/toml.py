@@ -29,8 +29,6 @@ def read_toml(path: Path) -> dict[str, Any]:
 def to_toml(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
     """Return nested mappings of numbers, strings and lists as TOML; None values are omitted.
 
-    Examples
-    --------
     >>> print(to_toml({"bits": (16, 32), "time": {"bits": 16}}), end="")
     bits = [16, 32]
     <BLANKLINE>

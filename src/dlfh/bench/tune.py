@@ -31,8 +31,6 @@ Parameters: TypeAlias = dict[str, Any]
 def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
     """Parse a grid of ``NAME=VALUE,VALUE,...``; values are TOML, other words are strings.
 
-    Examples
-    --------
     >>> parse_grid(["scale=1,2.5", "solver=full,stochastic", "fit_intercept=true,false"])
     {'scale': [1, 2.5], 'solver': ['full', 'stochastic'], 'fit_intercept': [True, False]}
     """
@@ -51,8 +49,6 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
 def default_grid(method: str) -> dict[str, list[Any]]:
     """Return the default grid of a method; every method has the same number of candidates.
 
-    Examples
-    --------
     >>> default_grid("KDLFH")
     {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 2000]}
     """

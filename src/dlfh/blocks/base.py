@@ -29,8 +29,6 @@ _BLOCK_ROWS = 1 << 17
 def block_starts(n_rows: int, row_bytes: int) -> Integers:
     """Return the first row of each block of the default size, followed by the number of rows.
 
-    Examples
-    --------
     >>> block_starts(100, 1 << 20).tolist()
     [0, 64, 100]
     >>> block_starts(200_000, 1).tolist()
@@ -96,10 +94,7 @@ class Blocks(ABC):
         return None
 
     def map_reduce(
-        self,
-        function: Callable[..., Result],
-        merge: Callable[[Result, Result], Result],
-        *others: Blocks,
+        self, function: Callable[..., Result], merge: Callable[[Result, Result], Result], *others: Blocks
     ) -> Result:
         """Return ``function(first row, block, *blocks of others)`` of every block, merged as a tree.
 
@@ -229,15 +224,8 @@ def _block(_: int, block: Any) -> Any:
 class ArrayBlocks(Blocks):
     """An array or sparse matrix in memory, as one block or several.
 
-    Parameters
-    ----------
-    rows : ndarray or csr_array
-    starts : sequence of int or None
-        The first row of each block, followed by the number of rows; None for a single block.
-    name : str
+    starts: The first row of each block, followed by the number of rows; None for a single block.
 
-    Examples
-    --------
     >>> blocks = ArrayBlocks(np.arange(10.0), [0, 4, 8, 10], "numbers")
     >>> blocks.map_reduce(lambda start, block: block.sum(), lambda a, b: a + b)
     np.float64(45.0)
@@ -265,11 +253,7 @@ class MappedBlocks(Blocks):
     """A function of each block, and of the same rows of other matrices."""
 
     def __init__(
-        self,
-        sources: Sequence[Blocks],
-        function: Callable[..., Any],
-        n_columns: int | None,
-        dtype: npt.DTypeLike,
+        self, sources: Sequence[Blocks], function: Callable[..., Any], n_columns: int | None, dtype: npt.DTypeLike
     ) -> None:
         self.sources, self.function = sources, function
         first = sources[0]

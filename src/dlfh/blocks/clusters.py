@@ -22,8 +22,6 @@ _TIMEOUT = 20
 def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValues]]:
     """Yield a function that distributes values: in this process (None), or on the cluster at an address.
 
-    Examples
-    --------
     >>> with connect(None) as distribute:
     ...     distribute([1, 2]).map(lambda value: 10 * value).results()
     [10, 20]

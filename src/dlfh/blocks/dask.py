@@ -45,12 +45,8 @@ def _dask() -> Any:
 class DaskBlocks(Blocks):
     """A Dask array, dense or of scipy.sparse blocks, or a result computed from one block by block.
 
-    Attributes
-    ----------
-    pieces : list of Delayed
-        The blocks.
-    source : Blocks or None
-        The files that the blocks are read from.
+    pieces: The blocks.
+    source: The files that the blocks are read from.
     """
 
     is_local = False

@@ -21,13 +21,7 @@ from dlfh.errors import InputError
 class FileBlocks(Blocks):
     """A dense array in a file.
 
-    Parameters
-    ----------
-    path : Path
-    shape : tuple of int
-    dtype : numpy dtype
-    row_multiple : int
-        Blocks start at multiples of this number of rows, so that they consist of whole chunks of the file.
+    row_multiple: Blocks start at multiples of this number of rows, so that they consist of whole chunks of the file.
     """
 
     is_sparse = False

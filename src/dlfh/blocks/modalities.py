@@ -21,13 +21,8 @@ def in_one_block(matrix: Any, modality: str) -> Blocks:
 def modality_blocks(modalities: Any, method: str, least: int, most: int | None) -> dict[str, Blocks]:
     """Return the modalities as blocks: arrays in memory as one block, or split like the others if any is in blocks.
 
-    Parameters
-    ----------
-    modalities : dict of str to array-like, sparse matrix, Blocks or Dask array
-    method : str
-        Name in error messages.
-    least, most : int
-        Range of the number of modalities that the method takes.
+    method: Name in error messages.
+    least, most: Range of the number of modalities that the method takes.
     """
     check_names(modalities, method, least, most)
     found = {name: as_blocks(values, f"modality {name!r}") for name, values in modalities.items()}

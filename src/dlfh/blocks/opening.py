@@ -61,8 +61,6 @@ def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None =
 def matrix_names(path: str | os.PathLike[str]) -> list[str]:
     """Return the names that `open_blocks` accepts for a file or folder; empty for formats that hold one matrix.
 
-    Examples
-    --------
     >>> import os, tempfile
     >>> path = os.path.join(tempfile.mkdtemp(), "image.npy")
     >>> np.save(path, np.ones((3, 2)))

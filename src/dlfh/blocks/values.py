@@ -21,8 +21,6 @@ class BlockValues:
 
     Functions must not modify their arguments, because the values of a failed worker are computed again.
 
-    Examples
-    --------
     >>> values = BlockValues([[1, 2], [3, 4]])
     >>> total = values.combine(lambda rows: sum(map(sum, rows)))
     >>> values.map(lambda row, total: sum(row) / total, total).results()

@@ -86,13 +86,9 @@ class ItemOptions:
     def read(self, known: Sequence[str] | None = None, *, outputs: Sequence[Path | None] = ()) -> Items:
         """Read the items.
 
-        Parameters
-        ----------
-        known : sequence of str, optional
-            Modalities of the model that will encode the items. The modalities guessed from a bare folder of images are
-            restricted to these.
-        outputs : sequence of path or None
-            Output files; InputError is raised if one of them is an image that the items refer to.
+        known: Modalities of the model that will encode the items. The modalities guessed from a bare folder of images
+            are restricted to these.
+        outputs: Output files; InputError is raised if one of them is an image that the items refer to.
         """
         from dlfh._persistence.outputs import check_not_input
         from dlfh.datasets import read_items
@@ -305,8 +301,6 @@ def flag(name: str) -> str:
 def method_named(name: str) -> str:
     """Return the registered name of a method; case and hyphens are ignored.
 
-    Examples
-    --------
     >>> method_named("cca-itq")
     'CCAITQ'
     """
@@ -338,8 +332,6 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
 def place_of(value: str) -> tuple[Path, str | None]:
     """Split FILE:NAME into the file or folder and the variable or column; NAME is optional.
 
-    Examples
-    --------
     >>> place_of("codes.parquet:image")[1]
     'image'
     """
@@ -350,8 +342,6 @@ def place_of(value: str) -> tuple[Path, str | None]:
 def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
     """Parse `--where` conditions, such as NAME=VALUE or JSON, into one filter.
 
-    Examples
-    --------
     >>> parse_filters(["brand=Acme", "price<=20"])
     {'and': [{'brand': {'=': 'Acme'}}, {'price': {'<=': 20}}]}
     """

@@ -40,8 +40,6 @@ def elapsed() -> float:
 def duration(seconds: float) -> str:
     """Format a duration.
 
-    Examples
-    --------
     >>> duration(0.4), duration(42.2), duration(200)
     ('0.4 s', '42 s', '3 min 20 s')
     """

@@ -29,15 +29,8 @@ _WIDTH = 60
 class SearchSession:
     """How queries are answered, and how their results are shown.
 
-    Attributes
-    ----------
-    collection : Collection
-    options : SearchOptions
-    output : path or None
-        The picture to draw the images found into.
-    overwrite : bool
-        Whether to replace an existing picture. Each result replaces the picture of the last one.
-    as_json, details : bool
+    output: The picture to draw the images found into.
+    overwrite: Whether to replace an existing picture. Each result replaces the picture of the last one.
     """
 
     collection: Collection
@@ -119,12 +112,10 @@ def search(
         ),
     ] = None,
     match: Annotated[
-        str | None,
-        typer.Option(help="codes, words or both. Default: the best on held-out items.", show_default=False),
+        str | None, typer.Option(help="codes, words or both. Default: the best on held-out items.", show_default=False)
     ] = None,
     ranking: Annotated[
-        str | None,
-        typer.Option(help="asymmetric (default), specific or hamming.", show_default=False),
+        str | None, typer.Option(help="asymmetric (default), specific or hamming.", show_default=False)
     ] = None,
     hashed_only: Annotated[
         bool, typer.Option("--hashed-only", help="Compare hashed codes only: labelled items do not come first.")
@@ -142,8 +133,7 @@ def search(
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help="Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.",
-            show_default=False,
+            help="Filter by labels and columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.", show_default=False
         ),
     ] = None,
     output: Annotated[

@@ -41,8 +41,6 @@ class BuildSettings:
     def to_toml(self) -> str:
         """Return the settings as TOML.
 
-        Examples
-        --------
         >>> print(BuildSettings("DLFH", 128, text_features="tfidf", parameters={"scale": 8.0}).to_toml(), end="")
         method = "DLFH"
         bits = 128

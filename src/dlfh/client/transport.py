@@ -95,8 +95,6 @@ class Transport:
 def dump(value: Any) -> str:
     """Return a value as JSON; NumPy numbers become plain ones.
 
-    Examples
-    --------
     >>> dump({"k": np.int64(3)})
     '{"k": 3}'
     >>> dump({"k": {3}})

@@ -14,10 +14,5 @@ if TYPE_CHECKING:
 __all__ = ["Collection", "Encoder", "SearchOptions", "SearchResult", "load"]
 
 __getattr__, __dir__ = import_on_demand(
-    __name__,
-    {
-        "collection": "Collection",
-        "encoder": "Encoder load",
-        "query": "SearchOptions SearchResult",
-    },
+    __name__, {"collection": "Collection", "encoder": "Encoder load", "query": "SearchOptions SearchResult"}
 )

@@ -57,8 +57,6 @@ class _Tile:
 def page_path(picture: Path) -> Path:
     """Return the path of the page beside a picture.
 
-    Examples
-    --------
     >>> page_path(Path("out", "found.png")).as_posix()
     'out/found.html'
     """
@@ -78,18 +76,10 @@ def write_answers(
 
     The page contains its images and loads nothing from other hosts.
 
-    Parameters
-    ----------
-    collection : Collection
-    result : SearchResult
-    title : str
-        The query, such as ``text: red shoes``.
-    picture : path
-        Its name ends in ``.png``, ``.jpg`` or ``.webp``.
-    image : path, optional
-        The image of the query.
-    overwrite : bool
-        Whether to replace existing files; otherwise they raise InputError.
+    title: The query, such as ``text: red shoes``.
+    picture: Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    image: The image of the query.
+    overwrite: Whether to replace existing files; otherwise they raise InputError.
     """
     paths = [collection.image_path(item.metadata) for item in result]
     if not any(paths):

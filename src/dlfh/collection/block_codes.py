@@ -74,18 +74,11 @@ def encode_blocks(
 ) -> Encoded:
     """Write the codes of data in blocks to a folder, one Parquet file per block; skip the files of an earlier run.
 
-    Parameters
-    ----------
-    features : dict of str to Blocks
-        Modalities, cut into blocks at the same rows. Workers of a cluster read them by the same paths.
-    folder : path
-        Its files, by name, are in the order of the data.
-    sources : dict of str to path
-        File or folder of each modality. An earlier run is resumed only if they have not changed.
-    cluster : str, optional
-        Address of a Dask scheduler, or "local"; by default, this process.
-    overwrite : bool
-        Replace all codes of an earlier run.
+    features: Modalities, cut into blocks at the same rows. Workers of a cluster read them by the same paths.
+    folder: Its files, by name, are in the order of the data.
+    sources: File or folder of each modality. An earlier run is resumed only if they have not changed.
+    cluster: Address of a Dask scheduler, or "local"; by default, this process.
+    overwrite: Replace all codes of an earlier run.
     """
     first, *others = features.values()
     first.check_aligned(*others)

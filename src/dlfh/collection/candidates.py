@@ -43,8 +43,6 @@ def candidate_featurizers(
 ) -> dict[str, list[Featurizer]]:
     """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters.
 
-    Examples
-    --------
     >>> from dlfh.datasets import Items
     >>> candidate_featurizers(Items.of({"text": ["a cat", "a dog"]}, labels=[["cat"], ["dog"]]))
     {'text': [BagOfWords(), BagOfWords(analyzer='word+char', min_df=2)]}

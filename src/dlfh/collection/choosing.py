@@ -46,15 +46,8 @@ def choose_featurizers(
     The default is the first candidate, if there are fewer than 100 items or no labels. Models that choose their hash
     functions use fixed ones in trials. The last two trials compare the model's number of bits with twice as many.
 
-    Parameters
-    ----------
-    candidates : dict of str to list of Featurizer
-    model : CrossModalHasher
-    values : dict of str to sequence
-        By modality, the raw values of complete items.
-    labels : array-like, or None
-    random_state : int
-        Random seed of the sample.
+    values: By modality, the raw values of complete items.
+    random_state: Random seed of the sample.
     """
     is_open = any(len(featurizers) > 1 for featurizers in candidates.values())
     sets = LabelSets.from_labels(labels) if is_open and labels is not None and len(labels) else None

@@ -46,18 +46,11 @@ if TYPE_CHECKING:
 class BuildResult:
     """The collection that `Collection.build` created, with measurements.
 
-    Attributes
-    ----------
-    collection : Collection
-        Open for reading.
-    n_trained : int
-        Number of items that the encoder was trained on.
-    n_incomplete : int
-        Number of those that lack a modality or labels.
-    problems : list of Problem
-        Items and values that were left out.
-    evaluation : EvaluationReport
-        Retrieval quality and calibration, measured with held-out items; empty if none were held out.
+    collection: Open for reading.
+    n_trained: Number of items that the encoder was trained on.
+    n_incomplete: Number of those that lack a modality or labels.
+    problems: Items and values that were left out.
+    evaluation: Retrieval quality and calibration, measured with held-out items; empty if none were held out.
     """
 
     collection: Collection

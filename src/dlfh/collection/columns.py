@@ -25,8 +25,6 @@ CONTENTS = "contents"
 def hashed_column(modality: str) -> str:
     """Return the column of the hashed codes of items that have learned ones.
 
-    Examples
-    --------
     >>> hashed_column("image")
     'image:hashed'
     """
@@ -82,8 +80,6 @@ def public_item(item: Item, modalities: Sequence[str]) -> Item:
 def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return metadata without content hashes.
 
-    Examples
-    --------
     >>> without_contents({"image": "cat.png", "contents": {"image": "3f2a"}})
     {'image': 'cat.png'}
     """

@@ -43,12 +43,7 @@ def content_hashes(
 ) -> list[dict[str, str]]:
     """Return the hashes of each item's images and vectors, by modality.
 
-    Parameters
-    ----------
-    featurizers : dict of str to Featurizer
-    items : Items
-    hash_path : function, optional
-        Hashes a file; `hash_file` by default.
+    hash_path: Hashes a file; `hash_file` by default.
     """
     hashes: list[dict[str, str]] = [{} for _ in items.ids]
     for name, values in items.modalities.items():
@@ -62,8 +57,6 @@ def content_hashes(
 def content_hash(value: Any, hash_path: Callable[[Any], str] | None = None) -> str:
     """Return the hash of an image or a vector; an empty string for None and for files that cannot be read.
 
-    Examples
-    --------
     >>> content_hash(b"hello") == content_hash(b"hello") != content_hash(b"world")
     True
     >>> content_hash(np.zeros(3)) == content_hash(np.zeros((3, 1)))
@@ -102,12 +95,8 @@ def hash_file(path: str | os.PathLike[str]) -> str:
 class FileHashes:
     """Hashes of files; files that have not changed since the last run are not read again.
 
-    Parameters
-    ----------
-    folder : path
-        The folder of a collection. Paths are stored relative to it, so that both can be moved.
-    use_cache : bool
-        Whether to use the hashes of the last run; otherwise every file is read.
+    folder: The folder of a collection. Paths are stored relative to it, so that both can be moved.
+    use_cache: Whether to use the hashes of the last run; otherwise every file is read.
     """
 
     def __init__(self, folder: Path, *, use_cache: bool = True) -> None:

@@ -39,21 +39,13 @@ _TYPES: dict[str, tuple[type, ...]] = {"str": (str,), "int": (int,), "float": (i
 class RetrievalQuality:
     """Retrieval quality of one direction, from a query modality to a database modality.
 
-    Attributes
-    ----------
-    query, database : str
-        Modalities of the queries and of the items.
-    n_queries, n_items : int
-    codes : str
-        Codes of the items: "learned", "hashed", or the share that is learned.
-    chance : float
-        Share of relevant items, which is the expected MAP of a random ranking.
-    hamming, asymmetric, specific : float
-        Mean average precision (MAP) of each ranking over the whole database; ties in database order.
-    ndcg : float
-        nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
-    exact : float
-        Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
+    query, database: Modalities of the queries and of the items.
+    codes: Codes of the items: "learned", "hashed", or the share that is learned.
+    chance: Share of relevant items, which is the expected MAP of a random ranking.
+    hamming, asymmetric, specific: Mean average precision (MAP) of each ranking over the whole database; ties in
+        database order.
+    ndcg: nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
+    exact: Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
     """
 
     query: str
@@ -76,14 +68,9 @@ _Row = TypeVar("_Row", RetrievalQuality, CalibrationReport)
 class EvaluationReport:
     """Retrieval quality and calibration, measured with items that were not learned from.
 
-    Attributes
-    ----------
-    quality : list of RetrievalQuality
-        One for each direction; empty if no queries were held out.
-    calibration : list of CalibrationReport
-        One for each query modality and kind of codes; empty if the encoder is not calibrated.
-    problems : list of Problem
-        Queries that were skipped because they are in the collection or cannot be read.
+    quality: One for each direction; empty if no queries were held out.
+    calibration: One for each query modality and kind of codes; empty if the encoder is not calibrated.
+    problems: Queries that were skipped because they are in the collection or cannot be read.
     """
 
     quality: list[RetrievalQuality] = field(default_factory=list)

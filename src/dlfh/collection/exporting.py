@@ -26,17 +26,11 @@ _BATCH = 500
 def export(collection: Collection, path: Path, *, modality: str | None = None, overwrite: bool = False) -> list[Path]:
     """Write a collection to a file in the format of its suffix; return the files written.
 
-    Parameters
-    ----------
-    collection : Collection
-    path : path
-        ``.parquet``: all items, with metadata as JSON and codes as bytes. ``.sql``: the same as a PostgreSQL table with
-        codes as ``bit(n)``. ``.faiss``: the codes of one modality as an ``IndexBinaryFlat``; the ids are written beside
-        it, to ``.faiss.ids.json``.
-    modality : str, optional
-        Modality of a faiss index; by default, the first searchable one.
-    overwrite : bool
-        Replace existing files.
+    path: ``.parquet``: all items, with metadata as JSON and codes as bytes. ``.sql``: the same as a PostgreSQL table
+        with codes as ``bit(n)``. ``.faiss``: the codes of one modality as an ``IndexBinaryFlat``; the ids are written
+        beside it, to ``.faiss.ids.json``.
+    modality: Modality of a faiss index; by default, the first searchable one.
+    overwrite: Replace existing files.
     """
     modalities = collection.encoder.modalities_
     if path.suffix not in FORMATS:

@@ -28,17 +28,10 @@ Mask = npt.NDArray[np.bool_]
 class ItemVectors:
     """Feature vectors of items.
 
-    Attributes
-    ----------
-    n_items : int
-    matrices : dict of str to ndarray or CSR matrix
-        By modality, a row for each item that has it in a readable form.
-    positions : dict of str to ndarray of int64
-        By modality, the items of these rows, ascending.
-    problems : list of Problem
-        Values that could not be read.
-    contents : list of dict
-        By item, hashes of its images and vectors.
+    matrices: By modality, a row for each item that has it in a readable form.
+    positions: By modality, the items of these rows, ascending.
+    problems: Values that could not be read.
+    contents: By item, hashes of its images and vectors.
     """
 
     n_items: int
@@ -105,16 +98,10 @@ def check_modalities(featurizers: Mapping[str, Any], items: Items, *, fit: bool)
 class ItemCodes:
     """Codes of items, by modality.
 
-    Attributes
-    ----------
-    hashed : dict of str to ndarray of uint8 (items, bytes)
-        Codes by hash functions; zeros for items that lack the modality.
-    present : dict of str to ndarray of bool (items,)
-        Whether an item has the modality.
-    learned : dict of str to ndarray of uint8 (items, bytes)
-        Codes learned in training, or the codes of the items' label sets; zeros elsewhere.
-    is_learned : dict of str to ndarray of bool (items,)
-        Whether an item has a learned code.
+    hashed (items, bytes): Codes by hash functions; zeros for items that lack the modality.
+    present (items,): Whether an item has the modality.
+    learned (items, bytes): Codes learned in training, or the codes of the items' label sets; zeros elsewhere.
+    is_learned (items,): Whether an item has a learned code.
     """
 
     hashed: dict[str, Codes]
@@ -127,18 +114,12 @@ class ItemCodes:
 class Training:
     """Result of fitting an encoder to items.
 
-    Attributes
-    ----------
-    vectors : ItemVectors
-        Vectors of all items.
-    items : ndarray of int64
-        Training items, ascending; row i of the model's ``codes_`` is the code of the i-th.
-    learned : dict of str to ndarray of bool (items,)
-        By modality, which of all items have a learned code.
-    n_incomplete : int
-        Number of training items that lack a modality or, for supervised methods, labels.
-    leave_one_out : dict of str to ndarray of float32 (learned, n_bits)
-        By modality, leave-one-out projections of the items with learned codes, if the method computes them.
+    vectors: Vectors of all items.
+    items: Training items, ascending; row i of the model's ``codes_`` is the code of the i-th.
+    learned (items,): By modality, which of all items have a learned code.
+    n_incomplete: Number of training items that lack a modality or, for supervised methods, labels.
+    leave_one_out (learned, n_bits): By modality, leave-one-out projections of the items with learned codes, if the
+        method computes them.
     """
 
     vectors: ItemVectors

@@ -14,8 +14,6 @@ Labels = Sequence[Sequence[str]]
 def warn_of_labels(labels: Labels) -> None:
     """Warn if all labelled items share a label, or no two do.
 
-    Examples
-    --------
     >>> import warnings
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")

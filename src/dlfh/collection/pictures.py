@@ -30,26 +30,13 @@ def contact_sheet(
 ) -> Any:
     """Arrange images in rows on one sheet.
 
-    Parameters
-    ----------
-    images : sequence of paths, bytes, PIL images or arrays
-        Of any size; each is scaled to fit a square. An image that cannot be read is drawn as a crossed box.
-    captions : sequence of str, optional
-        Up to three lines per image, each cut to the width of the square. Characters that the font lacks are drawn as
-        "?".
-    columns : int, default 8
-    size : int, default 96
-        Side of a square in pixels.
-    title : str, optional
-        A line above the images.
+    images: Of any size; each is scaled to fit a square. An image that cannot be read is drawn as a crossed box.
+    captions: Up to three lines per image, each cut to the width of the square. Characters that the font lacks are drawn
+        as "?".
+    size: Side of a square in pixels.
+    title: A line above the images.
+    Returns: Save it with ``sheet.save("found.png")``.
 
-    Returns
-    -------
-    PIL.Image.Image
-        Save it with ``sheet.save("found.png")``.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> contact_sheet([np.zeros((30, 20))] * 3, ["one", "two", "three"], columns=2).size
     (216, 244)
@@ -81,13 +68,8 @@ def contact_sheet(
 def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
     """Write an image to a file atomically.
 
-    Parameters
-    ----------
-    picture : PIL.Image.Image
-    path : path
-        Its name ends in ``.png``, ``.jpg`` or ``.webp``.
-    overwrite : bool
-        Whether to replace an existing file; otherwise it raises InputError.
+    path: Its name ends in ``.png``, ``.jpg`` or ``.webp``.
+    overwrite: Whether to replace an existing file; otherwise it raises InputError.
     """
     target = Path(path)
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}

@@ -113,18 +113,11 @@ def _strings(values: Any, name: str) -> tuple[str, ...]:
 class Query:
     """One query. `Searcher.encode` fills in the projection of a text, image or vector when it is first needed.
 
-    Attributes
-    ----------
-    kind : {"text", "image", "vector", "code", "id"}
-    value : Any
-        The text, image or vector; a binary code in hexadecimal; or the id of an item of the collection.
-    modality : str or None
-        The modality of a text, image or vector. By default that called "text" or "image", or else the first that
+    value: The text, image or vector; a binary code in hexadecimal; or the id of an item of the collection.
+    modality: The modality of a text, image or vector. By default that called "text" or "image", or else the first that
         takes texts or images.
-    projection : ndarray of float32 (n_bits,) or None
-        The real values whose signs are the query's code.
-    is_known : bool
-        False for a text without any word of the model's vocabulary.
+    projection (n_bits,): The real values whose signs are the query's code.
+    is_known: False for a text without any word of the model's vocabulary.
     """
 
     kind: Literal["text", "image", "vector", "code", "id"]
@@ -144,13 +137,6 @@ def is_single(value: Any, takes: str) -> bool:
 
     A text is a string; an image is a path, bytes, a PIL image or an array; a vector has one axis.
 
-    Parameters
-    ----------
-    value : Any
-    takes : {"texts", "images", "vectors"}
-
-    Examples
-    --------
     >>> is_single("a red car", "texts"), is_single(["a red car"], "texts")
     (True, False)
     >>> is_single("car.jpg", "images"), is_single([np.zeros((9, 9)), "car.jpg"], "images")
@@ -179,25 +165,14 @@ def _depth(value: Any) -> int:
 class ResultItem:
     """An item in a search result.
 
-    Attributes
-    ----------
-    rank : int
-        From 1.
-    id : str
-    metadata : dict
-    probability : float or None
-        Probability that the item shares a label with the query; None if the collection is not calibrated.
-    n_equal : int or None
-        Number of items with the same probability, this one included; None if it is unknown. Equal items are ordered
-        by their hashed codes.
-    hamming_distance : int
-        Number of bits in which the item's code differs from the query's.
-    distance : float
-        The same, with each bit weighted by the confidence of the query in it.
-    learned : bool
-        Whether the item's code was learned from its labels; otherwise a hash function computed it.
-    code : str
-        The item's code in the searched modality, in hexadecimal.
+    rank: From 1.
+    probability: Probability that the item shares a label with the query; None if the collection is not calibrated.
+    n_equal: Number of items with the same probability, this one included; None if it is unknown. Equal items are
+        ordered by their hashed codes.
+    hamming_distance: Number of bits in which the item's code differs from the query's.
+    distance: The same, with each bit weighted by the confidence of the query in it.
+    learned: Whether the item's code was learned from its labels; otherwise a hash function computed it.
+    code: The item's code in the searched modality, in hexadecimal.
     """
 
     rank: int
@@ -229,8 +204,6 @@ class ResultItem:
     def heading(self) -> str:
         """The item's id, probability and labels.
 
-        Examples
-        --------
         >>> ResultItem(1, "cat.jpg", {"labels": ["animal"]}, 0.93).heading
         'cat.jpg (93%, animal)'
         """
@@ -364,8 +337,6 @@ def issue_warnings(results: Sequence[SearchResult]) -> None:
 def labels_of(metadata: Mapping[str, Any]) -> list[str]:
     """Return the labels in an item's metadata.
 
-    Examples
-    --------
     >>> labels_of({"labels": ["a", 3]}), labels_of({})
     (['a', '3'], [])
     """
@@ -376,8 +347,6 @@ def labels_of(metadata: Mapping[str, Any]) -> list[str]:
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """Return an HTML table with all text escaped.
 
-    Examples
-    --------
     >>> html_table(["id"], [["<b>"]])
     '<table><thead><tr><th>id</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
     """

@@ -34,17 +34,10 @@ Coverage = Callable[[str, Sequence[int]], Floats]
 class EncodedQuery(NamedTuple):
     """A query in the form that codes and texts are compared with.
 
-    Attributes
-    ----------
-    modality : str or None
-        Its modality; None for an item of the collection, for which no probabilities are calibrated.
-    code : ndarray of uint8 (ceil(n_bits / 8),)
-    values : ndarray of float (n_bits,)
-        Signs and weights of its bits.
-    tie_breakers : dict of str to ndarray of float (n_bits,)
-        By modality, the signs and weights that hashed codes are compared with to order equal items.
-    text : str or None
-        The text whose words are searched.
+    modality: Its modality; None for an item of the collection, for which no probabilities are calibrated.
+    values (n_bits,): Signs and weights of its bits.
+    tie_breakers (n_bits,): By modality, the signs and weights that hashed codes are compared with to order equal items.
+    text: The text whose words are searched.
     """
 
     modality: str | None
@@ -58,15 +51,9 @@ class EncodedQuery(NamedTuple):
 class Ranked:
     """Items in order, the most probable first.
 
-    Attributes
-    ----------
-    positions : ndarray of int64
-        Positions in the index.
-    log_odds : ndarray of float64
-    n_equal : ndarray of int64
-        Number of items with the same log-odds, the item included.
-    n_tied : ndarray of int64
-        Number of those that hashed codes do not distinguish either: they are in insertion order.
+    positions: Positions in the index.
+    n_equal: Number of items with the same log-odds, the item included.
+    n_tied: Number of those that hashed codes do not distinguish either: they are in insertion order.
     """
 
     positions: Positions
@@ -78,17 +65,10 @@ class Ranked:
 class Ranker:
     """Ranks the items of an index for queries of one modality.
 
-    Parameters
-    ----------
-    index : Index
-        With the columns of a collection, in memory or in a folder.
-    encoder : Encoder
-    modality : str or None
-        Modality of the queries.
-    options : SearchOptions
-        With modalities, match and ranking filled in.
-    coverage : function, optional
-        `WordIndex.coverage`, if words are searched.
+    index: With the columns of a collection, in memory or in a folder.
+    modality: Modality of the queries.
+    options: With modalities, match and ranking filled in.
+    coverage: `WordIndex.coverage`, if words are searched.
     """
 
     def __init__(
@@ -197,8 +177,6 @@ class Ranker:
 def _run_lengths(equals_previous: Mask) -> Positions:
     """Return the length of the run of equal entries that each entry belongs to.
 
-    Examples
-    --------
     >>> _run_lengths(np.array([True, False, False, True, True]))
     array([2, 2, 1, 3, 3, 3])
     """

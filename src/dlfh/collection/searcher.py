@@ -38,12 +38,7 @@ class _Space(NamedTuple):
 class Searcher:
     """Answers queries with the items of a collection.
 
-    Parameters
-    ----------
-    encoder : Encoder
-    index : Index
-        With the columns of a collection.
-    words : WordIndexFile
+    index: With the columns of a collection.
     """
 
     def __init__(self, encoder: Encoder, index: Index, words: WordIndexFile) -> None:

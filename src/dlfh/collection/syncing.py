@@ -40,16 +40,10 @@ Content = tuple[str, str]
 class SyncResult:
     """The changes that `Collection.sync` made, or would make.
 
-    Attributes
-    ----------
-    added, updated, removed : list of str
-        Ids.
-    n_unchanged : int
-        Number of all other items.
-    described : dict of str to int
-        By modality, the number of texts, images and vectors whose features were computed.
-    problems : list of Problem
-        Items and values that were left out.
+    added, updated, removed: Ids.
+    n_unchanged: Number of all other items.
+    described: By modality, the number of texts, images and vectors whose features were computed.
+    problems: Items and values that were left out.
     """
 
     added: list[str]

@@ -53,16 +53,10 @@ class Candidate:
 class TuningResult:
     """Result of `tune_items`.
 
-    Attributes
-    ----------
-    candidate : Candidate
-        The best method and parameters.
-    features : dict of str to str
-        The best features of "image" and "text" modalities, if the items have any.
-    trials : list of Trial
-        Mean scores over samples.
-    failures : dict of str to str
-        Error messages of candidates that could not be evaluated.
+    candidate: The best method and parameters.
+    features: The best features of "image" and "text" modalities, if the items have any.
+    trials: Mean scores over samples.
+    failures: Error messages of candidates that could not be evaluated.
     """
 
     candidate: Candidate
@@ -83,16 +77,10 @@ def tune_items(
 ) -> TuningResult:
     """Choose features, and then a method and its parameters, by their mean scores over samples of the items.
 
-    Parameters
-    ----------
-    items : Items
-        Only complete, labelled items are used.
-    candidates : sequence of Candidate
-        Features are chosen with the first one's method and default parameters.
-    n_draws, n_items : int
-        Number of samples, and the maximum size of each.
-    held_out : float
-        Share of a sample that is held out.
+    items: Only complete, labelled items are used.
+    candidates: Features are chosen with the first one's method and default parameters.
+    n_draws, n_items: Number of samples, and the maximum size of each.
+    held_out: Share of a sample that is held out.
     """
     complete = items.take(np.flatnonzero(items.complete()))
     if items.labels is None or len(complete) < MIN_ITEMS:

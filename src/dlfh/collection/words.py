@@ -43,14 +43,8 @@ _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 class WordIndex:
     """A full-text index of texts.
 
-    Parameters
-    ----------
-    database : sqlite3.Connection
-        As `WordIndex.build` creates it.
-    n_columns : int
+    database: As `WordIndex.build` creates it.
 
-    Examples
-    --------
     >>> words = WordIndex.build([["a red car"], ["two blue cars, parked"], ["a tree"], [None], ["a dog"]])
     >>> words.coverage("blue car").round(2)
     array([0.2 , 0.75, 0.  , 0.  , 0.  ])
@@ -85,11 +79,7 @@ class WordIndex:
         It is 0 for an item without any word of the query, and about 1 for one with all of them. Words that occur in at
         least half of the texts are ignored, unless the query has no others.
 
-        Parameters
-        ----------
-        text : str
-        columns : sequence of int, optional
-            The columns to search; all by default.
+        columns: The columns to search; all by default.
         """
         searched = tuple(range(self._n_columns)) if columns is None else tuple(columns)
         coverage = np.zeros(len(self))
@@ -151,13 +141,8 @@ class WordIndex:
 class WordIndexFile:
     """The word index of a collection, kept equal to the collection's index.
 
-    Parameters
-    ----------
-    index : Index
-    modalities : tuple of str
-        The modalities that take texts; the metadata of items contain these.
-    folder : path
-        The folder of the collection.
+    modalities: The modalities that take texts; the metadata of items contain these.
+    folder: The folder of the collection.
     """
 
     def __init__(self, index: Index, modalities: tuple[str, ...], folder: Path) -> None:

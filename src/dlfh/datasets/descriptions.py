@@ -58,8 +58,6 @@ DATA_SETS: dict[str, Description] = {
 def describe(name: str) -> Description:
     """Return the description of a data set by key or title; case, dashes and spaces do not matter.
 
-    Examples
-    --------
     >>> describe("NUS-WIDE").n_queries, describe("mirflickr").n_labels
     (1867, 24)
     """
@@ -75,8 +73,6 @@ def describe(name: str) -> Description:
 def canonical_name(name: str) -> str:
     """Return the key of a data set, with its prefix if it is generated; other names, such as paths, are unchanged.
 
-    Examples
-    --------
     >>> canonical_name("IAPR"), canonical_name("generated:NUS-WIDE"), canonical_name("own/wiki.npz")
     ('iapr-tc12', 'generated:nus-wide', 'own/wiki.npz')
     """

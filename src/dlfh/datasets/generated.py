@@ -91,8 +91,6 @@ def make_like(name: str, n_points: int | None = None, *, random_state: int | Non
     follow the original; the content does not. Labels occur together in scenes: each point belongs to a scene with a
     probability for each label.
 
-    Examples
-    --------
     >>> split = make_like("nus-wide", n_points=2000)
     >>> split.name, len(split.queries), split.train.modalities["text"].shape
     ('NUS-WIDE-shaped (generated)', 20, (1980, 1000))

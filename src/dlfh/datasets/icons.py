@@ -40,8 +40,6 @@ class Icons:
     texts: Name and search terms, such as ``"Dog, animal, canine, fauna, mammal, pet, ..."``.
     labels: Categories, such as ``("Animals",)``; empty if an icon has none.
 
-    Examples
-    --------
     >>> icons = load_icons(size=32)
     >>> dog = icons.ids.index("dog")
     >>> icons.labels[dog]
@@ -119,8 +117,6 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
     size: Side of the pictures in pixels, 8 to 1024. Drawing takes about 3 seconds, in proportion to the pixels.
     verbose: Show a progress bar.
 
-    Examples
-    --------
     >>> icons = load_icons(size=32)
     >>> len(icons.labelled()), len({label for labels in icons.labels for label in labels})
     (1446, 68)

@@ -44,8 +44,6 @@ def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) 
 def parse_labels(cell: Any, separator: str | None) -> list[str]:
     """Return the distinct labels in a cell: the elements of a list, or the parts of a string.
 
-    Examples
-    --------
     >>> parse_labels("car; red;car", ";"), parse_labels(["a, b", 3], ";"), parse_labels("car", None)
     (['car', 'red'], ['a, b', '3'], ['car'])
     """
@@ -80,8 +78,6 @@ def _is_list(text: str) -> bool:
 def _parse_list(cell: Any) -> Any:
     """Parse a string that looks like a list; return anything else unchanged.
 
-    Examples
-    --------
     >>> _parse_list("['car', 'red', 3]"), _parse_list("[]"), _parse_list("car")
     (['car', 'red', '3'], [], 'car')
     """

@@ -20,8 +20,6 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
 
     Pairs are in ascending order of queries.
 
-    Examples
-    --------
     >>> X = np.arange(12.0).reshape(4, 3)
     >>> shared_points({"image": X[[3, 0]]}, {"image": X[:2] + 0.0})
     (array([1]), array([0]))

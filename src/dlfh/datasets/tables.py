@@ -69,8 +69,6 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
     Text files are delimited by commas, semicolons, tabs or bars, whichever is most frequent in the header. Rows with
     too many or too few cells are skipped and listed in ``problems``.
 
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "items.csv")
@@ -158,8 +156,6 @@ def _csv_module() -> Any:
 def _delimiter_of(header: str, usual: str) -> str:
     """Return the most frequent delimiter of a header, outside quotes.
 
-    Examples
-    --------
     >>> _delimiter_of("id;caption", ","), _delimiter_of('"a;b;c",caption', ","), _delimiter_of("caption", ",")
     (';', ',', ',')
     """

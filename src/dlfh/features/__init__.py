@@ -20,17 +20,7 @@ if TYPE_CHECKING:
     from dlfh.features.thumbnail import Thumbnail
     from dlfh.features.vectors import Vectors
 
-__all__ = [
-    "BagOfWords",
-    "Clip",
-    "CombinedImage",
-    "EfficientNet",
-    "Featurizer",
-    "Gist",
-    "Hog",
-    "Thumbnail",
-    "Vectors",
-]
+__all__ = ["BagOfWords", "Clip", "CombinedImage", "EfficientNet", "Featurizer", "Gist", "Hog", "Thumbnail", "Vectors"]
 
 Featurizer.registry.declare(
     __name__,

@@ -58,8 +58,6 @@ def cached(folder: str | os.PathLike[str] | None = None) -> Iterator[None]:
         in the user's cache folder. The cache holds at most one gigabyte (``DLFH_CACHE_BYTES``) of the most recently
         used features.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from dlfh.features import Thumbnail
     >>> with tempfile.TemporaryDirectory() as folder, cached(folder):

@@ -49,11 +49,7 @@ class CombinedImage(ImageFeaturizer):
     scales_: npt.NDArray[np.float32]
 
     def __init__(
-        self,
-        parts: Sequence[str] = ("gist", "hog", "thumbnail"),
-        *,
-        n_jobs: int | None = None,
-        verbose: bool = False,
+        self, parts: Sequence[str] = ("gist", "hog", "thumbnail"), *, n_jobs: int | None = None, verbose: bool = False
     ) -> None:
         self.parts = parts
         self.n_jobs = n_jobs

@@ -49,8 +49,6 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     InputError
         If the image cannot be read.
 
-    Examples
-    --------
     >>> read_image(np.zeros((2, 3))).shape
     (2, 3, 3)
     """

@@ -13,16 +13,7 @@ if TYPE_CHECKING:
     from dlfh.hashing.kernel import KernelLogistic, KernelRidge
     from dlfh.hashing.linear import LinearRidge
 
-__all__ = [
-    "Auto",
-    "Deep",
-    "HashFunction",
-    "HashLearner",
-    "KernelLogistic",
-    "KernelRidge",
-    "LinearRidge",
-    "TorchHash",
-]
+__all__ = ["Auto", "Deep", "HashFunction", "HashLearner", "KernelLogistic", "KernelRidge", "LinearRidge", "TorchHash"]
 
 #: The module of each kind that a saved model may name.
 HashFunction.registry.declare(
@@ -38,21 +29,10 @@ HashFunction.registry.declare(
 )
 HashLearner.registry.declare(
     __name__,
-    {
-        "auto": "auto",
-        "deep": "deep",
-        "kernel-logistic": "kernel",
-        "kernel-ridge": "kernel",
-        "linear-ridge": "linear",
-    },
+    {"auto": "auto", "deep": "deep", "kernel-logistic": "kernel", "kernel-ridge": "kernel", "linear-ridge": "linear"},
 )
 
 __getattr__, __dir__ = import_on_demand(
     __name__,
-    {
-        "auto": "Auto",
-        "deep": "Deep TorchHash",
-        "kernel": "KernelLogistic KernelRidge",
-        "linear": "LinearRidge",
-    },
+    {"auto": "Auto", "deep": "Deep TorchHash", "kernel": "KernelLogistic KernelRidge", "linear": "LinearRidge"},
 )

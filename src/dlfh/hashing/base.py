@@ -35,18 +35,11 @@ from dlfh.hashing.block_targets import BlockTargets
 class FitContext:
     """Resources of a learner.
 
-    Attributes
-    ----------
-    workers : Workers
-        Threads.
-    seed : int
-        Random seed, the same for all modalities.
-    bar : Bar
-        Progress display.
-    chosen : dict of str to HashLearner
-        The learners that `Auto` chose, by modality.
-    surveys : dict of str to Survey
-        Statistics of the features that were computed already, by modality.
+    workers: Threads.
+    seed: Random seed, the same for all modalities.
+    bar: Progress display.
+    chosen: The learners that `Auto` chose, by modality.
+    surveys: Statistics of the features that were computed already, by modality.
     """
 
     workers: Workers

@@ -21,15 +21,9 @@ Integers = npt.NDArray[np.int64]
 class BlockTargets:
     """The codes that a hash function predicts, in blocks of points, and the points' labels.
 
-    Attributes
-    ----------
-    points : Blocks
-        The row of each point among the distinct codes; or, without ``distinct``, the points' packed codes.
-    n_bits : int
-    distinct : Targets or None
-        The distinct codes; its points are ignored.
-    labels : LabelSets, Blocks or None
-        The points' labels; or, without points, label sets in the order of the distinct codes.
+    points: The row of each point among the distinct codes; or, without ``distinct``, the points' packed codes.
+    distinct: The distinct codes; its points are ignored.
+    labels: The points' labels; or, without points, label sets in the order of the distinct codes.
     """
 
     points: Blocks

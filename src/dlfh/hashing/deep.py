@@ -34,10 +34,7 @@ def _torch() -> Any:
 class DeepHash(HashFunction):
     """A multilayer network with rectified linear units, evaluated in NumPy.
 
-    Attributes
-    ----------
-    layers : list of (weights, bias)
-        float32 arrays of shapes (inputs, outputs) and (outputs,).
+    layers (weights, bias): float32 arrays of shapes (inputs, outputs) and (outputs,).
     """
 
     kind = "deep"

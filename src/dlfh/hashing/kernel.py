@@ -37,13 +37,7 @@ _AT_A_BASE = 1 - 1e-6
 class KernelHash(HashFunction):
     """``code(x) = sign(k(x, bases) @ weights + offset)``, in double precision.
 
-    Attributes
-    ----------
-    kernel : RBFMap
-    weights : ndarray of float64 (n_bases, n_bits)
-    offset : ndarray of float64 (n_bits,)
-    is_logistic : bool
-        Whether the values are log-odds, which `project` turns into expected bits.
+    is_logistic: Whether the values are log-odds, which `project` turns into expected bits.
     """
 
     kind = "kernel"

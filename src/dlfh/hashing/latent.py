@@ -24,26 +24,15 @@ class LatentBinaryHash(HashFunction):
     Bit k is +1 where ``log_prior + 2 precision (k(x) a_k - sum_(l != k) u_l a_k'a_l) > 0``, a_k the k-th
     column of ``embedded``.
 
-    Attributes
-    ----------
-    kernel : RBFMap
-        Its bases are the training points.
-    embedded : ndarray of float64 (n_bases, n_bits)
-        The training points' codes times the model's weights.
-    start : ndarray of int8 (n_bits,)
-        Initial code of the sweep, the same for all points, so that a code depends only on its point.
-    precision, log_prior : float
+    kernel: Its bases are the training points.
+    embedded (n_bases, n_bits): The training points' codes times the model's weights.
+    start (n_bits,): Initial code of the sweep, the same for all points, so that a code depends only on its point.
     """
 
     kind = "latent-binary"
 
     def __init__(
-        self,
-        kernel: RBFMap,
-        embedded: Floats,
-        start: npt.NDArray[np.int8],
-        precision: float,
-        log_prior: float,
+        self, kernel: RBFMap, embedded: Floats, start: npt.NDArray[np.int8], precision: float, log_prior: float
     ) -> None:
         self.kernel = kernel
         self.embedded = embedded

@@ -51,16 +51,8 @@ _ENCODE_BYTES = 64 << 20
 class LinearHash(HashFunction):
     """``code(x) = sign((x - mean) @ weights + intercept)``, of scaled points x.
 
-    Attributes
-    ----------
-    mean : ndarray of float64 (n_features,)
-    weights : ndarray of float32 (n_features, n_bits)
-    intercept : ndarray of float64 (n_bits,)
-    ridge : float
-        The ridge of the regression.
-    offset : ndarray of float64 (n_bits,)
-        ``intercept - mean @ weights``, so that ``code(x) = sign(x @ weights + offset)``.
-    scaling : Scaling
+    ridge: The ridge of the regression.
+    offset (n_bits,): ``intercept - mean @ weights``, so that ``code(x) = sign(x @ weights + offset)``.
     """
 
     kind = "linear"

@@ -25,14 +25,9 @@ _CLUSTER_BYTES = 256 << 20
 class RBFMap:
     """Kernel values k(x, z) = exp(-|x - z|^2 / bandwidth) at the bases z, of scaled points x.
 
-    Attributes
-    ----------
-    bases : ndarray of float32 (n_bases, n_features)
-        Relative to ``centre``: distances do not change, and rounding errors do not grow with the mean.
-    centre : ndarray of float64 (n_features,)
-    bandwidth : float
-        The mean squared distance between two training points, or a multiple of it.
-    scaling : Scaling
+    bases (n_bases, n_features): Relative to ``centre``: distances do not change, and rounding errors do not grow with
+        the mean.
+    bandwidth: The mean squared distance between two training points, or a multiple of it.
     """
 
     def __init__(

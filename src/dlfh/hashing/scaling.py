@@ -22,11 +22,7 @@ SCALINGS: Final[tuple[Literal["none", "root", "standard"], ...]] = ("none", "roo
 class Scaling:
     """A fitted scaling. Zeros stay zeros, so that sparse features stay sparse.
 
-    Attributes
-    ----------
-    kind : {"none", "root", "standard"}
-    divisors : ndarray of float64 (n_features,)
-        For "standard"; otherwise empty.
+    divisors (n_features,): For "standard"; otherwise empty.
     """
 
     kind: str

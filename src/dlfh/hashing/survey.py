@@ -88,14 +88,6 @@ class _SecondMoments:
 class Survey:
     """Statistics and rows of one modality's features, read in as few passes as possible.
 
-    Parameters
-    ----------
-    features : Blocks (n, d)
-    modality : str
-    n_jobs : int
-
-    Examples
-    --------
     >>> from dlfh.blocks.base import ArrayBlocks
     >>> survey = Survey(ArrayBlocks(np.array([[1.0], [2.0], [6.0]]), [0, 2, 3], "image"), "image")
     >>> survey.look(np.array([0, 2]), ["none"])

@@ -24,8 +24,6 @@ def unit_rows(features: Features, *, split: bool) -> Features:
 
     Rows of zeros are unchanged.
 
-    Examples
-    --------
     >>> unit_rows(np.array([[3.0, -4.0]]), split=True)
     array([[0.6, 0. , 0. , 0.8]])
     """
@@ -57,12 +55,8 @@ def _divide(matrix: Features, lengths: npt.NDArray[Any]) -> Features:
 class UnitLinearHash(HashFunction):
     """``code(x) = sign(unit(x) @ weights + intercept)``, with unit(x) by `unit_rows`.
 
-    Attributes
-    ----------
-    function : LinearHash
-        The function of the unit rows.
-    split : bool
-        Whether features are split into their positive and negative parts.
+    function: The function of the unit rows.
+    split: Whether features are split into their positive and negative parts.
     """
 
     kind = "unit-linear"

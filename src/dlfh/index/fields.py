@@ -21,8 +21,6 @@ class Fields:
 
     read: Returns the metadata of all items, in order.
 
-    Examples
-    --------
     >>> from dlfh.index.where import parse_where
     >>> fields = Fields(3, lambda: [{"price": 3}, {"price": [4, 5]}, None])
     >>> fields.mask(parse_where({"price": {">": 3}}))

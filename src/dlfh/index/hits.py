@@ -20,8 +20,6 @@ class Ids(Protocol):
 class Hit(NamedTuple):
     """An item that was found: its id, its distance from the query, and whether its code is learned.
 
-    Examples
-    --------
     >>> Hit("cat.jpg", 3, True).distance
     3
     """

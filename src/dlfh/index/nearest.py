@@ -50,8 +50,6 @@ def faiss_threads(n: int) -> Iterator[None]:
 def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None = None) -> Neighbours:
     """Return the Hamming distances and rows of the ``k`` nearest codes.
 
-    Examples
-    --------
     >>> codes = np.array([[3], [0], [1], [1]], np.uint8)
     >>> nearest_by_hamming(np.array([[1]], np.uint8), codes, k=3)
     (array([[0, 0, 1]], dtype=int32), array([[2, 3, 0]]))
@@ -69,8 +67,6 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
 def integer_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
     """Return |z| as integers, and the exponent of the power of two that they are multiples of, for each query z.
 
-    Examples
-    --------
     >>> weights, exponents = integer_weights(np.array([[0.5, -2.0]]))
     >>> np.ldexp(weights, exponents)
     array([[0.5, 2. ]])
@@ -90,8 +86,6 @@ def nearest_by_weight(
     The distance of a code from a projection z is the sum of ``|z_j|`` over the bits j in which it differs from the
     sign of z.
 
-    Examples
-    --------
     >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
     >>> nearest_by_weight(np.array([[0.5, 2.0]]), as_words(codes), k=2)
     (array([[0. , 0.5]]), array([[0, 1]]))
@@ -115,8 +109,6 @@ def distances_to_all(queries: npt.NDArray[Any], codes_by_byte: Codes) -> npt.NDA
     The stored codes are transposed, shape (bytes, n). Each byte of a code is one look-up in a table of 256 distances,
     so that a million codes of 64 bits take less than a tenth of a second, without compiled kernels.
 
-    Examples
-    --------
     >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
     >>> distances_to_all(np.array([[0.5, 2.0]]), codes.T)
     array([[0. , 0.5, 2. ]])
@@ -146,8 +138,6 @@ def rerank(
 ) -> Neighbours:
     """Return the weighted distances and rows of the ``k`` nearest of the candidate rows of each query.
 
-    Examples
-    --------
     >>> words = as_words(np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8))
     >>> rerank(np.array([[0.5, 2.0]]), words, np.array([[2, 1]]), k=1)
     (array([[0.5]]), array([[1]]))
@@ -169,8 +159,6 @@ def rerank(
 def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: int | None = None) -> list[Neighbours]:
     """Return, for each query, the Hamming distances and rows of all codes within ``radius``.
 
-    Examples
-    --------
     >>> codes = np.array([[3], [0], [1], [6]], np.uint8)
     >>> within(np.array([[1]], np.uint8), as_words(codes), radius=1)
     [(array([0, 1, 1], dtype=int32), array([2, 0, 1]))]

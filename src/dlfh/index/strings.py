@@ -18,8 +18,6 @@ RowNumbers = npt.NDArray[np.int64]
 class Strings:
     """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``.
 
-    Examples
-    --------
     >>> strings = Strings.of([b"cat", b"", b"bird"])
     >>> strings[2], len(strings)
     (b'bird', 3)
@@ -80,8 +78,6 @@ class Strings:
 class HashTable:
     """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file.
 
-    Examples
-    --------
     >>> animals = Strings.of([b"cat", b"dog", b"bird"])
     >>> HashTable.of(animals).find(animals, Strings.of([b"bird", b"fish", b"cat"]))
     array([ 2, -1,  0])

@@ -44,8 +44,6 @@ _COLUMNS = "columns"
 class Condition:
     """A value under a name is one of several ("in"), or less or greater than one; or there is no value ("none").
 
-    Examples
-    --------
     >>> parse_where({"price": {"<": 20}})
     Condition(name='price', operator='<', values=(20.0,))
     """
@@ -82,8 +80,6 @@ Where = Condition | Not | And | Or
 def parse_where(where: Any) -> Where:
     """Check a filter, and return it in a normal form.
 
-    Examples
-    --------
     >>> parse_where({"brand": {"!=": "x"}})
     Not(part=Condition(name='brand', operator='in', values=('x',)))
     """
@@ -93,8 +89,6 @@ def parse_where(where: Any) -> Where:
 def names_of(where: Where) -> frozenset[str]:
     """Return the names that a filter uses.
 
-    Examples
-    --------
     >>> sorted(names_of(parse_where({"or": [{"a": 1}, {"not": {"b": 2}}]})))
     ['a', 'b']
     """
@@ -107,8 +101,6 @@ def names_of(where: Where) -> frozenset[str]:
 def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
     """Return the values of an item under a name.
 
-    Examples
-    --------
     >>> values_of({"labels": ["a", None], "columns": {"price": 3}}, "labels")
     ['a']
     >>> values_of({"labels": ["a", None], "columns": {"price": 3}}, "price")
@@ -128,8 +120,6 @@ def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
 def all_values(metadata: Mapping[str, Any] | None) -> Iterator[tuple[str, list[Value]]]:
     """Yield the names under which an item has values, with the values.
 
-    Examples
-    --------
     >>> dict(all_values({"labels": ["a"], "columns": {"price": 3, "size": None}}))
     {'labels': ['a'], 'price': [3.0]}
     """

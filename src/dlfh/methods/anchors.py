@@ -29,21 +29,9 @@ class AnchorFeatures:
     sigma is the mean squared distance of a training point to an anchor. Values are stored in single precision and
     multiplied in double precision.
 
-    Parameters
-    ----------
-    features : ndarray or CSR matrix (n, d)
-    n_anchors : int
-        Number of anchors, or all training points if fewer.
-    modality : str
-        Name for error messages.
-    rng : numpy Generator
-        Draws the anchors.
-    workers : Workers
-
-    Attributes
-    ----------
-    kernel : RBFMap
-    mean : ndarray of float64 (m,)
+    n_anchors: Number of anchors, or all training points if fewer.
+    modality: Name for error messages.
+    rng: Draws the anchors.
     """
 
     def __init__(

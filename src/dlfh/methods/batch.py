@@ -154,14 +154,8 @@ class BATCH(CrossModalHasher):
 class SharedCodes:
     """B and V of rows that stand for points or label sets, and BATCH's updates.
 
-    Parameters
-    ----------
-    rows : LabelRows
-    views : list of AnchorFeatures
-        Features from which codes are learned; only if rows are points.
-    B, V : ndarray of float64 (rows, c)
-        Initial values. V need not satisfy the constraints.
-    model : BATCH
+    views: Features from which codes are learned; only if rows are points.
+    B, V (rows, c): Initial values. V need not satisfy the constraints.
     """
 
     def __init__(self, rows: LabelRows, views: list[AnchorFeatures], B: Floats, V: Floats, model: BATCH) -> None:

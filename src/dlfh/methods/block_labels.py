@@ -23,18 +23,10 @@ MAX_SETS_HERE = 1 << 17
 class BlockLabels:
     """The labels of points whose features are in blocks.
 
-    Parameters
-    ----------
-    labels : array-like, sparse matrix, list, Blocks or Dask array
-    features : mapping of str to Blocks
-        Features of the same points.
-
-    Attributes
-    ----------
-    sets : LabelSets or None
-        The distinct label sets, with the points if labels are in memory. None if a cluster has too many to gather them.
-    labels : Blocks or None
-        The labels, if they are not in memory.
+    features: Features of the same points.
+    sets: The distinct label sets, with the points if labels are in memory. None if a cluster has too many to gather
+        them.
+    labels: The labels, if they are not in memory.
     """
 
     def __init__(self, labels: Any, features: Mapping[str, Blocks]) -> None:

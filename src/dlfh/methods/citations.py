@@ -16,8 +16,6 @@ _IN_PAPER_OF = {"KDLFH": "DLFH"}
 def citations(methods: Iterable[str] | None = None) -> str:
     """Return the BibTeX entries of the given methods, or of all; each paper appears once.
 
-    Examples
-    --------
     >>> print(citations(["KDLFH"]).splitlines()[0])
     @article{DLFH,
     """

@@ -129,8 +129,6 @@ def principal_directions(covariance: Floats, share: float) -> Floats:
 
     Without any variance, return one direction of unit length.
 
-    Examples
-    --------
     >>> principal_directions(np.diag([1.0, 4.0, 0.04]), share=0.99)
     array([[0. , 1. ],
            [0.5, 0. ],
@@ -214,12 +212,6 @@ def best_cut(values: Floats, gains: Floats) -> tuple[float, float]:
     A cut lies halfway between two different values, so that equal values stay together and neither side is empty. If
     all values are equal, all get -1.
 
-    Parameters
-    ----------
-    values, gains : ndarray of float64 (n,)
-
-    Examples
-    --------
     >>> best_cut(np.array([3.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.0, -1.0]))
     (-0.5, 4.0)
     """

@@ -43,16 +43,10 @@ MAX_PAIR_WEIGHT = 1000
 class LearnedCodes:
     """Learned codes of points in blocks.
 
-    Attributes
-    ----------
-    targets : dict of str to BlockTargets
-        The codes as targets of hash functions, by modality.
-    codes : dict of str to ndarray, Blocks or Dask array
-        Packed codes of the points, by modality.
-    objective, flips : ndarray
-        By iteration: the log-likelihood, if tracked, and the number of changed bits.
-    label_codes : LabelSetCodes or None
-        Label-set codes; None if there are too many label sets to keep.
+    targets: The codes as targets of hash functions, by modality.
+    codes: Packed codes of the points, by modality.
+    objective, flips: By iteration: the log-likelihood, if tracked, and the number of changed bits.
+    label_codes: Label-set codes; None if there are too many label sets to keep.
     """
 
     targets: dict[str, BlockTargets]
@@ -65,11 +59,7 @@ class LearnedCodes:
 class CodeLearning:
     """Learns the codes of one model's training points.
 
-    Parameters
-    ----------
-    model : DLFH
-        The model whose parameters apply.
-    modalities : tuple of str
+    model: The model whose parameters apply.
     """
 
     def __init__(self, model: DLFH, modalities: tuple[str, ...]) -> None:
@@ -85,12 +75,7 @@ class CodeLearning:
         return make(label_sets, pair_weights=self.pair_weights, **options)
 
     def learn_points(
-        self,
-        labels: BlockLabels,
-        features: Mapping[str, Blocks],
-        rng: np.random.Generator,
-        workers: Workers,
-        bar: Bar,
+        self, labels: BlockLabels, features: Mapping[str, Blocks], rng: np.random.Generator, workers: Workers, bar: Bar
     ) -> LearnedCodes:
         """Learn the codes of points in blocks: in this process, or where their label sets are if these are too many."""
         if labels.sets is None:
@@ -149,10 +134,7 @@ class CodeLearning:
     ) -> tuple[PartitionedFactorization, BlockValues]:
         """Learn the codes of more label sets than one process should hold; return them, and each block's label sets.
 
-        Parameters
-        ----------
-        labels : Blocks (n, n_labels)
-            Indicator matrix.
+        labels (n, n_labels): Indicator matrix.
         """
         if self.model.solver == "full" or self.model.track_objective:
             raise InputError(
@@ -177,10 +159,7 @@ class CodeLearning:
     def likelihood(self, similar_share: Callable[[int], float]) -> LatentFactorModel:
         """Return the likelihood of section 3.1, balanced or as in the paper.
 
-        Parameters
-        ----------
-        similar_share : callable
-            Returns the share of similar pairs, given the number of modalities.
+        similar_share: Returns the share of similar pairs, given the number of modalities.
         """
         n_bits, scale, step = int(self.model.n_bits), float(self.model.scale), self.model.step
         if not self.model.balance:

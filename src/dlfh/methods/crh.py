@@ -198,15 +198,8 @@ Surrogate = Callable[[Floats], tuple[float, Floats]]
 class BitProblem:
     """The objective of one bit, in the coordinates u = L'w of each modality's whitening.
 
-    Attributes
-    ----------
-    pairs : WeightedPairs
-    points : sequence of two ndarrays of float64 (m, d)
-        The points of ``pairs.rows``, whitened: z = points @ u is w'x.
-    penalties : sequence of two ndarrays of float64 (d, d)
-        P, with u'P u = ridge |w|^2.
-    gamma : float
-    tau : Tau
+    points (m, d): The points of ``pairs.rows``, whitened: z = points @ u is w'x.
+    penalties (d, d): P, with u'P u = ridge |w|^2.
     """
 
     pairs: WeightedPairs
@@ -258,11 +251,7 @@ class BitProblem:
     def descend(self, start: Sequence[Floats], max_iter: int, tol: float) -> tuple[tuple[Floats, Floats], Floats]:
         """Run rounds of the concave-convex procedure.
 
-        Returns
-        -------
-        weights : tuple of two ndarrays of float64 (d,)
-        objective : ndarray of float64 (max_iter + 1,)
-            Objective at the start and after each round, never increasing; the last value is repeated.
+        Returns: Objective at the start and after each round, never increasing; the last value is repeated.
         """
         weights = list(start)
         history = [self.objective(weights)]

@@ -173,13 +173,7 @@ def _least_squares(gram: Floats, right: Floats) -> Floats:
 
 
 class AnchoredLikelihood:
-    """DOCH's likelihood of the similarities of points to anchors, and of their labels.
-
-    Parameters
-    ----------
-    n_bits : int
-    scale, theta : float
-    """
+    """DOCH's likelihood of the similarities of points to anchors, and of their labels."""
 
     def __init__(self, n_bits: int, scale: float, theta: float) -> None:
         self.scale, self.theta = scale, theta

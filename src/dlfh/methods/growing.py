@@ -40,16 +40,10 @@ def add_points(
 ) -> tuple[dict[str, HashFunction], dict[str, Moments]]:
     """Return the hash functions of all points so far and new ones, and their sums.
 
-    Parameters
-    ----------
-    functions : dict of str to HashFunction
-        Functions whose feature maps apply.
-    learners : dict of str to HashLearner
-        Summed learners.
-    sums : dict of str to Moments
-        Sums of the points so far; empty if there are none.
-    features, targets : dict
-        Of the new points.
+    functions: Functions whose feature maps apply.
+    learners: Summed learners.
+    sums: Sums of the points so far; empty if there are none.
+    features, targets: Of the new points.
     """
     total: dict[str, Moments] = {}
     found: dict[str, HashFunction] = {}

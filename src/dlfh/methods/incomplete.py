@@ -33,14 +33,9 @@ Mask = npt.NDArray[np.bool_]
 class Missing:
     """The missing parts of the data, as given to ``fit``; None if complete.
 
-    Attributes
-    ----------
-    present : dict of str to ndarray of bool (n,)
-        By modality, a mask of the points that have it; all for modalities that are not named.
-    labelled : ndarray of bool (n,)
-        Mask of the points with known labels.
-    similarity : matrix (n, n)
-        Similarities of pairs instead of labels.
+    present (n,): By modality, a mask of the points that have it; all for modalities that are not named.
+    labelled (n,): Mask of the points with known labels.
+    similarity (n, n): Similarities of pairs instead of labels.
     """
 
     present: Any = None
@@ -109,17 +104,10 @@ def _check_overlap(names: list[str], masks: list[Mask]) -> None:
 class IncompleteData:
     """Features with missing parts, and the known similarities of points.
 
-    Attributes
-    ----------
-    features : dict of str to ndarray or CSR matrix (n, d)
-    masks : tuple of ndarray of bool (n,), or None
-        By modality, a mask of the points that have it; None if all points have all modalities.
-    known, unknown : ndarray of int64
-        The points with known similarities, and the others, ascending.
-    label_sets : LabelSets or None
-        The labels of the known points.
-    similarity : matrix (n, n)
-        Similarities of pairs, without labels.
+    masks (n,): By modality, a mask of the points that have it; None if all points have all modalities.
+    known, unknown: The points with known similarities, and the others, ascending.
+    label_sets: The labels of the known points.
+    similarity (n, n): Similarities of pairs, without labels.
     """
 
     features: dict[str, Features]
@@ -184,11 +172,7 @@ class IncompleteData:
         return functions, self._codes(learned, functions, guessed, context)
 
     def _fit_functions(
-        self,
-        learned: Factorization,
-        learners: dict[str, HashLearner],
-        context: FitContext,
-        guessed: Codes | None,
+        self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, guessed: Codes | None
     ) -> dict[str, HashFunction]:
         """Return each modality's function, fitted to the points that have it, including those with guessed codes."""
         functions: dict[str, HashFunction] = {}

@@ -17,12 +17,8 @@ Floats = npt.NDArray[np.float64]
 class LabelMatrices:
     """Labels L of rows as 0 and 1, and G scaled to rows of length 1; rows without labels are 0.
 
-    Attributes
-    ----------
-    rows : LabelRows
-        Points, or distinct label sets.
-    weights : ndarray of float64 (rows,)
-        Number of points of each row.
+    rows: Points, or distinct label sets.
+    weights (rows,): Number of points of each row.
     """
 
     def __init__(self, rows: LabelRows) -> None:

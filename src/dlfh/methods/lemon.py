@@ -118,14 +118,7 @@ class LEMON(OnlineHasher):
 class EmbeddedChunk:
     """B, V, P and R of one chunk, and LEMON's updates.
 
-    Parameters
-    ----------
-    chunk : LabelMatrices
-    past : Stream
-    B, V : ndarray of float64 (rows, c)
-    R : ndarray of float64 (c, c)
-        Initial values. V need not satisfy the constraints.
-    model : LEMON
+    R (c, c): Initial values. V need not satisfy the constraints.
     """
 
     def __init__(self, chunk: LabelMatrices, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:

@@ -196,13 +196,8 @@ _MONITORED_ROWS, _MONITORED_COLUMNS = 64, 16384
 class Factors:
     """Factors U of points that share a label with probability sigma(U U' / 2), and their updates.
 
-    Parameters
-    ----------
-    labels : LabelSets
-    U : ndarray of float64 (n, c)
-        Initial factors, updated in place.
-    beta : float
-        Variance of the prior.
+    U (n, c): Initial factors, updated in place.
+    beta: Variance of the prior.
     """
 
     def __init__(self, labels: LabelSets, U: Floats, beta: float) -> None:

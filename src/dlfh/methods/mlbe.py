@@ -245,14 +245,9 @@ class _View:
 class Posterior:
     """MLBE's log-posterior and its block updates.
 
-    Parameters
-    ----------
-    similarities : list of two ndarray of float32 (n, n)
-        Similarities within each modality.
-    labels : LabelSets
-        Points that share a label are similar across modalities.
-    codes : list of two ndarray of int8 (n, n_bits)
-        Initial codes of -1 and +1, updated in place.
+    similarities (n, n): Similarities within each modality.
+    labels: Points that share a label are similar across modalities.
+    codes (n, n_bits): Initial codes of -1 and +1, updated in place.
     """
 
     def __init__(

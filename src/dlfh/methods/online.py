@@ -89,20 +89,11 @@ class FeatureSums:
 class Stream:
     """Everything remembered about past chunks, except their codes.
 
-    Attributes
-    ----------
-    label_names : tuple or None
-        Label names in order of first appearance; None for the columns of an indicator matrix.
-    n_labels : int
-    starts : ndarray of int64 (chunks + 1,)
-        Number of the first point of each chunk, and the number of points.
-    code_total : ndarray of float64 (c,)
-        Sum of all codes.
-    features : dict of str to FeatureSums
-    sums : dict of str to ndarray of float64
-        Sums that the method needs, of shape (c, c), or (n_labels, c), to which new labels add rows.
-    point_labels : csr_array of float64 (points, n_labels)
-        Labels of all points, for methods that need them again; otherwise without rows.
+    label_names: Label names in order of first appearance; None for the columns of an indicator matrix.
+    starts (chunks + 1,): Number of the first point of each chunk, and the number of points.
+    code_total (c,): Sum of all codes.
+    sums: Sums that the method needs, of shape (c, c), or (n_labels, c), to which new labels add rows.
+    point_labels (points, n_labels): Labels of all points, for methods that need them again; otherwise without rows.
     """
 
     label_names: tuple[Any, ...] | None
@@ -167,8 +158,6 @@ class OnlineHasher(CrossModalHasher):
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
         """Return the model with the authors' settings, in chunks of 2,000 points, except for ``changes``.
 
-        Examples
-        --------
         >>> from dlfh.methods import LEMON
         >>> LEMON.paper(32).chunk_size
         2000
@@ -191,20 +180,10 @@ class OnlineHasher(CrossModalHasher):
         Codes of earlier points do not change; hash functions are those of all points so far. The first call starts a
         new model. Calls after `fit` or `load` continue the model.
 
-        Parameters
-        ----------
-        modalities : dict of str to array-like or sparse matrix
-            As for `fit`, with the same modalities and features in every chunk.
-        labels : array-like or sparse matrix
-            As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels; an
-            indicator matrix always has the same columns.
+        modalities: As for `fit`, with the same modalities and features in every chunk.
+        labels: As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels;
+            an indicator matrix always has the same columns.
 
-        Returns
-        -------
-        self
-
-        Examples
-        --------
         >>> from dlfh.datasets import make_paired
         >>> from dlfh.methods import LEMON
         >>> data = make_paired(n_points=300, random_state=0)

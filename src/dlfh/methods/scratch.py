@@ -131,14 +131,7 @@ class SCRATCH(CrossModalHasher):
 class LatentCodes:
     """V, B, R, U, G and W, and SCRATCH's updates.
 
-    Parameters
-    ----------
-    views : list of AnchorFeatures
-    L : csr_array (n, labels)
-    V : ndarray of float64 (n, c)
-    R : ndarray of float64 (c, c)
-        Initial values.
-    model : SCRATCH
+    R (c, c): Initial values.
     """
 
     def __init__(self, views: list[AnchorFeatures], L: sp.csr_array, V: Floats, R: Floats, model: SCRATCH) -> None:

@@ -154,14 +154,7 @@ class SePH(CrossModalHasher):
 
 
 class Divergence:
-    """SePH's objective and its gradient, over rows that stand for points or label sets.
-
-    Parameters
-    ----------
-    rows : LabelRows
-    alpha : float
-    workers : Workers
-    """
+    """SePH's objective and its gradient, over rows that stand for points or label sets."""
 
     def __init__(self, rows: LabelRows, alpha: float, workers: Workers) -> None:
         self.rows = rows

@@ -55,8 +55,6 @@ class Evaluation(MeasureValues):
     per_query: Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an
         array (queries, 2 x cut-offs) for curves, precisions before recalls.
 
-    Examples
-    --------
     >>> from dlfh.codes import pack
     >>> queries, database = pack([[1, 1]]), pack([[1, 1], [1, -1], [-1, -1]])
     >>> result = evaluate(queries, database, ["a"], ["a", "b", "a"], measures=["AP", "P@2"])

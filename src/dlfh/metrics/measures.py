@@ -30,8 +30,6 @@ class Measure:
 
     k: Rank at which the ranking is cut off; None for the whole database.
 
-    Examples
-    --------
     >>> AP @ 50, nDCG(gain="linear") @ 20
     (AP@50, nDCG(gain="linear")@20)
     >>> AP @ 50 == parse_measure("AP@50")
@@ -268,8 +266,6 @@ _OPTION = re.compile(r"""\s*(\w+)\s*=\s*("\w*"|'\w*'|[0-9]+|\([0-9\s,]*\))\s*(?:
 def parse_measure(measure: object) -> Measure:
     """Return the measure with the given name, options in parentheses and cut-off after ``@``; measures pass through.
 
-    Examples
-    --------
     >>> parse_measure("AP@50").k
     50
     >>> parse_measure("nDCG(gain='linear')@10")

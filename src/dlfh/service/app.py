@@ -23,14 +23,7 @@ from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DLFHError, InputError
 from dlfh.service import schemas
-from dlfh.service.answering import (
-    SearchRequest,
-    answer_together,
-    describe_collection,
-    describe_item,
-    dump,
-    list_items,
-)
+from dlfh.service.answering import SearchRequest, answer_together, describe_collection, describe_item, dump, list_items
 from dlfh.service.batching import Batcher
 from dlfh.service.errors import RequestError
 from dlfh.service.guard import Guard
@@ -246,11 +239,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Search by text, item, vector or code, or by a batch of these."""
         return await service.search(search.request(service.limits))
 
-    @app.post(
-        "/v1/search/image",
-        **_responses(schemas.SearchResponse, 400, 422),
-        openapi_extra={"requestBody": _FORM},
-    )
+    @app.post("/v1/search/image", **_responses(schemas.SearchResponse, 400, 422), openapi_extra={"requestBody": _FORM})
     async def search_by_image(request: Request) -> Response:
         """Search by an image, uploaded as multipart/form-data."""
         content, options = await _read_form(request)

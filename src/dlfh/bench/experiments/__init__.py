@@ -32,14 +32,7 @@ EXPERIMENTS = {each.name: each for each in (MAP, TIME, CONVERGENCE, SENSITIVITY,
 
 
 def run_experiment(
-    name: str,
-    source: Source,
-    settings: Settings,
-    cache: Path,
-    report: Path,
-    *,
-    show: bool = False,
-    retry: bool = False,
+    name: str, source: Source, settings: Settings, cache: Path, report: Path, *, show: bool = False, retry: bool = False
 ) -> list[Section]:
     """Compute the cells of an experiment that are not cached, and write its report.
 

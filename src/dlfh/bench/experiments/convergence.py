@@ -14,8 +14,6 @@ SOLVERS = ("full", "stochastic")
 def iterations(last: int) -> list[int]:
     """Return the iterations at which MAP is measured, ever further apart.
 
-    Examples
-    --------
     >>> iterations(30)
     [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 25, 30]
     """

@@ -75,22 +75,11 @@ def calibrate(
 ) -> tuple[Calibration | None, list[CalibrationReport]]:
     """Calibrate a fitted encoder with held-out items.
 
-    Parameters
-    ----------
-    encoder : Encoder
-    queries, query_vectors
-        Held-out items, complete and labelled.
-    database, database_vectors, training
-        Training items, and the result of fitting the encoder to them.
-    random_state : int
-        Random seed for sampling pairs.
-
-    Returns
-    -------
-    calibration : Calibration or None
-        None if there are fewer than 10 held-out items.
-    reports : list of CalibrationReport
-        Cross-validated: each half of the queries is predicted by the coefficients of the other half.
+    queries, query_vectors: Held-out items, complete and labelled.
+    database, database_vectors, training: Training items, and the result of fitting the encoder to them.
+    random_state: Random seed for sampling pairs.
+    Returns: None if there are fewer than 10 held-out items.
+    Returns: Cross-validated: each half of the queries is predicted by the coefficients of the other half.
     """
     rng = check_random_state(random_state)
     rows = _draw(queries, query_vectors, encoder, None, _MAX_QUERIES, rng)

@@ -32,13 +32,8 @@ _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
 class Pattern(NamedTuple):
     """Evidence available for an item.
 
-    Attributes
-    ----------
-    codes : {"learned", "hashed"}
-    modalities : tuple of str
-        Modalities whose codes are compared with the query.
-    words : bool
-        Whether the item's words are compared too.
+    modalities: Modalities whose codes are compared with the query.
+    words: Whether the item's words are compared too.
     """
 
     codes: str
@@ -72,8 +67,6 @@ def word_evidence(coverage: Floats) -> Floats:
     Someone who looks for an item by its words expects all of them to match. BM25 gives short texts a coverage above 1,
     which adds little: the evidence stays below 2.
 
-    Examples
-    --------
     >>> word_evidence(np.array([0.0, 0.5, 1.0, 2.0])).round(2)
     array([0.  , 0.22, 1.  , 1.78])
     """
@@ -84,8 +77,6 @@ def word_evidence(coverage: Floats) -> Floats:
 def probability(log_odds: Floats) -> Floats:
     """Return the logistic function of log-odds.
 
-    Examples
-    --------
     >>> probability(np.array([0.0, -np.inf]))
     array([0.5, 0. ])
     """
@@ -96,8 +87,6 @@ def probability(log_odds: Floats) -> Floats:
 def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Pattern]:
     """Yield all patterns of items, where ``texts`` are the modalities that have words.
 
-    Examples
-    --------
     >>> sum(1 for _ in patterns(["image", "text"], ["text"]))
     11
     """
@@ -116,13 +105,8 @@ def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Patter
 class Calibration:
     """Fitted coefficients, and the search defaults that were best on held-out items.
 
-    Attributes
-    ----------
-    fits : dict of (ranking, query modality, Pattern) to Fit
-    modalities : dict of str to tuple of str
-        By query modality, the modalities to search by default.
-    words : dict of str to bool
-        By query modality, whether to search words by default.
+    modalities: By query modality, the modalities to search by default.
+    words: By query modality, whether to search words by default.
     """
 
     fits: dict[tuple[str, str, Pattern], Fit] = field(default_factory=dict)

@@ -22,17 +22,11 @@ MIN_WORD_WEIGHT = 0.05
 class Pairs:
     """Evidence and relevance of pairs of queries and items with one kind of codes.
 
-    Attributes
-    ----------
-    similarities : dict of str to ndarray of float64 (queries, items)
-        By modality, the similarity of the items' codes to the queries.
-    words : dict of tuple of str to ndarray of float64 (queries, items)
-        By the text modalities that are searched, `word_evidence`; empty if the queries are not texts.
-    relevant : ndarray of bool (queries, items)
-    counted : ndarray of bool (queries, items)
-        False for a query paired with itself.
-    known_item : Pairs or None
-        Known-item search: each query is half of the words of one item, which is its only, relevant, item.
+    similarities (queries, items): By modality, the similarity of the items' codes to the queries.
+    words (queries, items): By the text modalities that are searched, `word_evidence`; empty if the queries are not
+        texts.
+    counted (queries, items): False for a query paired with itself.
+    known_item: Known-item search: each query is half of the words of one item, which is its only, relevant, item.
     """
 
     similarities: dict[str, Floats]
@@ -139,8 +133,6 @@ def fit_logistic(
 
     The ridge keeps weights finite where the evidence separates the pairs. ``offset`` is added to the log-odds.
 
-    Examples
-    --------
     >>> distance = np.arange(100.0)
     >>> fit = fit_logistic([-distance / 100], distance < 20 + distance % 7)
     >>> fit.weights[0] > 0

@@ -29,21 +29,13 @@ _MAX_QUERIES = 500
 class CalibrationReport:
     """Agreement of predicted probabilities with the observed share of relevant items.
 
-    Attributes
-    ----------
-    query : str
-        Modality of the queries.
-    codes : {"learned", "hashed"}
-        Kind of the items' codes.
-    n_pairs : int
-        Number of pairs of a query and an item.
-    calibration_error : float
-        Expected calibration error: mean absolute difference between the predicted probability and the share of relevant
-        pairs, over bins of equal width.
-    brier : float
-        Brier score: mean squared difference between probability and relevance.
-    share : float
-        Share of relevant pairs. Predicting it for every pair has a Brier score of ``share * (1 - share)``.
+    query: Modality of the queries.
+    codes: Kind of the items' codes.
+    n_pairs: Number of pairs of a query and an item.
+    calibration_error: Expected calibration error: mean absolute difference between the predicted probability and the
+        share of relevant pairs, over bins of equal width.
+    brier: Brier score: mean squared difference between probability and relevance.
+    share: Share of relevant pairs. Predicting it for every pair has a Brier score of ``share * (1 - share)``.
     """
 
     query: str
@@ -65,8 +57,6 @@ class CalibrationReport:
 def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: int = 15) -> float:
     """Return the expected calibration error over bins of equal width.
 
-    Examples
-    --------
     >>> expected_calibration_error(np.array([0.1, 0.1, 0.9, 0.9]), np.array([False, False, True, True]))
     0.1
     """
@@ -80,8 +70,6 @@ def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: in
 def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]]) -> Mask:
     """Return whether each query shares a label with each item, shape (queries, items).
 
-    Examples
-    --------
     >>> relevance([["red", "car"]], [["car"], ["dog"], []])
     array([[ True, False, False]])
     """
@@ -93,10 +81,7 @@ def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]]) 
 def report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors) -> list[CalibrationReport]:
     """Search with labelled items and compare the probabilities of all labelled items with their relevance.
 
-    Returns
-    -------
-    list of CalibrationReport
-        One for each query modality and kind of codes; empty if the collection is not calibrated.
+    Returns: One for each query modality and kind of codes; empty if the collection is not calibrated.
     """
     stored = [(item.metadata or {}).get("labels") or [] for item in searcher.index.items()]
     labelled = np.array([bool(labels) for labels in stored], bool)

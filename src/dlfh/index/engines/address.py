@@ -27,8 +27,6 @@ class Address:
     shown: The address without passwords, which is safe to print and store.
     secrets: Strings to remove from the messages of the database.
 
-    Examples
-    --------
     >>> address = parse_address("postgresql://ann:s3cret@db.example.org/shop#photos")
     >>> address
     Address('postgresql://ann@db.example.org/shop#photos')
@@ -60,8 +58,6 @@ class Address:
 def is_address(text: object) -> bool:
     """Return whether a value is the address of a database, as opposed to a folder.
 
-    Examples
-    --------
     >>> is_address("duckdb:shop.duckdb"), is_address("shop/")
     (True, False)
     """
