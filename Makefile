@@ -197,7 +197,7 @@ study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/p
 study-incomplete: $(READY)  ## Measure what icons that lack a text, an image or labels bring to training
 	$(RUN) -m benchmarks.incomplete_study --write docs/holes.md
 
-# A run that was stopped goes on where it was, in runs/.
+# Interrupted runs continue from the results in runs/.
 results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified
 results: $(READY)  ## Run the paper's experiments into docs/results: make results DLFH_DATA=/path/to/folder
 	$(DLFH) bench paper icons --cache runs/icons -o docs/results/icons
@@ -218,8 +218,8 @@ times: $(READY)  ## Time every method on up to 184,710 points, alone on the mach
 	$(DLFH) bench time generated:nus-wide --cell-minutes 1 --cache runs/nus-wide -o docs/results/nus-wide-time
 	$(RUN) -m benchmarks.results_summary --write
 
-# Parameters are chosen on a part of the training points, the same number of candidates for every method; on IAPR TC-12
-# from 5,000 points, and but for CRH, a candidate of which takes as long as all of another method's.
+# Parameters are tuned on a part of the training points, with the same number of candidates for every method. On IAPR
+# TC-12, candidates learn from 5,000 points, and CRH is not tuned: one candidate takes as long as all of another method.
 compare: PUBLISHED := --settings benchmarks/as_published.toml
 compare: TUNE := --bits 32 --overwrite
 compare: WIKI := wiki --file "$(DLFH_DATA)/wiki.mat" --cache runs/wiki-compared

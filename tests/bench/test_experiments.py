@@ -1,4 +1,4 @@
-"""What the experiments say of their results."""
+"""The sections that experiments make of results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlfh.bench.tables import ReportTable
 from tests.bench.faked import faked
 
 
-def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(source: Source) -> None:
+def test_published_values_appear_if_the_data_set_is_the_same(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["DLFH paper", "DLFH", "CCAITQ", "ACQ"], "bits": [16, 128], "seeds": 1})
     real = replace(source, name="NUS-WIDE", like="nus-wide", as_published=True)
     sections = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))
@@ -31,7 +31,7 @@ def test_published_values_stand_beside_ours_where_the_data_set_is_the_same(sourc
     assert published_seconds(source, settings, "CCAITQ", 1000) is None
 
 
-def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source: Source) -> None:
+def test_a_report_compares_accuracy_between_protocols(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16, 32], "seeds": 1}))
     results = faked(plan, "map")
     for cell, result in list(results.items()):
@@ -53,14 +53,14 @@ def test_a_report_says_what_becomes_of_accuracy_from_protocol_to_protocol(source
     }
 
 
-def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
+def test_sensitivity_reports_the_good_range_of_a_parameter(source: Source) -> None:
     chosen = {"rows": ["DLFH"], "scales": [0.1, 1.0, 2.0, 4.0, 8.0], "samples": [2, 4]}
     plain = {"methods": ["DLFH"], "seeds": 1, "protocols": ["learned"], "sensitivity": chosen}
     plan = Plan(source, Settings.from_plain(plain))
     results = faked(plan, "sensitivity")
-    maps = {0.1: 0.79, 1.0: 0.1, 2.0: 0.77, 4.0: 0.8, 8.0: 0.75}  # 0.1 is good as well, but not next to the others
+    maps = {0.1: 0.79, 1.0: 0.1, 2.0: 0.77, 4.0: 0.8, 8.0: 0.75}  # 0.1 is good, but not adjacent to the others
     for cell, result in results.items():
-        samples = cell.values.get("sample_size")  # λ = 8 is the default, and so not named
+        samples = cell.values.get("sample_size")  # λ = 8 is the default, which cells omit
         value = maps[cell.values.get("scale", 8.0)] if samples is None else 0.1 * samples
         scores = {way: {**score, "map": value} for way, score in result.values["protocols"]["learned"].items()}
         results[cell] = replace(result, values={"protocols": {"learned": scores}})
@@ -71,15 +71,15 @@ def test_sensitivity_says_where_a_parameter_is_good(source: Source) -> None:
     )
 
 
-def test_a_small_databases_own_size_is_the_k_of_the_measures(source: Source) -> None:
+def test_a_small_database_limits_k(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 50}))
-    (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the fakes have nine items
+    (section,) = EXPERIMENTS["map"].sections(plan, faked(plan, "map"))  # the invented results have nine items
     assert "A database has only 9 items, so k is 9 instead of 50." in section.paragraphs
     titles = ["MAP", "MAP@9", "Precision@9", "nDCG@9", "Precision@5 by all labels", "Asymmetric MAP"]
     assert [block.title.split(" on ")[0] for block in section.blocks] == titles
 
 
-def test_what_earlier_runs_did_not_measure_is_left_out_of_the_tables(source: Source) -> None:
+def test_measures_that_earlier_runs_lack_have_no_table(source: Source) -> None:
     plan = Plan(source, Settings.from_plain({"methods": ["DLFH"], "bits": [16], "protocols": ["learned"], "k": 5}))
     results = faked(plan, "map")
     for result in results.values():

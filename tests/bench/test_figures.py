@@ -1,11 +1,11 @@
-"""Figures are the same bytes every time."""
+"""Figures are reproducible."""
 
 from __future__ import annotations
 
 from tests.bench.faked import figure
 
 
-def test_a_figure_is_the_same_bytes_every_time() -> None:
+def test_figures_are_reproducible() -> None:
     assert figure().svg == figure().svg
     assert figure().png == figure().png
     assert figure().png.startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""Which cells a run has."""
+"""The cells of a run."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 
 
-def test_what_is_as_by_default_makes_no_other_cell(source: Source) -> None:
+def test_default_parameters_do_not_change_the_cell(source: Source) -> None:
     plan = Plan(source, Settings())
     row = plan.settings.row("DLFH")
     usual = plan.cell(row, 16, 0)
     assert plan.cell(row, 16, 0, changed={"scale": 8.0, "solver": "auto"}) == usual
     assert plan.cell(row, 16, 0, changed={"scale": 4.0}) != usual
-    assert plan.cell(row, 16, 0, changed={"early_stopping": 1}) != usual  # which the method will refuse
+    assert plan.cell(row, 16, 0, changed={"early_stopping": 1}) != usual  # invalid, but not equal to the default
 
 
-def test_a_run_on_split_data_repeats_only_what_is_random(source: Source) -> None:
+def test_deterministic_methods_run_once_if_queries_are_fixed(source: Source) -> None:
     settings = Settings.from_plain({"methods": ["DLFH", "SCM"], "bits": [16], "seeds": 4})
     split = load_source("generated:wiki", n_points=60)
     assert len(set(EXPERIMENTS["map"].cells(Plan(split, settings)))) == 4 + 1

@@ -1,4 +1,4 @@
-"""The paper's published values: all cells there, and in the relations that the paper states."""
+"""The published values are complete, and agree with statements in the paper."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlfh.methods.catalogue import METHODS
 METHODS_OF_THE_PAPER = ["DLFH", "SMFH", "SCM", "CMFH", "CCA-ITQ", "MLBE", "KDLFH", "SePH"]
 
 
-def test_every_cell_is_there_once() -> None:
+def test_every_published_cell_occurs_once() -> None:
     tables = published()
     assert len(tables.map) == len({cell[:4] for cell in tables.map}) == 8 * 2 * 2 * 3
     assert len(tables.time) == len({cell[:3] for cell in tables.time}) == 8 * 6
@@ -20,12 +20,12 @@ def test_every_cell_is_there_once() -> None:
         assert {cell.data_set for cell in cells} <= DATA_SETS.keys()
 
 
-def test_methods_go_by_the_registrys_names() -> None:
+def test_published_methods_are_registered() -> None:
     known = {name.replace("-", "").lower() for name in METHODS}
     assert {name.replace("-", "").lower() for name in METHODS_OF_THE_PAPER} <= known
 
 
-# Of the printed tables: all means of a method, all standard deviations, all seconds.
+# Sums over the printed tables: means, standard deviations and seconds of each method.
 SUMS = {
     "DLFH": (8.896, 0.041, 228.72),
     "SMFH": (6.159, 0.082, 315.72),
@@ -39,7 +39,7 @@ SUMS = {
 
 
 @pytest.mark.parametrize("method", METHODS_OF_THE_PAPER)
-def test_rows_add_up(method: str) -> None:
+def test_published_rows_have_the_right_sums(method: str) -> None:
     cells = [cell for cell in published().map if cell.method == method]
     assert sum(cell.mean for cell in cells) == pytest.approx(SUMS[method][0])
     assert sum(cell.std for cell in cells) == pytest.approx(SUMS[method][1])
@@ -56,7 +56,7 @@ def test_dlfh_leads_its_baselines_and_the_kernel_adds_to_it_in_every_cell() -> N
         assert (first, second) == ("KDLFH", "DLFH")
 
 
-def test_what_ran_out_of_memory_has_no_seconds() -> None:
+def test_methods_that_ran_out_of_memory_have_no_seconds() -> None:
     absent = {(cell.method, cell.n_points) for cell in published().time if cell.seconds is None}
     assert absent == {("MLBE", n) for n in (5000, 10000, 50000, 100000, 184710)} | {
         ("SePH", n) for n in (10000, 50000, 100000, 184710)

@@ -1,4 +1,4 @@
-"""Settings come back from TOML, and wrong ones are one sentence."""
+"""Settings are read back from TOML, and invalid ones are rejected."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from dlfh.errors import InputError
         },
     )
 )
-def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
+def test_settings_are_read_back_from_toml(plain: dict[str, object]) -> None:
     settings = Settings.from_plain(plain)
     assert Settings.from_plain(tomllib.loads(settings.to_toml())) == settings
 
 
 @pytest.mark.parametrize(
-    ("plain", "sentence"),
+    ("plain", "message"),
     [
         ({"bit": [8]}, "unknown setting 'bit'; settings are bits, cell_minutes,"),
         ({"time": {"size": [8]}}, r"unknown setting time\.'size'; settings are bits, sizes"),
@@ -70,6 +70,6 @@ def test_settings_come_back_from_toml(plain: dict[str, object]) -> None:
         ({"curves": {"bits": 7}}, r"curves\.bits is 7 but bits are"),
     ],
 )
-def test_wrong_settings_are_one_sentence(plain: dict[str, object], sentence: str) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_invalid_settings_are_rejected(plain: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
         Settings.from_plain(plain)

@@ -1,4 +1,4 @@
-"""The data of `dlfh bench`: by any of their names, checked, and what they are."""
+"""Data sets of `dlfh bench` by name and from files."""
 
 from __future__ import annotations
 

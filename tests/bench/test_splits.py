@@ -18,25 +18,25 @@ def source() -> Source:
     return Source.of("generated", {"all": make_paired(60, random_state=0)})
 
 
-def test_the_rows_are_those_that_an_experiment_asks_with(source: Source) -> None:
+def test_split_rows_are_the_queries_of_an_experiment(source: Source) -> None:
     rows = splits_of(source, seeds=3, queries=20)["queries"]
     for seed in range(3):
-        asked = source.split(SplitSpec(seed=seed, queries=20)).queries
-        for name, matrix in asked.modalities.items():
+        queries = source.split(SplitSpec(seed=seed, queries=20)).queries
+        for name, matrix in queries.modalities.items():
             whole = source.parts["all"].modalities[name][rows[str(seed)]]
             assert (np.asarray(matrix != whole).sum() if isinstance(matrix, np.ndarray) else (matrix != whole).nnz) == 0
 
 
-def test_other_data_and_other_splits_are_found_out(source: Source) -> None:
+def test_other_data_and_other_splits_are_detected(source: Source) -> None:
     published = json.loads(json.dumps(splits_of(source, seeds=2, queries=20)))
     assert compare_splits(published, source) == []
     other = Source.of("generated", {"all": make_paired(60, random_state=1)})
-    assert any("labels" in sentence for sentence in compare_splits(published, other))
+    assert any("labels" in difference for difference in compare_splits(published, other))
     published["queries"]["1"][0] += 1
     assert compare_splits(published, source) == ["queries differ (queries)"]
 
 
-def test_the_command_writes_what_it_then_finds_to_be_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_written_splits_compare_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     make_paired(60, random_state=0).write(tmp_path / "data.npz")
     command = ["bench", "splits", str(tmp_path / "data.npz")]
     assert main([*command, "-o", str(tmp_path / "splits.json")]) == 0

@@ -1,4 +1,4 @@
-"""Tables say the same in every form."""
+"""Tables have the same content in every format."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def in_markdown(table: ReportTable) -> list[tuple[str, str, bool]]:
 
 
 @given(tables)
-def test_csv_html_latex_and_markdown_hold_the_same_numbers(table: ReportTable) -> None:
+def test_all_formats_have_the_same_numbers(table: ReportTable) -> None:
     assert in_csv(table) == in_html(table) == in_latex(table) == in_markdown(table)
     assert len(in_csv(table)) == 2 * len(table.rows)
 
@@ -84,7 +84,7 @@ def unlatex(text: str) -> str:
 
 
 @given(tables)
-def test_every_footnote_is_there_in_every_form(table: ReportTable) -> None:
+def test_all_formats_have_every_footnote(table: ReportTable) -> None:
     for note in table.notes():
         assert note in unescape(table.to_html())
         assert note in table.to_csv()
@@ -93,7 +93,7 @@ def test_every_footnote_is_there_in_every_form(table: ReportTable) -> None:
         assert note in table.to_markdown().replace("\\", "")
 
 
-def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> None:
+def test_markdown_escapes_text_and_sets_published_rows_in_italics() -> None:
     rows = TableRow("A|B*<i>", (Summary(0.25),)), TableRow("A", (Summary(0.5),), published=True)
     table = ReportTable("key", "MAP", (("", "a_b"),), rows, digits=2, remarks=("Published: elsewhere.",))
     assert table.to_markdown().splitlines() == [
@@ -107,13 +107,13 @@ def test_markdown_shows_odd_text_as_it_is_and_published_rows_in_italics() -> Non
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
-def test_the_best_is_what_looks_best(means: list[float]) -> None:
+def test_the_best_entry_is_the_highest_after_rounding(means: list[float]) -> None:
     marked = mark_best([TableRow(str(i), (Summary(mean),)) for i, mean in enumerate(means)])
     shown = [row.entries[0].numbers(3)[0] for row in marked]
     assert [row.entries[0].is_best for row in marked] == [text == max(shown) for text in shown]
 
 
-def test_what_some_seeds_could_not_do_is_said() -> None:
+def test_a_footnote_explains_failed_seeds() -> None:
     entry = summarize([0.5, None, 0.7], ["", "not finished in 5 minutes", ""])
     assert entry.mean == pytest.approx(0.6)
     assert (entry.runs, entry.note) == (2, "2 of 3 runs: not finished in 5 minutes")

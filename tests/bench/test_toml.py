@@ -1,4 +1,4 @@
-"""TOML of any keys and values is read back."""
+"""TOML with any keys and values is read back."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dlfh.bench.toml import to_toml
 from tests.test_terminal import has_controls
 
 
-def test_toml_of_odd_keys_and_empty_tables_is_read_back() -> None:
+def test_unusual_keys_and_empty_tables_are_read_back() -> None:
     values = {"a": [1, 2.5, 'x"y'], "b": True, "parameters": {"DLFH paper": {"init": "random"}, "CRH": {}}}
     assert tomllib.loads(to_toml(values)) == values
 
 
-def test_what_steers_a_terminal_is_spelled_out_and_read_back() -> None:
+def test_control_characters_are_escaped_and_read_back() -> None:
     values = {"a\x7f": "\x1b[31m\x9b\u202e", "letters": "ü 😀"}
     assert not has_controls(to_toml(values))
     assert "ü 😀" in to_toml(values)

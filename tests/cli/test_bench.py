@@ -1,4 +1,4 @@
-"""The commands: what they refuse, print and leave where."""
+"""The `dlfh bench` and `dlfh tune` commands on data sets of vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.test_terminal import has_controls
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         *([f"bench {name} no-such-data", "no data set or file 'no-such-data'"] for name in EXPERIMENTS),
         ("bench nothing icons", "EXPERIMENT must be one of 'map', 'time'"),
@@ -75,8 +75,8 @@ from tests.test_terminal import has_controls
     ],
     ids=lambda value: value if value.startswith(("bench", "tune")) else "",
 )
-def test_wrong_input_is_one_sentence(
-    arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_invalid_input_gets_one_line(
+    arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.toml").write_text("bits = [")
@@ -86,16 +86,16 @@ def test_wrong_input_is_one_sentence(
     assert main(arguments.split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("dlfh: ")
-    assert sentence in line
+    assert message in line
     assert {path.name for path in tmp_path.iterdir()} == {
         "broken.toml",
         "wrong.toml",
         "refused.toml",
         "own.npz",
-    }  # nothing is left behind
+    }  # no other files
 
 
-def test_reports_and_settings_go_over_nothing_of_the_user(
+def test_reports_and_settings_never_replace_other_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -103,21 +103,21 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
         "bench map generated:wiki --points 60 --bits 8 --seeds 1 --methods DLFH --jobs 1 -q --cache run --output run"
     )
     for name in ("map.md", "map.html", "map.toml"):
-        (tmp_path / name).write_text("mine")
+        (tmp_path / name).write_text("other")
         assert main([*command.split(), "--output", "."]) == 2
         assert f"cannot write {name}: the file exists and does not belong to a report" in capsys.readouterr().err
-        assert (tmp_path / name).read_text() == "mine"
+        assert (tmp_path / name).read_text() == "other"
         (tmp_path / name).unlink()
     assert not (tmp_path / "run").exists()
     assert main([*command.split(), "--output", "first"]) == 0
     table = min(path.name for path in (tmp_path / "first" / "tables").iterdir())
     (tmp_path / "tables").mkdir()
-    (tmp_path / "tables" / table).write_text("mine")
+    (tmp_path / "tables" / table).write_text("other")
     assert main([*command.split(), "--output", "."]) == 2
     assert f"cannot write tables/{table}: the file exists and does not belong to a report" in capsys.readouterr().err
-    assert (tmp_path / "tables" / table).read_text() == "mine"
+    assert (tmp_path / "tables" / table).read_text() == "other"
     assert not (tmp_path / "map.html").exists()
-    for more in ([], ["--settings", "run/map.toml"]):  # a report may take its own place
+    for more in ([], ["--settings", "run/map.toml"]):  # a report may replace itself
         assert main([*command.split(), *more]) == 0
     settings = (tmp_path / "run" / "map.toml").read_text()
     assert main([*command.replace("--bits 8", "--bits 9").split(), "--settings", "run/map.toml"]) == 2
@@ -126,25 +126,25 @@ def test_reports_and_settings_go_over_nothing_of_the_user(
     tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --cache run -q --settings run/map.toml --output"
     assert main([*tune.split(), "run/map.toml", "--overwrite"]) == 2
     assert "it is also an input" in capsys.readouterr().err
-    (tmp_path / "mine.toml").write_text("mine")
-    assert main([*tune.split(), "mine.toml"]) == 2
+    (tmp_path / "other.toml").write_text("other")
+    assert main([*tune.split(), "other.toml"]) == 2
     assert "use --overwrite to replace it" in capsys.readouterr().err
 
 
-def test_names_of_folders_steer_no_terminal(
+def test_folder_names_are_printed_without_control_characters(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     data = ["generated:wiki", "--points", "60", "--jobs", "1", "--cache", "run\x1b[2J\u202e"]
     assert main(["bench", "map", *data, "--bits", "8", "--seeds", "1", "--methods", "SCM", "--output", data[-1]]) == 0
     assert main(["tune", "SCM", *data, "--bits", "8", "--seeds", "1", "--grid", "ridge=1"]) == 0
-    said = capsys.readouterr()
-    assert "report: run\\x1b[2J\\u202e/map.html" in said.out
-    assert "run\\x1b[2J\\u202e/tuned-SCM.toml" in said.out
-    assert not has_controls(said.out + said.err)
+    captured = capsys.readouterr()
+    assert "report: run\\x1b[2J\\u202e/map.html" in captured.out
+    assert "run\\x1b[2J\\u202e/tuned-SCM.toml" in captured.out
+    assert not has_controls(captured.out + captured.err)
 
 
-def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> None:
+def test_report_and_cache_can_be_in_different_folders(tmp_path: Path) -> None:
     command = "bench map generated:wiki --points 60 --methods SCM --bits 8 --jobs 1 --quiet"
     shown = tmp_path / "docs" / "wiki"
     assert main([*command.split(), "--cache", str(tmp_path / "run"), "--output", str(shown)]) == 0
@@ -153,14 +153,14 @@ def test_a_report_goes_where_it_is_wanted_and_results_stay(tmp_path: Path) -> No
     assert not list((tmp_path / "run").glob("map.*"))
 
 
-def test_settings_are_printed_as_they_hold_and_flags_win(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_settings_are_printed_and_options_take_precedence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "run.toml"
     file.write_text("bits = [8]\nseeds = 7\n[parameters.SCM]\nridge = 0.5\n")
     command = ["bench", "paper", "icons", "--settings", str(file), "--bits", "16,24", "--print-settings"]
     assert main(command) == 0
     settings = Settings.from_plain(tomllib.loads(capsys.readouterr().out))
     assert (settings.bits, settings.seeds, settings.row("SCM").parameters) == ((16, 24), 7, {"ridge": 0.5})
-    assert settings.row("CRH").parameters["n_pairs"] == 500  # as is usual for the icons
+    assert settings.row("CRH").parameters["n_pairs"] == 500  # the default for the icons
 
 
 def test_help_shows_an_example_of_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
@@ -170,7 +170,7 @@ def test_help_shows_an_example_of_every_experiment(capsys: pytest.CaptureFixture
         assert f"dlfh bench {name} " in shown
 
 
-def test_the_commands_import_nothing_heavy_until_they_run() -> None:
+def test_the_command_imports_nothing_heavy() -> None:
     path = Path(sys.modules["dlfh.cli.bench"].__file__ or "")
     outside = re.findall(r"^(?:from|import) (\S+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     light = {

@@ -1,4 +1,4 @@
-"""What `build` and `fit` say in the end."""
+"""The summaries that `dlfh build` and `dlfh fit` print."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def fitted(features: Any, n_items: int, **options: Any) -> list[str]:
     image, text = np.asarray(data.modalities["image"]), np.asarray(data.modalities["text"].toarray())
     items = Items.of({"image": image, "text": text}, labels)
     encoder = Encoder({"image": features, "text": Vectors()}, DLFH(n_bits=16, random_state=0, **options))
-    found = fit_and_evaluate(encoder, items)
-    return [*quality_sentences(encoder, found.report)]
+    evaluated = fit_and_evaluate(encoder, items)
+    return [*quality_sentences(encoder, evaluated.report)]
 
 
-def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:
+def test_a_build_reports_choices_expected_quality_and_the_gain_of_more_bits() -> None:
     chosen, expected, calibrated, more = fitted([Vectors(), Vectors()], 300, hash_function="kernel")
     assert chosen == (
         "Features: Vectors() for image, Vectors() for text (chosen by trials). Code length: 16 bits (2 bytes per code)."
@@ -40,14 +40,14 @@ def test_what_was_chosen_what_to_expect_and_what_more_bits_bring() -> None:
     assert more.startswith("In trials, --bits 32 (4 bytes per code) changed MAP by ")
 
 
-def test_what_was_not_tried_is_said() -> None:
+def test_a_build_without_trials_reports_what_was_not_measured() -> None:
     chosen, expected, more = fitted(Vectors(), 60, hash_function="linear")
     assert chosen.startswith("Features: Vectors() for image")
     assert expected == "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
     assert more.startswith("Without --fast")
 
 
-def test_fast_is_the_light_path(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fast_skips_all_trials(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     built = run(capsys, "build", photos / "items.csv", *COLUMNS, "-o", tmp_path / "light", "--fast")
     assert built["bits"] == 64
     assert built["features"]["image"] == "Gist()"

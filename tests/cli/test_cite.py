@@ -8,9 +8,7 @@ from dlfh.cli import main
 from dlfh.methods import available
 
 
-def test_every_method_has_an_entry_with_the_year_and_first_author_that_the_registry_names(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_every_entry_has_the_year_and_authors_of_the_registry(capsys: pytest.CaptureFixture[str]) -> None:
     for name, info in available().items():
         assert main(["cite", name]) == 0
         entry = capsys.readouterr().out
@@ -25,7 +23,7 @@ def test_every_method_has_an_entry_with_the_year_and_first_author_that_the_regis
         assert len(authors[1].split(" and ")) == len(re.split(r", | and ", info.paper.rpartition(",")[0]))
 
 
-def test_all_papers_are_there_once_and_a_method_that_is_none_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_paper_is_listed_once_and_unknown_methods_are_rejected(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cite", "--all"]) == 0
     keys = re.findall(r"^@\w+\{(\w+),$", capsys.readouterr().out, re.MULTILINE)
     assert sorted(keys) == sorted(available().keys() - {"KDLFH"})

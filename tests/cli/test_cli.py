@@ -1,4 +1,4 @@
-"""The command line: what each command does, what it prints, and what it says of wrong input."""
+"""The command line: output, exit codes, and messages for invalid input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from dlfh import Collection, load
+from dlfh import Collection, Index, load
 from dlfh._persistence import outputs
 from dlfh.cli import main
 from dlfh.cli.app import COMMANDS, make_app
@@ -35,7 +35,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """Run a command that must fail; return its one sentence."""
+    """Run a command that must fail; return its one line of output."""
     assert main([*map(str, arguments)]) == 2
     captured = capsys.readouterr()
     lines = [line for line in captured.err.splitlines() if "compiling the kernels" not in line]
@@ -60,7 +60,7 @@ def test_every_command_has_help_with_examples(capsys: pytest.CaptureFixture[str]
         assert f"$ dlfh {command}" in shown
 
 
-def test_help_loads_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy() -> None:
     program = "import sys; from dlfh.cli import main; main(['--help']); print(sorted(sys.modules), file=sys.stderr)"
     modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stderr
     for heavy in ("numpy", "scipy", "sklearn", "numba", "faiss", "PIL", "torch"):
@@ -70,7 +70,7 @@ def test_help_loads_nothing_heavy() -> None:
 HEAVY = {
     *("sklearn", "scipy.stats", "scipy.optimize", "scipy.linalg", "scipy.fft", "numba"),
     *("torch", "matplotlib", "pandas", "pyarrow", "h5py", "PIL"),
-    # What SciPy would load of NumPy, and what of this library does not search.
+    # Parts of NumPy that SciPy imports, and modules of this library that a search does not need.
     *("numpy.f2py.crackfortran", "numpy.ma.core", "numpy.polynomial.polynomial", "unittest"),
     *("dlfh.cli.bench", "dlfh.cli.build", "dlfh.cli.add", "dlfh.collection.adding"),
     *("dlfh.collection.evaluation", "dlfh.datasets.items", "dlfh.datasets.tables", "dlfh.features.network"),
@@ -88,7 +88,7 @@ print(json.dumps([code, out.getvalue(), sorted(sys.modules)]))
 
 
 @pytest.mark.parametrize("ranking", ["asymmetric", "specific", "hamming"])
-def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_text_search_imports_nothing_heavy(shop: Path, ranking: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["search", str(shop), "red", "--ranking", ranking, "--json"]
     done = subprocess.run([sys.executable, "-c", SEARCH, *arguments], check=True, capture_output=True, text=True)
     code, printed, modules = json.loads(done.stdout)
@@ -96,18 +96,18 @@ def test_searching_by_text_loads_nothing_heavy(shop: Path, ranking: str, capsys:
     assert HEAVY & {*modules} == set()
     others = {METHODS[name].__module__ for name in METHODS if name != "DLFH"}
     assert others & {*modules} == set()
-    # What NumPy found there is what the kernels, which are loaded here, find.
+    # NumPy alone gives the same result as the compiled kernels, which this process has imported.
     assert json.loads(printed) == run(capsys, *arguments)
 
 
-def test_the_program_is_installed_and_says_its_version() -> None:
+def test_the_installed_program_reports_its_version() -> None:
     program = Path(sys.executable).parent / "dlfh"
     for command in ([str(program)], [sys.executable, "-m", "dlfh"]):
         result = subprocess.run([*command, "--version"], check=True, capture_output=True, text=True)
         assert result.stdout.startswith("dlfh ")
 
 
-def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Path) -> None:
+def test_build_search_and_evaluate_work_from_the_shell(photos: Path, tmp_path: Path) -> None:
     def dlfh(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "dlfh", *map(str, arguments)],
@@ -134,10 +134,8 @@ def test_three_commands_lead_from_a_folder_to_answers(photos: Path, tmp_path: Pa
     assert "text → image" in measured.stdout
 
 
-def test_a_model_goes_on_learning_from_items_that_come_later(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The functions are those of `partial_fit`, and codes that there are stay."""
+def test_a_model_can_be_trained_further(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Hash functions are those of `partial_fit`, and existing codes are kept."""
     X, names = np.random.default_rng(0).standard_normal((90, 6)).astype(np.float32), np.array(["a", "b", "c", "d"])
     labels = names[np.r_[np.arange(60) % 3, np.arange(30) % 4]]
     for name, rows in (("first", slice(0, 60)), ("later", slice(60, 90))):
@@ -151,23 +149,21 @@ def test_a_model_goes_on_learning_from_items_that_come_later(
     assert main([*more, model, "-o", str(tmp_path / "grown")]) == 0
     assert "trained on 30 more items" in capsys.readouterr().out
     before, grown = load(model), load(tmp_path / "grown")
-    expected = before.model_.partial_fit({"image": X[60:], "text": X[60:, :3]}, [[own] for own in labels[60:]])
+    expected = before.model_.partial_fit({"image": X[60:], "text": X[60:, :3]}, [[label] for label in labels[60:]])
     np.testing.assert_array_equal(grown.model_.project("image", X), expected.project("image", X))
     assert grown.model_.codes_of_labels([["d"]])[1].all()
     assert main(["fit", str(tmp_path / "first.npz"), *options, *settings, "-o", str(tmp_path / "plain")]) == 0
-    for wrong, said in (
+    for wrong, message in (
         ([*more, model, "-o", model], "the folder contains a model"),
         ([*more, str(tmp_path / "plain"), "-o", str(tmp_path / "new")], "without keep_sums=True"),
     ):
         capsys.readouterr()
         assert main(wrong) == 2
-        assert said in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
-def test_a_model_of_vectors_is_fitted_encodes_and_is_measured(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_vectors_are_fitted_encoded_and_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     train, test = make_paired(n_points=600, n_labels=8, random_state=0).split(test_size=60)
     for name, part in (("train", train), ("test", test)):
         write_arrays(
@@ -215,7 +211,7 @@ def test_a_model_of_vectors_is_fitted_encodes_and_is_measured(
     for quality in measured["quality"]:
         assert quality["codes"] == "hashed"
         assert quality["hamming"] > quality["chance"] + 0.05
-    # Rows have no ids of their own, so that those of another file are other items.
+    # Rows have no ids, so rows of another file are other items.
     built = ["build", tmp_path / "train.npz", *vectors, "--labels", "L", "-b", 12, "-o", tmp_path / "shop"]
     assert run(capsys, *built)["items"] == 540
     assert run(capsys, "add", tmp_path / "shop", tmp_path / "test.npz", *vectors)["new"] == 60
@@ -261,10 +257,10 @@ def test_items_are_added_and_removed(photos: Path, tmp_path: Path, capsys: pytes
     assert run(capsys, "info", tmp_path / "shop") == shown
     table.write_text("file,caption,tags\na.png,level new,level\nb.png,both,level;upright\n,neither,diagonal\n")
     added = run(capsys, "add", tmp_path / "shop", table, *COLUMNS)
-    assert (added["new"], added["learned"]) == (3, 2)  # a label set that is new among them, but not a new label
+    assert (added["new"], added["learned"]) == (3, 2)  # one of them with a new set of known labels
 
 
-def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_searches_print_json(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "search", shop, "--image", photos / "8.png", "--modalities", "text", "-k", 2)
     assert [item["rank"] for item in found] == [1, 2]
     assert all("upright" in item["metadata"]["text"] for item in found)
@@ -276,7 +272,7 @@ def test_searches_print_json_for_programs(shop: Path, photos: Path, capsys: pyte
     assert run(capsys, "search", shop, "--similar", "8.png", "--ids", "10.png", "--ids", "8.png")[0]["id"] == "10.png"
 
 
-def test_times_are_those_that_the_user_waited(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reported_seconds_are_wall_clock_time(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     began = time.perf_counter()
     fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "-o", tmp_path / "model")
     waited = time.perf_counter() - began
@@ -284,7 +280,7 @@ def test_times_are_those_that_the_user_waited(photos: Path, tmp_path: Path, caps
     assert fitted["seconds"] > 0.5 * waited
 
 
-def test_what_was_left_out_is_written_in_full(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_skipped_input_is_listed_in_full(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written = ["--problems", tmp_path / "left.jsonl"]
     fitted = run(capsys, "fit", photos / "items.csv", *COLUMNS, "-o", tmp_path / "model", *written)
     lines = (tmp_path / "left.jsonl").read_text(encoding="utf-8").splitlines()
@@ -293,7 +289,16 @@ def test_what_was_left_out_is_written_in_full(photos: Path, tmp_path: Path, caps
     assert len(lines) == 3
 
 
-def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_info_describes_a_bare_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Index.create(tmp_path / "index", n_bits=8, modalities=["image"]) as index:
+        index.add(["a", "b"], {"image": np.array([[7], [1]], np.uint8)})
+    shown = run(capsys, "info", tmp_path / "index", "--verify")
+    assert (shown["items"], shown["bits"], shown["codes"]) == (2, 8, {"image": {"learned": 0, "hashed": 2}})
+    assert main(["info", str(tmp_path / "index"), "--verify"]) == 0
+    assert "2 items, 8 bits, all checksums match" in " ".join(capsys.readouterr().out.split())
+
+
+def test_info_describes_tables_and_arrays(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "info", photos / "items.csv")["filled"] == {"file": 40, "caption": 39, "tags": 39}
     write_arrays(tmp_path / "data.mat", {"X": np.zeros((3, 2))})
     assert run(capsys, "info", tmp_path / "data.mat")["arrays"]["X"]["shape"] == [3, 2]
@@ -307,7 +312,7 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (["fit"], "Missing option '--output' / '-o'"),
         (["frobnicate"], "No such command 'frobnicate'"),
@@ -371,6 +376,10 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["search", "{shop}", "level", "--output", "{out}.doc"], "must end in .png"),
         (["search", "{shop}", "level", "--ids", "nobody"], "'nobody' is not in the index"),
         (["build", "{photos}/items.csv", *COLUMNS, "--model", "{shop}", "-o", "{shop}"], "it is not an empty folder"),
+        (
+            ["build", "{photos}/items.csv", *COLUMNS, "--model", "{shop}", "-b", "8", "-o", "{out}"],
+            "--bits is for training",
+        ),
         (["build", "{photos}/items.csv", *COLUMNS, "--model", "{out}", "-o", "{out}2"], "there is no model at"),
         (["add", "{shop}", "{photos}/items.csv", "--text", "nothing"], "has no column 'nothing'"),
         (["add", "{photos}", "{photos}/items.csv", "--text", "caption"], "is not a collection"),
@@ -389,109 +398,109 @@ def test_info_looks_into_files(photos: Path, tmp_path: Path, capsys: pytest.Capt
         (["info", "{photos}/8.png"], "cannot read"),
     ],
 )
-def test_wrong_input_gets_one_sentence_and_changes_nothing(
-    arguments: list[str], sentence: str, photos: Path, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_invalid_input_gets_one_line_and_changes_nothing(
+    arguments: list[str], message: str, photos: Path, shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = files_in(photos) | files_in(shop)
     written = [part.format(photos=photos, shop=shop, out=tmp_path / "out") for part in arguments]
-    assert re.search(sentence, refused(capsys, *written))
+    assert re.search(message, refused(capsys, *written))
     assert files_in(photos) | files_in(shop) == before
     assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture
-def own(photos: Path, shop: Path, tmp_path: Path) -> Path:
-    """Return a folder with photos, a collection of them, a table of vectors and a model: all of it the user's."""
+def workspace(photos: Path, shop: Path, tmp_path: Path) -> Path:
+    """Return a folder with photos, a collection, a model and other files of a user."""
     for name, source in (("photos", photos), ("shop", shop)):
         shutil.copytree(source, tmp_path / name)
     shutil.copytree(shop / "model", tmp_path / "model")
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "config.json").write_text("port = 8080")
-    (tmp_path / "left.jsonl").write_text("of a run before")
-    (tmp_path / "codes.npz").write_text("of a run before")
+    (tmp_path / "left.jsonl").write_text("of an earlier run")
+    (tmp_path / "codes.npz").write_text("of an earlier run")
     (tmp_path / "linked.csv").hardlink_to(tmp_path / "photos" / "items.csv")
-    os.mkfifo(tmp_path / "pipe")  # in place of a device: a test must not be able to replace those of the machine
+    os.mkfifo(tmp_path / "pipe")  # instead of a device, which a test must not be able to replace
     (tmp_path / "link.csv").symlink_to(tmp_path / "photos" / "items.csv")
     return tmp_path
 
 
 TABLE = ["photos/items.csv", *COLUMNS]
-MINE = "it exists; use --overwrite to replace it"
-READ = "it is also an input"
+EXISTS = "it exists; use --overwrite to replace it"
+IS_INPUT = "it is also an input"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence", "replaceable"),
+    ("arguments", "message", "replaceable"),
     [
         (["fit", *TABLE, "-o", "app"], "its config.json does not belong to a model", False),
         (["fit", *TABLE, "-o", "model"], "the folder contains a model; use --overwrite to replace it", True),
-        (["fit", *TABLE, "-o", "new", "--problems", "photos/items.csv"], READ, False),
-        (["fit", *TABLE, "-o", "new", "--problems", "linked.csv"], READ, False),
-        (["fit", *TABLE, "-o", "new", "--problems", "link.csv"], READ, False),
-        (["fit", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
-        (["build", *TABLE, "-o", "new", "--problems", "photos/items.csv"], READ, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "photos/items.csv"], IS_INPUT, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "linked.csv"], IS_INPUT, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "link.csv"], IS_INPUT, False),
+        (["fit", *TABLE, "-o", "new", "--problems", "left.jsonl"], EXISTS, True),
+        (["build", *TABLE, "-o", "new", "--problems", "photos/items.csv"], IS_INPUT, False),
         (
             ["build", "photos", *TABLE[1:], "--table", *TABLE[:1], "-o", "new", "--problems", "photos/9.png"],
             "it is inside the input folder photos",
             False,
         ),
-        (["build", *TABLE, "-o", "new", "--problems", "left.jsonl"], MINE, True),
+        (["build", *TABLE, "-o", "new", "--problems", "left.jsonl"], EXISTS, True),
         (["build", *TABLE, "-o", "shop"], "it is not an empty folder", False),
-        (["build", *TABLE, "--model", "model", "-o", "new", "--problems", "left.jsonl"], MINE, True),
+        (["build", *TABLE, "--model", "model", "-o", "new", "--problems", "left.jsonl"], EXISTS, True),
         (
             ["build", *TABLE, "--model", "model", "-o", "new", "--problems", "model/config.json"],
             "it is inside the input folder model",
             False,
         ),
-        (["add", "shop", *TABLE, "--problems", "photos/items.csv"], READ, False),
+        (["add", "shop", *TABLE, "--problems", "photos/items.csv"], IS_INPUT, False),
         (["add", "shop", *TABLE, "--problems", "shop/collection.json"], "it is inside the input folder shop", False),
-        (["encode", "model", *TABLE, "-o", "codes.npz"], MINE, True),
+        (["encode", "model", *TABLE, "-o", "codes.npz"], EXISTS, True),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "new.npz"], "another output has the same", False),
         (["encode", "model", *TABLE, "-o", "new.npz", "--problems", "pipe"], "it is not a regular file", False),
         (
             ["search", "shop", "--image", "photos/9.png", "--modalities", "text", "--output", "photos/9.png"],
-            READ,
+            IS_INPUT,
             False,
         ),
     ],
 )
-def test_outputs_never_go_over_inputs_and_over_other_files_only_when_asked(
+def test_outputs_never_replace_inputs_and_replace_other_files_only_on_request(
     arguments: list[str],
-    sentence: str,
+    message: str,
     replaceable: bool,
-    own: Path,
+    workspace: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(own)
-    before = files_in(own)
-    assert sentence in refused(capsys, *arguments)
-    assert files_in(own) == before
+    monkeypatch.chdir(workspace)
+    before = files_in(workspace)
+    assert message in refused(capsys, *arguments)
+    assert files_in(workspace) == before
     if replaceable:
         assert main([*arguments, "--overwrite"]) == 0
-        assert files_in(own) != before
+        assert files_in(workspace) != before
     else:
         refused(capsys, *arguments, "--overwrite")
-        assert files_in(own) == before
+        assert files_in(workspace) == before
 
 
-def test_a_picture_never_goes_over_one_of_the_collection(
-    own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_picture_never_replaces_an_image_of_the_collection(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(own)
+    monkeypatch.chdir(workspace)
     run(capsys, "build", *TABLE, "-o", "new", "-b", 16)
-    (own / "linked.png").hardlink_to(own / "photos" / "9.png")
-    before = files_in(own)
+    (workspace / "linked.png").hardlink_to(workspace / "photos" / "9.png")
+    before = files_in(workspace)
     search = ["search", "new", "level", "-k", 2, "--output"]
     for name in ("photos/9.png", "linked.png", "photos/39.png"):
-        assert MINE in refused(capsys, *search, name)
-        assert READ in refused(capsys, *search, name, "--overwrite")
-    assert files_in(own) == before
+        assert EXISTS in refused(capsys, *search, name)
+        assert IS_INPUT in refused(capsys, *search, name, "--overwrite")
+    assert files_in(workspace) == before
     for options in ([], ["--overwrite"]):
         assert main([*map(str, search), "found.png", *options]) == 0
-    assert MINE in capsys.readouterr().err + refused(capsys, *search, "found.png")
-    os.unlink(own / "found.png")  # the page beside it is there still
-    assert f"found.html: {MINE}" in refused(capsys, *search, "found.png")
+    assert EXISTS in capsys.readouterr().err + refused(capsys, *search, "found.png")
+    os.unlink(workspace / "found.png")  # the page beside it still exists
+    assert f"found.html: {EXISTS}" in refused(capsys, *search, "found.png")
 
 
 @pytest.mark.parametrize(
@@ -506,35 +515,39 @@ def test_a_picture_never_goes_over_one_of_the_collection(
         (["search", "shop", "level", "--output", "new.png"], "new.html"),
     ],
 )
-def test_what_comes_to_be_while_a_command_works_stays(
-    arguments: list[str], output: str, own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_files_created_while_a_command_runs_are_kept(
+    arguments: list[str],
+    output: str,
+    workspace: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Outputs are looked at before the work, which may take hours, and again when they are written."""
-    real, content = outputs.check_outputs, (own / "model" / "config.json").read_bytes()
+    """Outputs are checked before the work, which may take hours, and again when they are written."""
+    real, content = outputs.check_outputs, (workspace / "model" / "config.json").read_bytes()
 
     def check_outputs(*given: Any, **options: Any) -> None:
         real(*given, **options)
-        (own / output).parent.mkdir(exist_ok=True)
-        (own / output).write_bytes(content)  # (of a model, which is all that a model may replace)
+        (workspace / output).parent.mkdir(exist_ok=True)
+        (workspace / output).write_bytes(content)  # a model may only replace a model
 
-    monkeypatch.chdir(own)
+    monkeypatch.chdir(workspace)
     monkeypatch.setattr(outputs, "check_outputs", check_outputs)
     assert main(arguments) == 2
     assert re.search("use --overwrite|not an empty folder", capsys.readouterr().err)
-    assert (own / output).read_bytes() == content
+    assert (workspace / output).read_bytes() == content
 
 
-def test_images_that_a_table_names_are_inputs_too(
-    own: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_images_named_in_a_table_are_inputs_too(
+    workspace: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(own)
-    before = files_in(own)
+    monkeypatch.chdir(workspace)
+    before = files_in(workspace)
     for command in (["fit", *TABLE, "-o", "new"], ["encode", "model", *TABLE, "-o", "new.npz"]):
-        assert READ in refused(capsys, *command, "--problems", "photos/9.png", "--overwrite")
-    assert files_in(own) == before
+        assert IS_INPUT in refused(capsys, *command, "--problems", "photos/9.png", "--overwrite")
+    assert files_in(workspace) == before
 
 
-def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
+def test_every_command_that_writes_a_file_has_overwrite() -> None:
     import typer.main
 
     def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -561,20 +574,18 @@ def test_every_option_that_writes_a_file_goes_with_overwrite() -> None:
     }
 
 
-def test_a_second_writer_is_told_to_wait(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_writer_is_rejected(shop: Path, photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Collection.open(shop, writable=True):
         assert "already has a writer" in refused(capsys, "remove", shop, "8.png")
 
 
-def test_a_reader_that_leaves_early_is_no_error(shop: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(shop: Path) -> None:
     command = f"{sys.executable} -m dlfh methods | head -n 1"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert "Traceback" not in result.stderr
 
 
-def test_other_names_of_modalities_serve_as_well(
-    photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_modalities_can_have_other_names(photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     columns = ["--image", "photo=file", "--text", "words=caption", "--labels", "tags"]
     built = run(capsys, "build", photos / "items.csv", *columns, "-b", 16, "-o", tmp_path / "shop")
     assert built["items"] == 40
@@ -584,7 +595,7 @@ def test_other_names_of_modalities_serve_as_well(
     assert "a folder of images has the modalities image and text" in refused(capsys, "add", tmp_path / "shop", photos)
 
 
-def test_paths_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_paths_are_printed_verbatim(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "[b]we["
     folder.mkdir()
     (folder / "items.csv").write_text("caption\ncafé\n", encoding="latin-1")
@@ -592,7 +603,7 @@ def test_paths_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFix
     assert "[b]we[" in capsys.readouterr().out.replace("\n", "")
 
 
-def test_a_terminal_without_letters_is_no_error(shop: Path) -> None:
+def test_a_terminal_may_lack_characters(shop: Path) -> None:
     result = subprocess.run(
         [sys.executable, "-m", "dlfh", "search", str(shop), "level", "-k", "1", "--json"],
         env=os.environ | {"PYTHONIOENCODING": "ascii"},
@@ -602,15 +613,15 @@ def test_a_terminal_without_letters_is_no_error(shop: Path) -> None:
     assert json.loads(result.stdout)[0]["rank"] == 1
 
 
-def test_a_command_that_is_terminated_leaves_nothing(photos: Path, tmp_path: Path) -> None:
+def test_a_terminated_command_leaves_no_partial_output(photos: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "dlfh", "build", str(photos / "items.csv"), *COLUMNS, "-o", str(tmp_path / "shop")]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while process.poll() is None and not os.listdir(tmp_path):
         time.sleep(0.001)
     process.terminate()
-    _, said = process.communicate(timeout=60)
-    if process.returncode == 0:  # it was done already
+    _, errors = process.communicate(timeout=60)
+    if process.returncode == 0:  # it had finished
         assert os.listdir(tmp_path) == ["shop"]
     else:
-        assert process.returncode == 130, said
+        assert process.returncode == 130, errors
         assert os.listdir(tmp_path) in ([], ["shop"])

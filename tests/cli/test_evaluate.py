@@ -1,4 +1,4 @@
-"""Measures of codes in files are those of the arrays, and what is wrong is said in a line."""
+"""`dlfh evaluate` on codes in files."""
 
 from __future__ import annotations
 
@@ -20,30 +20,32 @@ MEASURES = ["AP", "P@10", 'P(match="all")@3', "nDCG@10", "PR"]
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, ...]:
-    """Codes of two modalities in a folder of three parts, as dlfh encode writes them, queries, and labels of both."""
+    """Write codes of two modalities as `dlfh encode` does, query codes, and the labels of both."""
     rng = np.random.default_rng(0)
     codes = {name: random_codes(rng, 90, 16) for name in ("image", "text")}
     (tmp_path / "codes.parquet").mkdir()
     for part in range(3):
-        rows = {name: own[30 * part : 30 * part + 30] for name, own in codes.items()}
+        rows = {name: matrix[30 * part : 30 * part + 30] for name, matrix in codes.items()}
         path = tmp_path / "codes.parquet" / f"part-{part:06}.parquet"
         path.write_bytes(write_parquet(rows))
     queries = random_codes(rng, 7, 16)
-    asking, labels = ((rng.random((n, 5)) < 0.3).astype(np.int8) for n in (7, 90))
-    for name, array in (("queries", queries), ("asking", asking), ("labels", labels)):
+    query_labels, labels = ((rng.random((n, 5)) < 0.3).astype(np.int8) for n in (7, 90))
+    for name, array in (("queries", queries), ("query_labels", query_labels), ("labels", labels)):
         np.save(tmp_path / f"{name}.npy", array)
     (tmp_path / "labels.parquet").write_bytes(write_parquet({"labels": sp.csr_array(labels)}))
     monkeypatch.chdir(tmp_path)
-    return queries, codes["image"], asking, labels
+    return queries, codes["image"], query_labels, labels
 
 
 def command(*changes: str) -> list[str]:
-    labels = ["--query-labels", "asking.npy", "--database-labels", "labels.npy"]
+    labels = ["--query-labels", "query_labels.npy", "--database-labels", "labels.npy"]
     return ["evaluate", "codes.parquet:image", "queries.npy", *labels, *changes]
 
 
 @pytest.mark.parametrize("ties", ["order", "expected"])
-def test_codes_in_a_folder(files: tuple[Any, ...], capsys: pytest.CaptureFixture[str], ties: Any) -> None:
+def test_codes_in_files_are_evaluated_like_arrays(
+    files: tuple[Any, ...], capsys: pytest.CaptureFixture[str], ties: Any
+) -> None:
     expected = evaluate(*files, measures=MEASURES, ties=ties)
     options = [f"--measure={name}" for name in MEASURES] + ["--ties", ties]
     assert main(command(*options)) == 0
@@ -55,41 +57,41 @@ def test_codes_in_a_folder(files: tuple[Any, ...], capsys: pytest.CaptureFixture
     assert found["measures"]["nDCG@10"] == pytest.approx(expected["nDCG@10"], rel=1e-12)
 
 
-def test_labels_in_other_blocks_and_mean_average_precision_by_default(
+def test_labels_may_have_other_blocks_and_ap_is_the_default(
     files: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    queries, images, asking, labels = files
+    queries, images, query_labels, labels = files
     np.save("images.npy", images)
-    options = ["--query-labels", "asking.npy", "--database-labels", "labels.parquet"]
+    options = ["--query-labels", "query_labels.npy", "--database-labels", "labels.parquet"]
     assert main(["evaluate", "images.npy", "queries.npy", *options]) == 0
-    assert capsys.readouterr().out.strip() == repr(evaluate(queries, images, asking, labels, measures="AP"))
+    assert capsys.readouterr().out.strip() == repr(evaluate(queries, images, query_labels, labels, measures="AP"))
 
 
 @pytest.mark.usefixtures("files")
 @pytest.mark.parametrize(
-    ("changes", "sentence"),
+    ("changes", "message"),
     [
         (["--measure", "MAP"], "unknown measure 'MAP'"),
         (["--measure", "AP@91"], "the database has only 90 items"),
         (["--ties", "random"], "ties must be one of 'order', 'expected'"),
         (["--query-labels", "nothing.npy"], "cannot read nothing.npy: no such file or folder"),
         (["--query-labels", "labels.npy"], "query_labels has 90 rows but there are 7 queries"),
-        (["--database-labels", "asking.npy"], "asking.npy has 7 rows"),
+        (["--database-labels", "query_labels.npy"], "query_labels.npy has 7 rows"),
         (["--cluster", "nowhere://x"], "no Dask scheduler answers"),
     ],
 )
-def test_what_is_wrong_is_one_line(changes: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_input_gets_one_line(changes: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     if "--cluster" in changes:
         pytest.importorskip("distributed")
     assert main(command(*changes)) == 2
-    found = capsys.readouterr()
-    assert sentence in found.err
-    assert len(found.err.strip().splitlines()) == 1
-    assert found.out == ""
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert len(captured.err.strip().splitlines()) == 1
+    assert captured.out == ""
 
 
 @pytest.mark.usefixtures("files")
-def test_which_codes_are_meant_must_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_several_columns_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     wrong = [each.removesuffix(":image") for each in command()]
     assert main(wrong) == 2
     assert "has 2 columns: select one of 'image', 'text'" in capsys.readouterr().err
@@ -97,7 +99,7 @@ def test_which_codes_are_meant_must_be_said(capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore")
-def test_a_cluster_measures_the_same(files: tuple[Any, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cluster_gives_the_same_values(files: tuple[Any, ...], capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("distributed")
     assert main(command("--measure", "AP", "--measure", "PR", "--cluster", "local")) == 0
     assert capsys.readouterr().out.strip() == repr(evaluate(*files, measures=["AP", "PR"]))

@@ -15,7 +15,7 @@ from tests.test_terminal import has_controls
 NASTY = "[red]a[/red] \x1b]0;title\x07 \x9b31m \u202e gpj.exe \ud800 \r\n b"
 
 
-def test_tables_problems_and_json_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_problems_and_json_contain_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(NASTY, [NASTY], [[NASTY]])
     print_problems([Problem(NASTY, NASTY, NASTY)])
     print_json({"id": NASTY})
@@ -25,20 +25,20 @@ def test_tables_problems_and_json_steer_no_terminal(capsys: pytest.CaptureFixtur
     assert len(written.err.splitlines()) == 2
 
 
-def test_json_comes_back_as_it_was(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_read_back_unchanged(capsys: pytest.CaptureFixture[str]) -> None:
     print_json({NASTY: NASTY})
     assert json.loads(capsys.readouterr().out) == {NASTY: NASTY}
 
 
-def test_errors_that_name_a_path_steer_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_that_name_a_path_contain_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["info", "no\x1b[31msuch\u202efile"]) == 2
     said = capsys.readouterr().err
     assert not has_controls(said)
     assert "no\\x1b[31msuch\\u202efile" in said
 
 
-def test_lists_of_problems_hold_any_name_of_a_file(tmp_path: Path) -> None:
-    """(Names of files need not be text.)"""
+def test_lists_of_problems_accept_any_file_name(tmp_path: Path) -> None:
+    """File names need not be valid text."""
     problem = Problem("photo-\udcff.png", NASTY, "no image")
     write_problems([problem], tmp_path / "left.jsonl")
     written = (tmp_path / "left.jsonl").read_text()

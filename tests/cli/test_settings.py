@@ -1,4 +1,4 @@
-"""Settings of a build come back as they were written, and what is wrong with a file is said in a sentence."""
+"""Build settings."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _values = st.one_of(
         st.dictionaries(st.text(max_size=9), _values, max_size=4),
     )
 )
-def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, settings: BuildSettings) -> None:
+def test_settings_are_read_back_unchanged(tmp_path_factory: pytest.TempPathFactory, settings: BuildSettings) -> None:
     file = tmp_path_factory.mktemp("settings") / "best.toml"
     file.write_text(settings.to_toml(), encoding="utf-8")
     assert BuildSettings.read(file) == settings
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ("method = ", "cannot read .* as TOML settings"),
         ("bit = 64", "unknown build setting 'bit'; settings are method, bits"),
@@ -46,13 +46,13 @@ def test_what_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, setti
         ("methods = ['DLFH']\nresplit = false", "unknown build setting 'methods'"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, text: str, sentence: str) -> None:
+def test_invalid_settings_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "best.toml").write_text(text)
-    with pytest.raises(InputError, match=sentence):
+    with pytest.raises(InputError, match=message):
         BuildSettings.read(tmp_path / "best.toml")
 
 
-def test_a_file_that_is_none_is_said(tmp_path: Path) -> None:
+def test_a_missing_file_is_reported(tmp_path: Path) -> None:
     assert BuildSettings.read(None) == BuildSettings()
     with pytest.raises(InputError, match=r"settings file .*best\.toml does not exist"):
         BuildSettings.read(tmp_path / "best.toml")

@@ -1,4 +1,4 @@
-"""The command that makes a collection equal to a folder or a table, and goes on if asked to."""
+"""The `dlfh sync` command, once and with --watch."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.cli.conftest import COLUMNS
 
 
 @pytest.fixture
-def mine(photos: Path, shop: Path, tmp_path: Path) -> Path:
-    """The photos and their collection, to be changed."""
+def workspace(photos: Path, shop: Path, tmp_path: Path) -> Path:
+    """Return a folder with a copy of the photos and their collection."""
     shutil.copytree(photos, tmp_path / photos.name)
     shutil.copytree(shop, tmp_path / "cli" / "shop")
     (tmp_path / photos.name).rename(tmp_path / "photos")
@@ -37,72 +37,72 @@ def synced(place: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_table_is_synced_by_what_changed_in_it(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = synced(mine, capsys)  # pictures are elsewhere than when the collection was made: paths, not contents
-    assert first["described"] == {"image": 2, "text": 0}  # two are broken, and may have been mended
-    table = mine / "photos" / "items.csv"
+def test_sync_applies_the_changes_of_a_table(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = synced(workspace, capsys)  # the images have moved since the build, with the same content
+    assert first["described"] == {"image": 2, "text": 0}  # two are unreadable, and may have been repaired
+    table = workspace / "photos" / "items.csv"
     lines = table.read_text(encoding="utf-8").splitlines()
     lines[2] = lines[2].replace("level stripes", "lying stripes")
     del lines[20]
     table.write_text("\n".join(lines), encoding="utf-8")
-    planned = synced(mine, capsys, "--dry-run")
-    second = synced(mine, capsys)
+    planned = synced(workspace, capsys, "--dry-run")
+    second = synced(workspace, capsys)
     assert {**planned, "dry_run": False, "problems": second["problems"]} == second
     assert (second["added"], second["updated"], second["removed"]) == ([], ["1.png"], ["19.png"])
     assert second["described"] == {"image": 0, "text": 1}
-    assert main(arguments(mine)) == 0
+    assert main(arguments(workspace)) == 0
     assert "0 added, 0 updated, 0 removed, " in capsys.readouterr().out
 
 
-def test_wrong_options_are_said_in_a_sentence(mine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for options, words in (
+def test_invalid_options_are_rejected(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for options, message in (
         (["--interval", "0"], "must be positive"),
         (["--max-removed", "2"], "must be between 0 and 1"),
     ):
-        assert main(arguments(mine, *options)) == 2
-        assert words in capsys.readouterr().err
+        assert main(arguments(workspace, *options)) == 2
+        assert message in capsys.readouterr().err
 
 
-def test_a_watched_folder_is_synced_again_when_it_has_come_to_rest(tmp_path: Path) -> None:
+def test_watch_waits_until_files_stop_changing(tmp_path: Path) -> None:
     file = tmp_path / "a.png"
-    looks: list[int] = []
+    polls: list[int] = []
 
     def files() -> list[Path]:
-        looks.append(1)
-        if len(looks) in (3, 4):  # it is being written
-            file.write_bytes(b"." * len(looks))
+        polls.append(1)
+        if len(polls) in (3, 4):  # while it is being written
+            file.write_bytes(b"." * len(polls))
         return [file]
 
     watch = Watch(files, interval=0.001)
     watch.poll()
     watch.wait()
-    assert len(looks) == 5
+    assert len(polls) == 5
     assert not watch.poll()
     watch.reset()
     assert watch.poll()
 
 
-def test_what_never_comes_to_rest_is_taken_as_it_is(tmp_path: Path) -> None:
-    looks: list[Path] = []
+def test_files_that_never_stop_changing_are_read_as_they_are(tmp_path: Path) -> None:
+    polls: list[Path] = []
 
     def files() -> list[Path]:
-        looks.append(tmp_path / f"{len(looks)}.png")
-        return looks
+        polls.append(tmp_path / f"{len(polls)}.png")
+        return polls
 
     watch = Watch(files, interval=0.001)
     watch.poll()
     watch.wait()
-    assert len(looks) == 12
+    assert len(polls) == 12
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs signals")
-def test_a_watching_process_follows_its_source_and_leaves_when_it_is_told(mine: Path) -> None:
-    command = [sys.executable, "-m", "dlfh", *arguments(mine, "--watch", "--interval", "0.05", "--json")]
+def test_a_watching_process_follows_its_source_until_terminated(workspace: Path) -> None:
+    command = [sys.executable, "-m", "dlfh", *arguments(workspace, "--watch", "--interval", "0.05", "--json")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout is not None
         decoder, text = json.JSONDecoder(), ""
 
-        def said() -> dict[str, object]:
+        def next_report() -> dict[str, object]:
             nonlocal text
             while True:
                 assert process.stdout is not None
@@ -114,14 +114,14 @@ def test_a_watching_process_follows_its_source_and_leaves_when_it_is_told(mine: 
                     text = ""
                     return found
 
-        said()
-        table = mine / "photos" / "items.csv"
+        next_report()
+        table = workspace / "photos" / "items.csv"
         table.write_text(table.read_text(encoding="utf-8") + "\nnew.png,level stripes again,level", encoding="utf-8")
-        assert said()["added"] == ["new.png"]
+        assert next_report()["added"] == ["new.png"]
         time.sleep(0.2)
-        shutil.copy(mine / "photos" / "1.png", mine / "photos" / "new.png")  # a picture that the table waited for
-        later = said()
+        shutil.copy(workspace / "photos" / "1.png", workspace / "photos" / "new.png")  # the table names it already
+        later = next_report()
         assert later["updated"] == ["new.png"]
-        assert later["described"] == {"image": 0, "text": 0}  # it is that of 1.png
+        assert later["described"] == {"image": 0, "text": 0}  # its content is that of 1.png
         process.send_signal(signal.SIGTERM)
         assert process.wait(20) == 130

@@ -1,4 +1,4 @@
-"""`dlfh tune` on a table or a folder chooses settings, and `dlfh build` makes a collection of them."""
+"""`dlfh tune` on raw items, and `dlfh build` with its settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLOURS = {"red": (200, 60, 60), "green": (60, 131, 60), "blue": (71, 90, 240)}
 
 @pytest.fixture(scope="module")
 def coloured(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a folder of pictures for each colour, and a table of them."""
+    """Return a folder with a subfolder of images for each colour, and a table of all."""
     folder = tmp_path_factory.mktemp("coloured")
     rng = np.random.default_rng(0)
     lines = ["file,caption,colour"]
@@ -36,16 +36,16 @@ GRID = ["--grid", "hash_function=linear", "--grid", "max_iter=0,20", "--bits", "
 COLUMNS = ["--image", "file", "--text", "caption", "--labels", "colour"]
 
 
-def test_a_table_is_tuned_and_a_collection_is_built_of_what_was_chosen(
+def test_a_table_is_tuned_and_build_uses_the_settings(
     coloured: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     best = tmp_path / "best.toml"
     assert main(["tune", "dlfh", str(coloured / "items.csv"), *COLUMNS, *GRID, "--output", str(best)]) == 0
-    said = capsys.readouterr().out
-    assert "thumbnail" in said
-    assert f"settings for dlfh build --settings: {best}" in said.replace("\n", "")
+    printed = capsys.readouterr().out
+    assert "thumbnail" in printed
+    assert f"settings for dlfh build --settings: {best}" in printed.replace("\n", "")
     settings = tomllib.loads(best.read_text())
-    assert settings["image_features"] in ("thumbnail", "combined")  # the only ones that see colours
+    assert settings["image_features"] in ("thumbnail", "combined")  # the only ones that depend on colours
     assert settings["parameters"] == {"hash_function": "linear", "max_iter": 20}
     build = ["build", str(coloured / "items.csv"), *COLUMNS, "--settings", str(best), "-q"]
     assert main([*build, "-o", str(tmp_path / "shop")]) == 0
@@ -54,14 +54,14 @@ def test_a_table_is_tuned_and_a_collection_is_built_of_what_was_chosen(
         assert (shop.encoder.n_bits, parameters["max_iter"], shop.encoder.trials_) == (16, 20, ())
         assert type(shop.encoder.featurizers_["image"]).__name__.lower().startswith(settings["image_features"][:8])
     fit = ["fit", str(coloured / "items.csv"), *COLUMNS, "--settings", str(best), "-q"]
-    options = ["-b", "8", "--set", "max_iter=3", "--image-features", "thumbnail"]  # options win
+    options = ["-b", "8", "--set", "max_iter=3", "--image-features", "thumbnail"]  # take precedence
     assert main([*fit, *options, "-o", str(tmp_path / "model")]) == 0
     model = load(tmp_path / "model")
     assert (model.n_bits, model.model_.max_iter, model.model_.hash_function) == (8, 3, "linear")
     assert repr(model.featurizers_["image"]) == "Thumbnail()"
 
 
-def test_texts_alone_are_tuned_beside_their_labels_and_settings_are_printed(
+def test_texts_are_tuned_with_label_words_and_settings_are_printed(
     coloured: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["tune", "cca-itq", str(coloured / "items.csv"), "--text", "caption", "--labels", "colour", "--quiet"]
@@ -74,7 +74,7 @@ def test_texts_alone_are_tuned_beside_their_labels_and_settings_are_printed(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (["tune", "DLFH"], "no data to tune for"),
         (["tune", "magic", "{table}"], "unknown method 'magic'"),
@@ -106,8 +106,8 @@ def test_texts_alone_are_tuned_beside_their_labels_and_settings_are_printed(
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(
-    coloured: Path, tmp_path: Path, arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+def test_invalid_input_gets_one_line_and_writes_nothing(
+    coloured: Path, tmp_path: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "scm.toml").write_text('method = "SCM"\n')
     table = (coloured / "items.csv").read_text()
@@ -118,9 +118,9 @@ def test_what_is_wrong_is_said_in_a_sentence_and_nothing_is_written(
         "scm": tmp_path / "scm.toml",
     }
     assert main([argument.format(**places) for argument in arguments]) == 2
-    said = capsys.readouterr()
-    assert re.search(sentence, said.err)
-    assert said.err.count("\n") == 1
-    assert said.out == ""
+    captured = capsys.readouterr()
+    assert re.search(message, captured.err)
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
     assert not (tmp_path / "out").exists()
     assert (coloured / "items.csv").read_text() == table

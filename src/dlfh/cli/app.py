@@ -24,7 +24,7 @@ _INVALID_INPUT, _INTERRUPTED = 2, 130
 #: Module and function of each command.
 COMMANDS = {
     "build": "dlfh.cli.build:build",
-    "search": "dlfh.cli.searching:search",
+    "search": "dlfh.cli.search:search",
     "serve": "dlfh.cli.serve:serve",
     "add": "dlfh.cli.add:add",
     "remove": "dlfh.cli.remove:remove",

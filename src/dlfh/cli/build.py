@@ -54,7 +54,7 @@ def build(
 
     $ dlfh build PHOTOS/ --model model/ -o shop/     [dim](a model trained by `dlfh fit`)[/dim]
     """
-    from dlfh.cli.models import load_encoder
+    from dlfh.cli.models import load_encoder, set_verbosity
     from dlfh.collection import Collection
     from dlfh.collection.folder import check_free
     from dlfh.errors import InputError
@@ -77,6 +77,7 @@ def build(
         random_state=training.seed,
         address=items_at,
     )
+    set_verbosity(encoder, False)  # an option of this command, not a property of the features to report
     with built.collection as collection:
         n_items = len(collection)
     summary: dict[str, Any] = {"collection": str(output), "items": n_items}
@@ -123,7 +124,7 @@ def describe_model(encoder: Encoder) -> str:
 
 
 def summarize(encoder: Encoder, n_trained: int, n_incomplete: int, evaluation: EvaluationReport) -> dict[str, Any]:
-    """Return what training produced, for JSON."""
+    """Return the results of training, for JSON."""
     from dlfh.collection.choosing import trial_summary
 
     return {

@@ -44,6 +44,7 @@ def fit(
     $ dlfh fit later.csv --text caption --image file --labels tags --more model/ -o model2/
     """
     from dlfh._persistence.model_folder import check_target
+    from dlfh.cli.models import set_verbosity
     from dlfh.collection.evaluation import fit_and_evaluate
 
     check_target(output, overwrite=options.overwrite)
@@ -54,6 +55,7 @@ def fit(
     encoder, read = make_encoder(training, items, options)
     fitted = fit_and_evaluate(encoder, read, training.hold_out, random_state=training.seed)
     assert fitted.training is not None
+    set_verbosity(encoder, False)  # an option of this command, not a property of the model
     encoder.save(output, overwrite=options.overwrite)
     counts = len(fitted.training), fitted.training.n_incomplete
     options.report(

@@ -21,7 +21,8 @@ def load_encoder(path: Path, verbose: bool = False) -> Encoder:
         for name, featurizer in features.items():
             featurizer.n_features_ = model.n_features_[name]
         model = Encoder.from_fitted(features, model)
-    return _with_verbosity(model, verbose)
+    set_verbosity(model, verbose)
+    return model
 
 
 def open_collection(path: Path, *, writable: bool = False, verbose: bool = False) -> Collection:
@@ -29,11 +30,11 @@ def open_collection(path: Path, *, writable: bool = False, verbose: bool = False
     from dlfh.collection import Collection
 
     collection = Collection.open(path, writable=writable)
-    _with_verbosity(collection.encoder, verbose)
+    set_verbosity(collection.encoder, verbose)
     return collection
 
 
-def _with_verbosity(encoder: Encoder, verbose: bool) -> Encoder:
+def set_verbosity(encoder: Encoder, verbose: bool) -> None:
+    """Let the featurizers of an encoder report progress, or not."""
     for featurizer in encoder.featurizers_.values():
         featurizer.verbose = verbose
-    return encoder

@@ -1,4 +1,4 @@
-"""A search shows what can be copied, draws what can be looked at, and asks with vectors too."""
+"""The `dlfh search` command: tables, pictures, vectors, single modalities and filters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dlfh.datasets import make_paired, write_arrays
 from dlfh.datasets.items import Items
 
 
-def test_ids_are_never_cut_however_narrow_the_terminal(
+def test_ids_are_never_truncated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [f"{'very/long/folders/' * number}item-{number} 猫.png" for number in range(1, 9)]
@@ -56,7 +56,7 @@ def test_a_picture_has_a_page_beside_it(
     assert "<h1>similar to 8.png</h1>" in (tmp_path / "found.html").read_text(encoding="utf-8")
 
 
-def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_vectors_are_read_from_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = make_paired(n_points=80, n_labels=4, random_state=0)
     image, text = data.modalities["image"], data.modalities["text"]
     write_arrays(tmp_path / "data.npz", {"X": image, "Y": text, "L": data.labels})
@@ -77,7 +77,7 @@ def test_vectors_of_ones_own_ask_from_files(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("column", ["image", "text"])
-def test_items_of_one_modality_make_a_collection_with_their_labels(
+def test_items_of_one_modality_are_paired_with_their_labels(
     column: str, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(*arguments: object) -> Any:
@@ -90,7 +90,7 @@ def test_items_of_one_modality_make_a_collection_with_their_labels(
     assert built["items"] == {"image": 38, "text": 39}[column]
     assert {(each["query"], each["database"]) for each in built["quality"]} == {(column, column), ("label", column)}
     assert all(each["hamming"] > each["chance"] for each in built["quality"])
-    # Words find items by what they are, and one that has no labels is found like the others.
+    # Words find items by their labels, and unlabelled items like the others.
     words = "level" if column == "image" else "level stripes"
     best = run("search", shop, words, "-k", 5)
     assert {tuple(item["metadata"].get("labels", ["level"])) for item in best} == {("level",)}
@@ -104,7 +104,7 @@ def test_items_of_one_modality_make_a_collection_with_their_labels(
         assert "label" not in (collection.get(everything[0]["id"]).metadata or {})
 
 
-def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filters_have_a_short_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "items.csv"
     rows = [f"{n},a thing {n % 3},{'red' if n % 2 else 'blue'},{n},{('Acme', 'Zeta')[n % 2]}" for n in range(40)]
     table.write_text("\n".join(["name,text,label,price,brand", *rows]), encoding="utf-8")
@@ -123,7 +123,7 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
     assert found("price=[1, 2, 7.0]") == {1, 2, 7}
     assert found('{"or": [{"price": {"<": 2}}, {"price": {">": 38}}]}') == {0, 1, 39}
     assert found("brand=null") == set()
-    for wrong, sentence in (
+    for wrong, message in (
         ("price", "--where takes NAME=VALUE"),
         ("price<<3", "--where takes NAME=VALUE"),
         ("price==3", "--where takes NAME=VALUE"),
@@ -131,8 +131,8 @@ def test_filters_are_written_as_people_write_them(tmp_path: Path, capsys: pytest
         ("price<[3]", "takes one value"),
     ):
         assert main(["search", str(tmp_path / "shop"), "thing", "--where", wrong]) == 2
-        assert sentence in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert main(["search", str(tmp_path / "shop"), "thing", "--where", "colour=red"]) == 0
-    told = capsys.readouterr()
-    assert "nothing found" in told.out
-    assert "the filter names 'colour', but no item" in told.err
+    captured = capsys.readouterr()
+    assert "nothing found" in captured.out
+    assert "the filter names 'colour', but no item" in captured.err

@@ -1,4 +1,4 @@
-"""A collection that stays open: a question a line, from a terminal or a pipe."""
+"""The prompt of `dlfh search`: one query per line, from a terminal or a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def piped(monkeypatch: pytest.MonkeyPatch, lines: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode("utf-8", "surrogateescape")), "utf-8"))
 
 
-def test_piped_questions_get_an_answer_a_line(
+def test_piped_queries_get_one_line_each(
     shop: Path, photos: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     piped(
@@ -40,7 +40,7 @@ def test_piped_questions_get_an_answer_a_line(
         ]
 
 
-def test_what_is_wrong_with_a_line_is_said_and_the_next_is_taken(
+def test_an_invalid_line_is_reported_and_the_next_is_read(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = (
@@ -60,7 +60,7 @@ def test_what_is_wrong_with_a_line_is_said_and_the_next_is_taken(
     assert captured.out.count("level stripes") == 1
 
 
-def test_no_questions_are_no_error(
+def test_no_queries_are_not_an_error(
     shop: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     piped(monkeypatch, "")
@@ -68,7 +68,7 @@ def test_no_questions_are_no_error(
     assert capsys.readouterr().out == ""
 
 
-def test_a_pipe_has_its_answer_before_the_next_question(shop: Path) -> None:
+def test_a_pipe_gets_each_result_before_the_next_query(shop: Path) -> None:
     command = [sys.executable, "-m", "dlfh", "search", str(shop), "-k", "1", "--json"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
@@ -82,14 +82,14 @@ def test_a_pipe_has_its_answer_before_the_next_question(shop: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
-def test_a_terminal_gets_a_prompt_and_ctrl_d_leaves(shop: Path) -> None:
+def test_a_terminal_gets_a_prompt_and_ctrl_d_exits(shop: Path) -> None:
     ours, theirs = os.openpty()
     command = [sys.executable, "-m", "dlfh", "search", str(shop), "-k", "1"]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=os.environ | {"TERM": "dumb"})
     os.close(theirs)
 
     def read_until(*parts: str) -> str:
-        """Return all that is written until the parts are there, one after the other: they may come in any pieces."""
+        """Return the output up to the given parts, which may arrive in pieces."""
         seen = ""
         expected = re.compile(".*".join(map(re.escape, parts)), re.DOTALL)
         deadline = time.monotonic() + 60
@@ -103,7 +103,7 @@ def test_a_terminal_gets_a_prompt_and_ctrl_d_leaves(shop: Path) -> None:
     os.write(ours, b"level\n")
     assert "level stripes" in read_until(" ms")
     os.write(ours, b":help\n")
-    read_until(":quit", "\n? ")  # Ctrl-D before the prompt can be lost between two modes of the terminal
+    read_until(":quit", "\n? ")  # before the prompt, Ctrl-D could be lost while the terminal switches modes
     os.write(ours, b"\x04")
     assert process.wait(timeout=60) == 0
     os.close(ours)

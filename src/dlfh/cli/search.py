@@ -208,7 +208,7 @@ def search(
         elif query is not None:
             session.answer(named_query(opened, query, "--query"))
         else:
-            from dlfh.cli.prompting import run_prompt
+            from dlfh.cli.prompt import run_prompt
 
             run_prompt(session)
 

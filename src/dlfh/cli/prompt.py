@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from dlfh._terminal import plain
-from dlfh.cli.searching import named_query
+from dlfh.cli.search import named_query
 
 if TYPE_CHECKING:
-    from dlfh.cli.searching import SearchSession
+    from dlfh.cli.search import SearchSession
     from dlfh.collection.query import Query
 
 _HELP = """\
