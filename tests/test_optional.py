@@ -1,8 +1,9 @@
-"""Packages that are not installed are asked for by the extra that brings them."""
+"""Errors for missing packages name the extra that installs them."""
 
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -68,6 +69,7 @@ def declared() -> dict[str, set[str]]:
     }
 
 
+@functools.cache
 def imported() -> dict[str, set[str]]:
     """Return the packages that the source imports, by the extra that the line requires; "" is none."""
     found: dict[str, set[str]] = {"": set()}

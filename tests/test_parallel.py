@@ -5,8 +5,6 @@ from __future__ import annotations
 import ctypes
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import warnings
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -162,44 +160,6 @@ def test_none_and_minus_one_mean_all_cores() -> None:
     for bad in (0, -2, 1.5, "2", True):
         with pytest.raises(InputError, match="n_jobs must be an integer from 1 to 1024"):
             resolve_n_jobs(bad)  # type: ignore[arg-type]
-
-
-COMPILE = """
-import logging, sys, time
-logging.basicConfig(stream=sys.stderr, format="%(message)s")
-import numpy as np
-from dlfh import DLFH, _compile
-from dlfh.datasets import make_paired
-from dlfh.metrics import mean_average_precision
-_compile.ANNOUNCE_AFTER = 2.0
-spent = 0.0
-real = _compile.Kernel._compile
-def timed(self, types):
-    global spent
-    began = time.perf_counter()
-    real(self, types)
-    spent += time.perf_counter() - began
-_compile.Kernel._compile = timed
-data = make_paired(n_points=300, random_state=0)
-model = DLFH(16, random_state=0, track_objective=True).fit(data.modalities, data.labels)
-codes = model.encode("image", data.modalities["image"])
-mean_average_precision(codes, model.codes_["text"], data.labels, data.labels)
-mean_average_precision(model.project("text", data.modalities["text"]), codes, data.labels, data.labels)
-print(spent)
-"""
-
-
-def test_compilation_is_announced_once_and_cached_on_disk(tmp_path: Any) -> None:
-    environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)}
-    runs = [
-        subprocess.run([sys.executable, "-c", COMPILE], env=environment, check=True, capture_output=True, text=True)
-        for _ in range(2)
-    ]
-    announcement = "compiling the kernels for this machine"
-    assert runs[0].stderr.count(announcement) == 1
-    assert announcement not in runs[1].stderr
-    assert list(tmp_path.rglob("*.nbc"))
-    assert float(runs[1].stdout) < float(runs[0].stdout) / 3
 
 
 @pytest.mark.parametrize("n_jobs", [10**30, 10**5000, 1025], ids=["large", "long", "many"])

@@ -1,8 +1,9 @@
-"""Model files: bit for bit the same, whole or not at all."""
+"""Models are saved exactly and atomically."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import os
@@ -22,12 +23,17 @@ from dlfh.datasets import Paired
 Split = tuple[Paired, Paired]
 
 
-@pytest.fixture
-def model(paired: Split) -> DLFH:
+@pytest.fixture(scope="module")
+def fitted(paired: Split) -> DLFH:
     train, _ = paired
     return DLFH(20, random_state=3, max_iter=10, track_objective=True, hash_function="linear").fit(
         train.modalities, train.labels
     )
+
+
+@pytest.fixture
+def model(fitted: DLFH) -> DLFH:
+    return copy.deepcopy(fitted)
 
 
 @pytest.fixture
@@ -185,7 +191,7 @@ for turn in range(40):
 """
 
 
-def test_processes_that_save_and_load_at_once_always_find_a_whole_model(folder: Path) -> None:
+def test_concurrent_saves_and_loads_always_find_a_complete_model(folder: Path) -> None:
     savers = [subprocess.Popen([sys.executable, "-c", SAVER, str(folder), str(50 * i)]) for i in range(3)]
     loads = 0
     while any(saver.poll() is None for saver in savers):
@@ -258,7 +264,7 @@ def arrays(folder: Path) -> Path:
     return path
 
 
-def test_a_missing_folder(tmp_path: Path) -> None:
+def test_a_missing_folder_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"there is no model at .*nowhere: the folder does not exist"):
         load(tmp_path / "nowhere")
 
@@ -281,7 +287,7 @@ def test_another_folder_is_not_a_model(tmp_path: Path) -> None:
         load(tmp_path)
 
 
-def test_truncated_files(folder: Path) -> None:
+def test_truncated_files_are_detected(folder: Path) -> None:
     whole = arrays(folder).read_bytes()
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
         arrays(folder).write_bytes(whole[:length])
@@ -302,13 +308,13 @@ def test_a_flipped_bit_is_found(folder: Path) -> None:
         load(folder)
 
 
-def test_missing_arrays(folder: Path) -> None:
+def test_missing_arrays_are_detected(folder: Path) -> None:
     arrays(folder).unlink()
     with pytest.raises(ModelError, match=r"is incomplete: arrays-.* is missing"):
         load(folder)
 
 
-def test_a_changed_word_of_the_configuration(folder: Path) -> None:
+def test_a_changed_configuration_is_detected(folder: Path) -> None:
     text = (folder / "config.json").read_text()
     assert '"scale": 8.0' in text
     (folder / "config.json").write_text(text.replace('"scale": 8.0', '"scale": 9.0'))
@@ -316,7 +322,7 @@ def test_a_changed_word_of_the_configuration(folder: Path) -> None:
         load(folder)
 
 
-def test_a_newer_version(folder: Path) -> None:
+def test_a_newer_format_version_is_refused(folder: Path) -> None:
     edit_config(folder, format_version=99)
     with pytest.raises(ModelError, match="has format version 99, but this version of dlfh reads up to 1: upgrade dlfh"):
         load(folder)
@@ -340,13 +346,13 @@ def test_a_newer_version(folder: Path) -> None:
         ({"format_version": "1"}, "is damaged: its format version is '1'"),
     ],
 )
-def test_edited_configurations(folder: Path, changes: dict[str, Any], message: str) -> None:
+def test_edited_configurations_are_refused(folder: Path, changes: dict[str, Any], message: str) -> None:
     edit_config(folder, **changes)
     with pytest.raises(ModelError, match=message):
         load(folder)
 
 
-def test_saving_where_something_else_is(model: DLFH, tmp_path: Path) -> None:
+def test_a_model_is_not_saved_over_other_files(model: DLFH, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("hello")
     with pytest.raises(ModelError, match="it is a file, not a folder"):
         model.save(tmp_path / "file")
@@ -363,7 +369,7 @@ def test_saving_where_something_else_is(model: DLFH, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"port = 8080", b"\xff\xfe", b"[1, 2]", b'{"port": 8080}', b"", b"[" * 100_000])
-def test_a_configuration_of_something_else_is_never_replaced(model: DLFH, tmp_path: Path, content: bytes) -> None:
+def test_a_configuration_of_another_program_is_never_replaced(model: DLFH, tmp_path: Path, content: bytes) -> None:
     (tmp_path / "config.json").write_bytes(content)
     (tmp_path / "arrays-0123456789abcdef.safetensors").write_bytes(b"not ours either")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
@@ -372,7 +378,7 @@ def test_a_configuration_of_something_else_is_never_replaced(model: DLFH, tmp_pa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def test_a_model_is_replaced_unless_it_is_to_stay(model: DLFH, folder: Path) -> None:
+def test_a_model_is_replaced_only_with_overwrite(model: DLFH, folder: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(ModelError, match=r"the folder contains a model"):
         model.save(folder, overwrite=False)
@@ -381,7 +387,7 @@ def test_a_model_is_replaced_unless_it_is_to_stay(model: DLFH, folder: Path) -> 
     model.save(folder.parent / "new", overwrite=False)
 
 
-def test_only_files_of_our_own_names_are_swept(model: DLFH, folder: Path) -> None:
+def test_only_leftover_files_of_models_are_deleted(model: DLFH, folder: Path) -> None:
     others = ["arrays-embeddings.safetensors", "arrays-0123.safetensors", ".saving-notes", ".saving-0123456789abcdef"]
     own = ["arrays-0123456789abcdef.safetensors", ".saving-0123456789abcdef.dlfh"]
     for name in others + own:
@@ -409,7 +415,7 @@ except Exception as error:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of file sizes are those of Linux")
-def test_a_disk_that_takes_no_more_is_one_sentence_and_nothing_is_half_written(folder: Path, tmp_path: Path) -> None:
+def test_a_full_disk_raises_model_error_and_leaves_the_old_model(folder: Path, tmp_path: Path) -> None:
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     for target in (folder, tmp_path / "new"):
         command = [sys.executable, "-c", FULL, str(folder), str(target)]
@@ -420,7 +426,7 @@ def test_a_disk_that_takes_no_more_is_one_sentence_and_nothing_is_half_written(f
 
 
 @pytest.mark.parametrize("call", ["open", "fsync", "replace", "mkdir"])
-def test_a_disk_that_cannot_be_written_is_one_sentence(
+def test_a_read_only_disk_raises_model_error(
     model: DLFH, tmp_path: Path, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any, **__: Any) -> None:
@@ -433,7 +439,7 @@ def test_a_disk_that_cannot_be_written_is_one_sentence(
     assert not (tmp_path / "a").exists()
 
 
-def test_a_sweep_that_fails_does_not_make_a_save_fail(
+def test_a_save_succeeds_if_leftovers_cannot_be_deleted(
     model: DLFH, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "arrays-0123456789abcdef.safetensors").mkdir()  # a folder is not unlinked
@@ -449,7 +455,7 @@ def test_the_process_keeps_its_umask(model: DLFH, tmp_path: Path, monkeypatch: p
     model.save(tmp_path / "model")
 
 
-def test_new_folders_and_names_are_flushed_to_the_disk(
+def test_new_folders_and_names_are_flushed_to_disk(
     model: DLFH, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flushed, real = set(), os.fsync
@@ -480,7 +486,7 @@ def nested(depth: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("poison", [10**400, -(10**90), 1e308, float("nan"), nested(500), None, {}, "x" * 1000])
-def test_poison_in_a_configuration_is_refused_or_harmless(folder: Path, poison: Any, paired: Split) -> None:
+def test_extreme_values_in_a_configuration_are_refused_or_harmless(folder: Path, poison: Any, paired: Split) -> None:
     text = (folder / "config.json").read_text()
     refused = 0
     for place in leaves(json.loads(text)):
@@ -508,7 +514,7 @@ def test_arrays_of_types_that_numpy_lacks_are_refused(folder: Path) -> None:
         load(folder)
 
 
-def test_pipes_and_devices_are_no_models(folder: Path) -> None:
+def test_pipes_and_devices_are_not_models(folder: Path) -> None:
     for name in ("config.json", arrays(folder).name):
         content = (folder / name).read_bytes()
         (folder / name).unlink()
@@ -526,7 +532,7 @@ def test_saving_in_a_new_or_empty_folder(model: DLFH, tmp_path: Path) -> None:
         assert load(folder).n_bits == 20
 
 
-def test_files_say_what_they_are(folder: Path) -> None:
+def test_files_state_their_format(folder: Path) -> None:
     config = json.loads((folder / "config.json").read_text())
     assert config["dlfh_version"] == dlfh.__version__
     assert config["method"] == "DLFH"
