@@ -10,22 +10,22 @@ from hypothesis import strategies as st
 NAMES = ("price", "tags", "labels", "é \" ' \\ $.[0] %s", "columns", "")
 
 
-def holds(where: dict[str, Any], metadata: dict[str, Any] | None) -> bool:
+def matches(where: dict[str, Any], metadata: dict[str, Any] | None) -> bool:
     """Return whether an item matches a filter."""
-    return all(_holds(name, wanted, metadata) for name, wanted in where.items())
+    return all(_matches(name, condition, metadata) for name, condition in where.items())
 
 
-def _holds(name: str, wanted: Any, metadata: dict[str, Any] | None) -> bool:
+def _matches(name: str, condition: Any, metadata: dict[str, Any] | None) -> bool:
     if name == "not":
-        return not holds(wanted, metadata)
+        return not matches(condition, metadata)
     if name == "and":
-        return all(holds(part, metadata) for part in wanted)
+        return all(matches(part, metadata) for part in condition)
     if name == "or":
-        return any(holds(part, metadata) for part in wanted)
-    own = [value for value in _values(metadata or {}, name) if _is_value(value)]
-    if not isinstance(wanted, dict):
-        return _is_one_of(own, wanted if isinstance(wanted, list) else [wanted])
-    return all(_compare(own, operator, value) for operator, value in wanted.items())
+        return any(matches(part, metadata) for part in condition)
+    values = [value for value in _values(metadata or {}, name) if _is_value(value)]
+    if not isinstance(condition, dict):
+        return _is_one_of(values, condition if isinstance(condition, list) else [condition])
+    return all(_compare(values, operator, value) for operator, value in condition.items())
 
 
 def _values(metadata: dict[str, Any], name: str) -> list[Any]:
@@ -42,20 +42,20 @@ def _is_value(value: Any) -> bool:
     return False
 
 
-def _compare(own: list[Any], operator: str, value: Any) -> bool:
+def _compare(values: list[Any], operator: str, value: Any) -> bool:
     if operator in ("in", "="):
-        return _is_one_of(own, value if operator == "in" else [value])
+        return _is_one_of(values, value if operator == "in" else [value])
     if operator in ("not in", "!="):
-        return not _is_one_of(own, value if operator == "not in" else [value])
-    alike = [one for one in own if isinstance(one, str) == isinstance(value, str) and not isinstance(one, bool)]
+        return not _is_one_of(values, value if operator == "not in" else [value])
+    comparable = [one for one in values if isinstance(one, str) == isinstance(value, str) and not isinstance(one, bool)]
     pairs: list[tuple[Any, Any]] = [
-        (one, value) if isinstance(value, str) else (float(one), float(value)) for one in alike
+        (one, value) if isinstance(value, str) else (float(one), float(value)) for one in comparable
     ]
     return any({"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator] for a, b in pairs)
 
 
-def _is_one_of(own: list[Any], wanted: list[Any]) -> bool:
-    return any(not own if value is None else any(_same(one, value) for one in own) for value in wanted)
+def _is_one_of(values: list[Any], condition: list[Any]) -> bool:
+    return any(not values if value is None else any(_same(one, value) for one in values) for value in condition)
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -74,7 +74,7 @@ _STORED = st.one_of(VALUES, st.none(), st.sampled_from(["a\0", "a" * 1001, 10**4
 _FIELDS = st.dictionaries(st.sampled_from(NAMES), _STORED | st.lists(_STORED, max_size=3), max_size=4)
 
 METADATA = st.none() | st.builds(
-    lambda own, columns: own if columns is None else own | {"columns": columns}, _FIELDS, st.none() | _FIELDS
+    lambda values, columns: values if columns is None else values | {"columns": columns}, _FIELDS, st.none() | _FIELDS
 )
 
 _SEVERAL = st.lists(st.none() | VALUES, max_size=3)

@@ -23,7 +23,7 @@ from dlfh import InputError, StorageError
 from dlfh.index import Index
 from tests.index.engines import ENGINES, Databases
 from tests.index.plain_index import MODALITIES, PlainIndex, PlainItem, as_arguments, assert_same
-from tests.index.plain_where import FILTERS, METADATA, holds
+from tests.index.plain_where import FILTERS, METADATA, matches
 
 #: Awkward ids that all engines accept.
 IDS = (
@@ -71,8 +71,8 @@ class Battery(RuleBasedStateMachine):
             states = data.draw(st.tuples(*[st.sampled_from(["learned", "hashed", "absent"])] * 2))
             states = ("hashed", "absent") if states == ("absent", "absent") else states
             by_name = dict(zip(MODALITIES, states, strict=True))
-            own = {m: codes[data.draw(st.integers(0, 2))] for m, state in by_name.items() if state != "absent"}
-            new.append(PlainItem(name, data.draw(METADATA), own, by_name))
+            chosen = {m: codes[data.draw(st.integers(0, 2))] for m, state in by_name.items() if state != "absent"}
+            new.append(PlainItem(name, data.draw(METADATA), chosen, by_name))
         known = [name for name in names if name in self.model.ids()]
         if replace:
             self.index.put(**as_arguments(new, N_BITS))
@@ -102,24 +102,24 @@ class Battery(RuleBasedStateMachine):
         allowed = [
             item.id
             for item in self.model.items
-            if (where is None or holds(where, item.metadata)) and (ids is None or item.id in ids)
+            if (where is None or matches(where, item.metadata)) and (ids is None or item.id in ids)
         ]
         expected = self.model.nearest(query, modality, None, allowed)
         (found,) = self.index.search(modality, query, k, ids=ids, where=where)
         self.compare(found, expected, k)
         radius = data.draw(st.integers(0, N_BITS))
         (hits,) = self.index.search_radius(modality, query, radius, ids=ids, where=where)
-        self.compare(hits[0], [own for own in expected if own[0] <= radius], None)
+        self.compare(hits[0], [hit for hit in expected if hit[0] <= radius], None)
         items = list(self.index.items(hits.positions[0].tolist()))
         assert [item.id for item in items] == hits.ids[0]
 
     def compare(self, found: list[Any], expected: list[tuple[float, str, bool]], k: int | None) -> None:
-        own = [(hit.distance, hit.id, hit.learned) for hit in found]
+        actual = [(hit.distance, hit.id, hit.learned) for hit in found]
         if self.ties:
-            assert own == expected[:k]
+            assert actual == expected[:k]
             return
-        assert [apart for apart, _, _ in own] == [apart for apart, _, _ in expected[:k]]
-        assert {*own} <= {*expected}
+        assert [distance for distance, _, _ in actual] == [distance for distance, _, _ in expected[:k]]
+        assert {*actual} <= {*expected}
 
     @precondition(lambda self: self.model.items)
     @rule(data=st.data(), modality=st.sampled_from(MODALITIES))
@@ -199,7 +199,7 @@ def test_filters_have_the_same_meaning_in_every_engine(engine: str, index: Any) 
         index.put([f"{row}" for row in range(len(metadata))], {"image": codes}, metadata=metadata)
         for where in filters:
             found = index.search("image", codes[:1], 100, where=where).ids[0]
-            assert sorted(found) == [f"{row}" for row, own in enumerate(metadata) if holds(where, own)]
+            assert sorted(found) == [f"{row}" for row, item in enumerate(metadata) if matches(where, item)]
 
     agrees()
 
@@ -213,14 +213,14 @@ def test_codes_of_any_length_are_stored_and_found(engine: str, n_bits: int, data
     ids = [f"{row}" for row in range(40)]
     local = databases.create("memory", n_bits, ("image",))
     with databases.create(engine, n_bits, ("image",)) as index:
-        for own in (local, index):
-            own.add(ids, {"image": codes}, learned=rng.random(40) < 2)
+        for each in (local, index):
+            each.add(ids, {"image": codes}, learned=rng.random(40) < 2)
         assert np.array_equal([item.codes["image"] for item in index.items()], codes)
-        expected, found = (own.search("image", codes[:5], 40) for own in (local, index))
+        expected, found = (each.search("image", codes[:5], 40) for each in (local, index))
         assert np.array_equal(found.distances, expected.distances)
         if engine != "milvus":
             assert found.ids == expected.ids
-        assert [{*own} for own in found.ids] == [{*ids}] * 5
+        assert [{*names} for names in found.ids] == [{*ids}] * 5
 
 
 @pytest.mark.parametrize("engine", [name for name in ENGINES if name not in ("memory", "folder")])
@@ -247,7 +247,7 @@ def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:
     code = np.zeros((1, 13), np.uint8)
     index.add(["a"], {"image": code})
     before = index.ids()
-    for wrong, sentence in (
+    for invalid, message in (
         (lambda: index.add(["b", "a"], {"image": np.zeros((2, 13), np.uint8)}), "id 'a' is already"),
         (lambda: index.put(["b", "b"], {"image": np.zeros((2, 13), np.uint8)}), "duplicate id 'b'"),
         (lambda: index.put([""], {"image": code}), "non-empty strings"),
@@ -263,8 +263,8 @@ def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:
         (lambda: list(index.items([12345])), "positions must be"),
         (lambda: index.count("image", "odd"), "state must be"),
     ):
-        with pytest.raises(InputError, match=sentence):
-            wrong()
+        with pytest.raises(InputError, match=message):
+            invalid()
     assert index.ids() == before
     assert 3 not in index
 

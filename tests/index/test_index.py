@@ -79,10 +79,10 @@ def test_xor_of_one_mask_into_queries_and_database_changes_nothing(seed: int, n_
     flipped = projections * (1 - 2.0 * np.unpackbits(mask, axis=1, count=n_bits))
     ids = [str(i) for i in range(40)]
     found = []
-    for database, asked, real in ((codes, queries, projections), (codes ^ mask, queries ^ mask, flipped)):
+    for database, packed, real in ((codes, queries, projections), (codes ^ mask, queries ^ mask, flipped)):
         index = Index(n_bits, ["image"])
         index.add(ids, {"image": database})
-        found.append([index.search("image", asked), index.search("image", real, ranking="asymmetric")])
+        found.append([index.search("image", packed), index.search("image", real, ranking="asymmetric")])
     for before, after in zip(*found, strict=True):
         assert before.ids == after.ids
         np.testing.assert_array_equal(before.distances, after.distances)
@@ -276,9 +276,9 @@ class IndexMachine(RuleBasedStateMachine):
 
     @rule()
     def remove_unknown(self) -> None:
-        ids = [*self.model.ids()[:1], "nobody"]
+        ids = [*self.model.ids()[:1], "unknown"]
         for index in (self.memory, self.disk):
-            with pytest.raises(InputError, match="'nobody' is not in the index"):
+            with pytest.raises(InputError, match="'unknown' is not in the index"):
                 index.remove(ids)
 
     @rule()
@@ -333,16 +333,16 @@ def test_items_equals_get(seed: int, n: int) -> None:
         index.add(**as_arguments(random_items(rng, ids, 20), 20))
     index.remove(index.ids()[::5])
     positions = rng.integers(0, len(index), 50).tolist() if len(index) else []
-    for wanted in (None, positions, []):
-        ids = index.ids() if wanted is None else [index.ids()[place] for place in wanted]
-        for item, name in zip(index.items(wanted), ids, strict=True):
+    for selected in (None, positions, []):
+        ids = index.ids() if selected is None else [index.ids()[place] for place in selected]
+        for item, name in zip(index.items(selected), ids, strict=True):
             single = index.get(name)
             assert (item.id, item.metadata, item.states) == (name, single.metadata, single.states)
             assert {m: code.tolist() for m, code in item.codes.items()} == {
                 m: code.tolist() for m, code in single.codes.items()
             }
-    asked = [*index.ids(), "nobody"]
-    assert index.contains(asked).tolist() == [name in index for name in asked]
+    names = [*index.ids(), "unknown"]
+    assert index.contains(names).tolist() == [name in index for name in names]
     with pytest.raises(InputError, match="positions must be those of items in the index"):
         list(index.items([len(index)]))
 
@@ -550,7 +550,7 @@ def test_denormal_projections_rank_items() -> None:
             {"ranking": "asymmetric", "shortlist": 6},
             "shortlist must be an integer of at least",
         ),
-        (("image", np.zeros(1, np.uint8)), {"ids": ["a", "nobody"]}, "id 'nobody' is not in the index"),
+        (("image", np.zeros(1, np.uint8)), {"ids": ["a", "unknown"]}, "id 'unknown' is not in the index"),
         (("image", np.zeros(1, np.uint8)), {"ids": "a"}, "ids must be a list of strings, got str"),
     ],
 )

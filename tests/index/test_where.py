@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dlfh import InputError
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
-from tests.index.plain_where import FILTERS, METADATA, VALUES, holds
+from tests.index.plain_where import FILTERS, METADATA, VALUES, matches
 
 ITEMS = st.lists(METADATA, max_size=8)
 
@@ -26,7 +26,7 @@ def index_of(metadata: list[dict[str, Any] | None]) -> Index:
 
 @given(ITEMS, FILTERS)
 def test_columns_agree_with_the_reference(metadata: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
-    expected = [holds(where, own) for own in metadata]
+    expected = [matches(where, item) for item in metadata]
     assert index_of(metadata).matches(where).tolist() == expected
 
 
@@ -47,10 +47,10 @@ def test_a_search_finds_exactly_the_matching_items(metadata: list[dict[str, Any]
     index = index_of(metadata)
     where = data.draw(FILTERS)
     query = np.zeros((1, 1), np.uint8)
-    wanted = [name for name, found in zip(index.ids(), index.matches(where), strict=True) if found]
+    expected = [name for name, found in zip(index.ids(), index.matches(where), strict=True) if found]
     hits = index.search("image", query, k=100, where=where)
-    assert sorted(hits.ids[0]) == wanted
-    ids = wanted[::2]
+    assert sorted(hits.ids[0]) == expected
+    ids = expected[::2]
     assert (
         index.search("image", query, k=100, ids=ids).ids
         == index.search("image", query, k=100, ids=ids, where=where).ids
@@ -67,9 +67,9 @@ def test_filters_follow_changes(
     names = [f"{row + len(first) // 2}" for row in range(len(then))]
     index.put(names, {"image": np.zeros((len(then), 1), np.uint8)}, metadata=then)
     items = list(index.items())
-    assert index.matches(where).tolist() == [holds(where, item.metadata) for item in items]
+    assert index.matches(where).tolist() == [matches(where, item.metadata) for item in items]
     index.remove([item.id for item in items[::2]])
-    assert index.matches(where).tolist() == [holds(where, item.metadata) for item in items[1::2]]
+    assert index.matches(where).tolist() == [matches(where, item.metadata) for item in items[1::2]]
 
 
 @given(VALUES, VALUES)

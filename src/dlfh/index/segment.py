@@ -71,15 +71,15 @@ class Segment:
     def items(self, rows: RowNumbers, modalities: tuple[str, ...]) -> Iterator[Item]:
         """Yield the items in the given rows; their metadata are compared with their checksums."""
         places = [rows if present is None else np.searchsorted(present, rows) for present in self.code_rows]
+        columns = list(zip(modalities, self.codes, (place.tolist() for place in places), strict=True))
+        states = self.states[:, rows].T.tolist()
         for i, row in enumerate(rows.tolist()):
-            states = self.states[:, row].tolist()
-            codes = {
-                name: self.codes[m][places[m][i]].copy() for m, name in enumerate(modalities) if states[m] != ABSENT
-            }
+            present = [state != ABSENT for state in states[i]]
+            codes = {name: values[place[i]].copy() for name, values, place in itertools.compress(columns, present)}
             metadata = None
             if self.metadata is not None and self.metadata_checksums is not None:
-                metadata = _parse_metadata(self.ids[row], self.metadata[row], int(self.metadata_checksums[row]))
-            named = {name: STATES[state] for name, state in zip(modalities, states, strict=True)}
+                metadata = _parse_metadata(self.ids[row], self.metadata[row], self.metadata_checksums.item(row))
+            named = {name: STATES[state] for name, state in zip(modalities, states[i], strict=True)}
             yield Item(self.ids[row].decode(), metadata, codes, named)
 
     def _all_metadata(self) -> Iterable[dict[str, Any] | None]:

@@ -134,12 +134,19 @@ class Snapshot:
 
     def ids_at(self, positions: npt.ArrayLike) -> list[str]:
         """Return the ids at the given positions."""
-        rows = np.asarray(positions, np.int64)
+        places = np.asarray(positions, np.int64)
         if len(self.parts) == 1 and self.parts[0].live is None:  # a compact index
             ids = self.parts[0].segment.ids
-            return [ids[row].decode() for row in rows.tolist()]
-        located = self._locate(rows)
-        return [segment.ids[row].decode() for segment, rows in located for row in rows.tolist()]
+            return [ids[row].decode() for row in places.tolist()]
+        part_of = np.searchsorted(self.starts, places, side="right") - 1
+        rows = places - self.starts[part_of]
+        lives = [part.live for part in self.parts]
+        segments = [part.segment.ids for part in self.parts]
+        found = []
+        for p, row in zip(part_of.tolist(), rows.tolist(), strict=True):
+            live = lives[p]
+            found.append(segments[p][row if live is None else live.item(row)].decode())
+        return found
 
     def find_rows(self, ids: Strings) -> list[RowNumbers]:
         """Return, for each part, the row of each id, or -1."""
@@ -185,8 +192,10 @@ class Snapshot:
         present = states != ABSENT
         positions = None if present.all() else np.flatnonzero(present)
         codes = [self._live_codes(part, column) for part in self.parts]
-        whole = codes[0] if len(codes) == 1 else np.concatenate([np.empty((0, n_bytes(self.n_bits)), np.uint8), *codes])
-        return Column(whole, positions, states[present] == LEARNED)
+        gathered = (
+            codes[0] if len(codes) == 1 else np.concatenate([np.empty((0, n_bytes(self.n_bits)), np.uint8), *codes])
+        )
+        return Column(gathered, positions, states[present] == LEARNED)
 
     @staticmethod
     def _live_codes(part: Part, column: int) -> Codes:
