@@ -45,6 +45,7 @@ def main() -> None:
         page.mouse.wheel(0, -260)
 
     def open_the_panel(page: Page) -> None:
+        page.click("#to-details")
         page.click("#to-about")
         page.evaluate("document.querySelector('#about').scrollTop = 560")
 

@@ -1,4 +1,4 @@
-"""The page, in a real browser, on a real service of icons."""
+"""The search page, in a real browser, with a collection of icons."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def service_of_icons(icons: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        own = open_browser(playwright, chromium)
-        yield own
-        own.close()
+        opened = open_browser(playwright, chromium)
+        yield opened
+        opened.close()
 
 
 @pytest.fixture
 def page(browser: Browser, service_of_icons: Running) -> Iterator[Tab]:
-    with tab(browser, service_of_icons.address) as own:
-        yield own
+    with tab(browser, service_of_icons.address) as opened:
+        yield opened
 
 
-def found(service: Running, **asked: Any) -> list[str]:
-    """What the service finds, as many as the page asks for."""
-    return [item["id"] for item in service.search(k=24, **asked)["results"][0]["answers"]]
+def found(service: Running, **query: Any) -> list[str]:
+    """Return the ids that the service finds for the first page."""
+    return [item["id"] for item in service.search(k=24, **query)["results"][0]["answers"]]
 
 
 def picture_of(icons: Path, name: str) -> bytes:
@@ -57,21 +57,21 @@ def picture_of(icons: Path, name: str) -> bytes:
 # ------------------------------------------------------------------------------------------------------ searching
 
 
-def test_answers_appear_while_people_type(page: Tab, service_of_icons: Running) -> None:
+def test_results_appear_while_typing(page: Tab, service_of_icons: Running) -> None:
     page.go().type("bird")
     assert page.ids == found(service_of_icons, text="bird")
     assert page.search == "?q=bird"
     (answer, *_) = service_of_icons.search(text="bird", k=1)["results"][0]["answers"]
     card = page.page.locator("a.card").first
     expect(card.locator(".percent")).to_have_text(f"{answer['probability']:.0%}".replace("%", " %"))
-    expect(card.locator(".facts")).to_contain_text(f"{answer['hamming_distance']} bits apart")
+    expect(card.locator(".facts")).to_contain_text(f"Hamming distance {answer['hamming_distance']}")
     expect(card.locator(".facts")).to_contain_text(f"distance {answer['distance']:.1f}")
     expect(card.locator(".barcode")).to_have_attribute("aria-label", f"{answer['hamming_distance']} of 40 bits differ")
-    expect(page.page.locator("#said")).to_contain_text("24 answers")
+    expect(page.page.locator("#status")).to_contain_text("24 results")
     assert page.page.evaluate("document.querySelector('a.card img').naturalWidth") == 64
 
 
-def test_a_late_answer_to_what_was_typed_before_is_dropped(page: Tab, service_of_icons: Running) -> None:
+def test_a_late_response_to_an_earlier_query_is_ignored(page: Tab, service_of_icons: Running) -> None:
     late: list[Route] = []
 
     def hold_back(route: Route) -> None:
@@ -86,7 +86,7 @@ def test_a_late_answer_to_what_was_typed_before_is_dropped(page: Tab, service_of
     page.page.fill("#text", "arrow")
     page.page.wait_for_selector("a.card")
     assert len(late) == 1
-    late[0].abort()  # what the page called off itself, and would not listen to
+    late[0].abort()  # the page has aborted this request
     page.page.wait_for_timeout(100)
     assert page.ids == found(service_of_icons, text="arrow")
     assert page.texts(".notice") == []
@@ -111,23 +111,23 @@ def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running,
     (result,) = response.json()["results"]
     assert page.ids == [answer["id"] for answer in result["answers"]]
     assert page.texts(".grid.texts .card .words") == [answer["metadata"]["text"] for answer in result["answers"]]
-    assert page.search == f"?code={result['query']['code']}&modalities=text"  # its code can be shared
+    assert page.search == f"?code={result['query']['code']}&modalities=text"  # the address can be shared
     page.page.click("#query-source button")
     page.settle()
     assert page.search == "?modalities=text"
 
 
-def test_people_go_on_from_an_answer_across_modalities(page: Tab, service_of_icons: Running) -> None:
+def test_a_result_is_a_link_to_similar_items_in_any_modality(page: Tab, service_of_icons: Running) -> None:
     page.go("?q=bird")
     name = page.ids[1]
     page.page.locator("a.card").nth(1).click()
     expect(page.page.locator(".head h1")).to_have_text(name)
     assert page.settle().ids == found(service_of_icons, id=name)
-    page.page.click("label[for=in-text]")
+    page.page.click("label[for=modality-text]")
     expect(page.page.locator(".grid.texts")).to_be_visible()
     assert page.settle().ids == found(service_of_icons, id=name, modalities="text")
     assert page.search == f"?id={name}&modalities=text"
-    expect(page.page.locator("#least")).to_be_disabled()  # nobody measured how probable these are
+    expect(page.page.locator("#min-probability")).to_be_disabled()  # similar items have no probabilities
 
 
 def test_filters_come_from_the_collection(page: Tab, service_of_icons: Running) -> None:
@@ -149,20 +149,20 @@ def test_filters_come_from_the_collection(page: Tab, service_of_icons: Running) 
     assert page.settle().ids == found(service_of_icons, text="people", where={"row": [row]})
 
 
-def test_nothing_found_is_a_state_with_a_way_on(page: Tab, service_of_icons: Running) -> None:
-    page.go("?q=bird").page.fill("#least", "95")
-    expect(page.page.locator(".notice h2")).to_have_text("Nothing found")
+def test_an_empty_result_offers_the_next_step(page: Tab, service_of_icons: Running) -> None:
+    page.go("?q=bird").page.fill("#min-probability", "95")
+    expect(page.page.locator(".notice h2")).to_have_text("No results")
     best = service_of_icons.search(text="bird", k=1)["results"][0]["answers"][0]["probability"]
-    assert f"The best one is {round(100 * best)} % probable" in page.texts(".notice p")[0]
+    assert f"The best one has {round(100 * best)} %" in page.texts(".notice p")[0]
     assert page.search == "?q=bird&p=95"
     assert page.faults() == []
     page.page.click("text=Show it anyway")
     assert page.settle().ids == found(service_of_icons, text="bird")
-    page.page.fill("#least", "20")
+    page.page.fill("#min-probability", "20")
     page.page.wait_for_url("**p=20")
     assert page.settle().ids == found(service_of_icons, text="bird", min_probability=0.2)
     page.go("?q=bird&where.row=17")
-    expect(page.page.locator(".notice")).to_contain_text("No item has what the filters ask for")
+    expect(page.page.locator(".notice")).to_contain_text("No item matches the filters")
 
 
 def test_unknown_words_produce_a_warning(page: Tab) -> None:
@@ -170,7 +170,7 @@ def test_unknown_words_produce_a_warning(page: Tab) -> None:
     expect(page.page.locator(".warning")).to_contain_text("None of these words occur in the collection: qqqq.")
 
 
-def test_more_answers_come_when_asked_for(page: Tab) -> None:
+def test_more_results_are_loaded_on_request(page: Tab) -> None:
     page.go("?q=arrow").page.click("#more")
     page.page.wait_for_function("() => document.querySelectorAll('a.card').length === 48")
     assert page.search == "?q=arrow&k=48"
@@ -196,7 +196,7 @@ def test_an_address_can_be_shared(page: Tab, browser: Browser, search: str) -> N
         assert other.search == page.search
 
 
-def test_back_and_forward_go_through_what_was_asked(page: Tab, icons: Path) -> None:
+def test_back_and_forward_restore_searches(page: Tab, icons: Path) -> None:
     page.go().type("bird")
     first = page.ids
     page.page.locator("#text").press("Enter")
@@ -217,8 +217,8 @@ def test_back_and_forward_go_through_what_was_asked(page: Tab, icons: Path) -> N
         page.page.go_forward()
         expect(page.page.locator(".head h1")).to_have_text(title)
     assert page.ids == third
-    page.page.reload()  # the picture is gone, and its code stands for it
-    expect(page.page.locator(".head h1")).to_have_text("A code")
+    page.page.reload()  # the picture is lost, but the address contains its code
+    expect(page.page.locator(".head h1")).to_have_text("Shared search")
 
 
 texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
@@ -231,7 +231,7 @@ searches = st.fixed_dictionaries(
         "id": st.none() | texts,
         "code": st.none() | st.binary(min_size=1, max_size=8).map(bytes.hex),
         "modalities": st.none() | texts,
-        "least": st.integers(0, 99).map(lambda percent: percent / 100),
+        "minProbability": st.integers(0, 99).map(lambda percent: percent / 100),
         "where": st.dictionaries(texts, st.lists(values, min_size=1, max_size=3), max_size=2),
         "k": st.integers(1, 999),
         "map": st.booleans(),
@@ -239,16 +239,16 @@ searches = st.fixed_dictionaries(
 )
 
 
-def only_one_asks(search: Search) -> Search:
+def with_one_query(search: Search) -> Search:
     first = next((name for name in ("id", "code", "text") if search[name]), None)
     return search | {name: "" if name == "text" else None for name in ("id", "code", "text") if name != first}
 
 
-def test_an_address_says_the_whole_search(page: Tab) -> None:
+def test_an_address_contains_the_whole_search(page: Tab) -> None:
     page.go()
 
     @settings(max_examples=5)
-    @given(st.lists(searches.map(only_one_asks), min_size=30, max_size=60))
+    @given(st.lists(searches.map(with_one_query), min_size=30, max_size=60))
     def read_what_was_written(many: list[Search]) -> None:
         again = page.page.evaluate(
             """async (many) => {
@@ -280,14 +280,14 @@ def test_a_barcode_has_the_bits_of_the_code(page: Tab) -> None:
             }""",
             [code.tobytes().hex(), other.tobytes().hex(), n],
         )
-        own, others = np.unpackbits(code)[:n], np.unpackbits(other)[:n]
-        assert bits == own.tolist()
+        first, second = np.unpackbits(code)[:n], np.unpackbits(other)[:n]
+        assert bits == first.tolist()
         assert marked == [
-            int(np.sum((own == bit) & ((own != others) == odd))) for odd in (False, True) for bit in (0, 1)
+            int(np.sum((first == bit) & ((first != second) == odd))) for odd in (False, True) for bit in (0, 1)
         ]
 
 
-def test_nothing_is_said_to_be_certain_that_is_not(page: Tab) -> None:
+def test_only_certain_results_show_0_or_100_percent(page: Tab) -> None:
     page.go("?q=bird")
     written = page.page.evaluate(
         "async (values) => { const { percent } = await import('./elements.js'); return values.map(percent); }",
@@ -296,9 +296,9 @@ def test_nothing_is_said_to_be_certain_that_is_not(page: Tab) -> None:
     assert written == ["0 %", "<1 %", "1 %", "50 %", "99 %", ">99 %", "100 %"]
 
 
-def test_drawings_are_told_from_photographs(page: Tab) -> None:
+def test_drawings_are_distinguished_from_photographs(page: Tab) -> None:
     page.go("?q=bird")
-    told = page.page.evaluate(
+    drawings = page.page.evaluate(
         """async () => {
             const { isDrawing } = await import("./drawings.js");
             const pens = {
@@ -322,10 +322,10 @@ def test_drawings_are_told_from_photographs(page: Tab) -> None:
             }).map(([name]) => name);
         }"""
     )
-    assert told == ["drawing"]
+    assert drawings == ["drawing"]
 
 
-# -------------------------------------------------------------------------------------------------------- failing
+# -------------------------------------------------------------------------------------------------------- errors
 
 
 def test_an_error_message_is_shown(page: Tab) -> None:
@@ -344,7 +344,7 @@ def test_an_error_message_is_shown(page: Tab) -> None:
     page.forgive("422")
 
 
-def test_who_is_offline_is_told_and_comes_back(page: Tab, service_of_icons: Running) -> None:
+def test_an_offline_page_reports_it_and_recovers(page: Tab, service_of_icons: Running) -> None:
     page.go()
     page.page.context.set_offline(True)
     page.page.fill("#text", "bird")
@@ -355,7 +355,7 @@ def test_who_is_offline_is_told_and_comes_back(page: Tab, service_of_icons: Runn
     page.forgive("ERR_INTERNET_DISCONNECTED")
 
 
-def test_a_busy_service_is_asked_again(page: Tab, service_of_icons: Running) -> None:
+def test_a_busy_service_is_retried(page: Tab, service_of_icons: Running) -> None:
     refused: list[str] = []
 
     def refuse_once(route: Route) -> None:
@@ -374,7 +374,7 @@ def test_a_busy_service_is_asked_again(page: Tab, service_of_icons: Running) -> 
     page.forgive("503")
 
 
-def test_a_token_is_asked_for_and_pictures_are_shown_with_it(
+def test_a_private_service_asks_for_a_token_and_then_shows_pictures(
     browser: Browser, icons: Path, tmp_path: Path, service_of_icons: Running
 ) -> None:
     with serving(icons, tmp_path / "log", token=TOKEN) as private, tab(browser, private.address) as page:
@@ -390,12 +390,12 @@ def test_a_token_is_asked_for_and_pictures_are_shown_with_it(
         assert page.ids == found(service_of_icons, text="bird")
         page.page.wait_for_function("() => document.querySelector('a.card img').naturalWidth === 64")
         page.page.reload()
-        page.page.wait_for_selector("a.card")  # it is kept in this tab
+        page.page.wait_for_selector("a.card")  # the token is kept in this tab
         assert TOKEN not in page.page.url
         page.forgive("401")
 
 
-def test_what_items_say_is_text_and_nothing_else(page: Tab) -> None:
+def test_metadata_is_never_parsed_as_html(page: Tab) -> None:
     for search in (f"?id={quote(WICKED, safe='')}", f"?q={quote(WICKED, safe='')}"):
         page.go(search)
         expect(page.page.locator(".head h1")).to_have_text(WICKED)
@@ -409,7 +409,7 @@ def test_what_items_say_is_text_and_nothing_else(page: Tab) -> None:
     assert "wicked" not in page.page.title().replace(WICKED, "")
 
 
-# ---------------------------------------------------------------------------------------------------- people differ
+# ---------------------------------------------------------------------------------------------------- accessibility
 
 
 def test_the_keyboard_is_enough(page: Tab) -> None:
@@ -466,33 +466,48 @@ def test_axe_finds_no_serious_fault(browser: Browser, service_of_icons: Running,
 
 
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
-def test_things_keep_still_for_people_who_want_it(browser: Browser, service_of_icons: Running, motion: str) -> None:
+def test_reduced_motion_disables_transitions(browser: Browser, service_of_icons: Running, motion: str) -> None:
     with tab(browser, service_of_icons.address, reduced_motion=motion) as page:
         page.go("?q=bird")
         moving = page.page.evaluate("getComputedStyle(document.querySelector('a.card')).transitionDuration")
         assert (set(moving.split(", ")) == {"0s"}) == (motion == "reduce")
 
 
-def test_the_panel_says_what_the_model_is(page: Tab, service_of_icons: Running) -> None:
+def test_codes_are_shown_only_with_details(page: Tab) -> None:
+    page.go("?q=bird").page.click("#to-about")
+    seen = page.page.locator("body").inner_text().lower()
+    for word in ("bits", "code", "hamming", "hashed", "asymmetric"):
+        assert word not in seen
+    page.page.keyboard.press("Escape")
+    expect(page.page.locator(".barcode").first).to_be_hidden()
+    page.page.click("#to-details")
+    expect(page.page.locator("a.card .barcode").first).to_be_visible()
+    assert page.faults() == []
+    page.go("?q=arrow")  # the choice is kept
+    expect(page.page.locator("a.card .barcode").first).to_be_visible()
+
+
+def test_the_panel_describes_the_model(page: Tab, service_of_icons: Running) -> None:
     about = service_of_icons.client.get("/v1/collection").json()
-    page.go().page.click("#to-about")
+    page.go().page.click("#to-details")
+    page.page.click("#to-about")
     shown = page.page.locator("#about").inner_text()
-    for said in ("40 bits (5 bytes)", f"{about['items']}\n", "labels", "learned", "hashed", "DLFH"):
-        assert said.lower() in shown.lower()
-    for own in about["quality"]:
-        assert f"{own['asymmetric']:.3f}" in shown
-        assert f"{own['chance']:.3f}" in shown
-    for own in about["calibration"]:
-        assert f"{own['calibration_error']:.3f}" in shown
+    for text in ("40 bits (5 bytes)", f"{about['items']}\n", "labels", "learned", "hashed", "DLFH"):
+        assert text.lower() in shown.lower()
+    for row in about["quality"]:
+        assert f"{row['asymmetric']:.3f}" in shown
+        assert f"{row['chance']:.3f}" in shown
+    for row in about["calibration"]:
+        assert f"{row['calibration_error']:.3f}" in shown
 
 
 # --------------------------------------------------------------------------------------------------------- the map
 
 
-def amid_the_map(page: Tab, service: Running) -> tuple[float, float]:
-    """Return where the item is on the screen that is next to the middle of the whole map."""
+def position_of_central_item(page: Tab, service: Running) -> tuple[float, float]:
+    """Return the screen position of the item nearest to the centre of the map."""
     points = service.client.get("/v1/map").json()["points"]
-    point = min(points, key=lambda own: own["x"] ** 2 + own["y"] ** 2)
+    point = min(points, key=lambda point: point["x"] ** 2 + point["y"] ** 2)
     left, top = page.page.evaluate(
         """async ([x, y]) => {
             const { Camera } = await import("./camera.js");
@@ -507,9 +522,9 @@ def amid_the_map(page: Tab, service: Running) -> tuple[float, float]:
     return left, top
 
 
-def test_people_wander_on_the_map(page: Tab, service_of_icons: Running) -> None:
+def test_the_map_follows_the_mouse(page: Tab, service_of_icons: Running) -> None:
     page.go()
-    left, top = amid_the_map(page, service_of_icons)
+    left, top = position_of_central_item(page, service_of_icons)
     mouse, peek = page.page.mouse, page.page.locator(".peek:visible")
     mouse.move(left, top)
     page.page.wait_for_function("() => document.querySelector('.peek img').naturalWidth === 64")
@@ -522,9 +537,9 @@ def test_people_wander_on_the_map(page: Tab, service_of_icons: Running) -> None:
     mouse.down()
     mouse.move(left - 149, top - 30, steps=5)
     mouse.up()
-    assert page.search == ""  # that was no click
+    assert page.search == ""  # a drag is not a click
     mouse.move(left - 150, top - 30)
-    expect(peek.locator("strong")).to_have_text(name or "")  # it came along
+    expect(peek.locator("strong")).to_have_text(name or "")  # it moved with the map
     mouse.click(left - 150, top - 30)
     expect(page.page.locator(".head h1")).to_have_text(name or "")
     page.page.click("#to-map")
@@ -532,7 +547,7 @@ def test_people_wander_on_the_map(page: Tab, service_of_icons: Running) -> None:
     assert page.search.endswith("&view=map")
 
 
-def test_the_map_is_walked_by_keys(page: Tab) -> None:
+def test_the_map_follows_the_keyboard(page: Tab) -> None:
     page.go().page.locator("canvas").focus()
     keyboard = page.page.keyboard
     seen = []
@@ -540,19 +555,19 @@ def test_the_map_is_walked_by_keys(page: Tab) -> None:
         keyboard.press(key)
         seen.append(page.texts(".peek strong")[0])
     assert len(set(seen)) >= 3
-    assert page.texts("#said")[0].startswith(seen[-1])
+    assert page.texts("#status")[0].startswith(seen[-1])
     keyboard.press("Enter")
     expect(page.page.locator(".head h1")).to_have_text(seen[-1])
 
 
-def test_the_map_is_touched_and_pinched(browser: Browser, service_of_icons: Running) -> None:
+def test_the_map_follows_touches_and_pinches(browser: Browser, service_of_icons: Running) -> None:
     with tab(browser, service_of_icons.address, viewport={"width": 390, "height": 800}, has_touch=True) as page:
         page.go()
-        x, y = amid_the_map(page, service_of_icons)
+        x, y = position_of_central_item(page, service_of_icons)
         page.page.touchscreen.tap(x, y)
         peek = page.page.locator(".peek:visible")
         name = peek.locator("strong").text_content()
-        assert page.search == ""  # the first touch shows it
+        assert page.search == ""  # the first touch only shows the card
         devtools = page.page.context.new_cdp_session(page.page)
         before = page.page.locator("canvas").screenshot()
         for kind, apart in (("touchStart", 20), ("touchMove", 40), ("touchMove", 60), ("touchEnd", None)):

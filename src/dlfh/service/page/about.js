@@ -1,9 +1,9 @@
-// What the model is, in plain words and with its numbers.
+// The panel about the collection and, as details, its model.
 
 import { barcode } from "./barcode.js";
 import { capital, count, element, fill, listed, number } from "./elements.js";
 
-/** Fill the panel, and let it be opened and closed. */
+/** Fill the panel. */
 export function drawAbout(panel, about, example) {
   const bytes = Math.ceil(about.bits / 8);
   const names = Object.keys(about.modalities);
@@ -12,76 +12,87 @@ export function drawAbout(panel, about, example) {
       element("h2", { id: "about-title" }, "How it works"),
       element("button", { type: "button", class: "quiet", "aria-label": "Close", onclick: () => panel.close() }, "×")),
     element("p", { class: "lead" },
-      `Every item has a code of ${about.bits} bits (${bytes} bytes) for each of ${listed(names.map((name) => `its ${name}`))}. `
-      + "Codes were learned so that items that share a label differ in few bits, whichever modality they come from: that is how words find pictures."),
-    example ? element("figure", { class: "code" }, barcode(example.code, about.bits, example.query),
-      element("figcaption", {}, "A code. Marked are the bits in which it differs from the query's; the fewer, the more alike.")) : null,
+      `A model has learned from ${count(about.trained, "labelled item")} which ${listed(names.map((name) => `${name}s`))} belong together. `
+      + "A search finds the items that most likely share a label with your query, even if they share no words with it."),
     element("dl", { class: "numbers" }, [
       [number(about.items), about.items === 1 ? "item" : "items"],
-      [number(about.bits), "bits a code"],
       [number(about.labels), about.labels === 1 ? "label" : "labels"],
-      [number(about.trained), "learned from"],
+      [number(about.trained), "training items"],
     ].map(([value, name]) => element("div", {}, element("dt", {}, name), element("dd", {}, value)))),
-    element("h3", {}, "Learned or hashed"),
-    element("p", {}, "A learned code knows the item's labels. Other items, and every query, have the code that a hash function makes of what is seen or read. Learned codes are nearer to the truth; hashed ones are what new items get."),
-    names.map((name) => modality(name, about.modalities[name])),
-    quality(about),
-    calibration(about),
-    element("h3", {}, "The method"),
-    element("p", {}, `${about.method}, `, parameters(about.parameters)),
-    about.name ? element("p", { class: "faint" }, `Collection ${about.name}, state ${about.state.slice(0, 12)}.`) : null,
+    probabilities(about),
+    element("div", { class: "detail" },
+      codes(about, bytes, names, example),
+      names.map((name) => modality(name, about.modalities[name])),
+      quality(about),
+      calibration(about),
+      element("h3", {}, "Method"),
+      element("p", {}, `${about.method}, `, parameters(about.parameters))),
+    about.name ? element("p", { class: "faint detail" }, `Collection ${about.name}, state ${about.state.slice(0, 12)}.`) : null,
   );
 }
 
-/** A bar of one part of a whole, with what it says beside it. */
+function codes(about, bytes, names, example) {
+  return [
+    element("h3", {}, "Codes"),
+    element("p", {}, `Every item has a code of ${about.bits} bits (${bytes} bytes) for each modality: ${listed(names)}. Items that share a label have codes that differ in few bits, in all modalities.`),
+    example ? element("figure", { class: "code" }, barcode(example.code, about.bits, example.query),
+      element("figcaption", {}, "Code of the first result. Bits that differ from the query are marked.")) : null,
+    element("p", {}, "Learned codes are computed from the labels of an item. Unlabelled items and queries have hashed codes, which a hash function predicts from their features."),
+  ];
+}
+
+/** A labelled bar of a fraction. */
 function bar(share, label, kind = "") {
   const drawn = element("span", { class: `share ${kind}`, "aria-hidden": "true" });
   drawn.style.setProperty("--share", Math.max(0, Math.min(1, share)));
   return element("span", { class: "measure" }, drawn, element("span", {}, label));
 }
 
-function modality(name, own) {
-  const n = own.learned + own.hashed;
+function modality(name, info) {
+  const n = info.learned + info.hashed;
   return element("div", { class: "modality" },
     element("h4", {}, capital(name)),
-    n ? bar(own.learned / n, `${number(own.learned)} learned, ${number(own.hashed)} hashed`) : element("p", {}, "no items yet"),
-    element("p", { class: "faint" }, `${count(own.n_features, "feature")}: ${own.features}`),
-    element("p", { class: "faint" }, `Hash function: ${own.hash_function}`));
+    n ? bar(info.learned / n, `${number(info.learned)} learned, ${number(info.hashed)} hashed`) : element("p", {}, "no items yet"),
+    element("p", { class: "faint" }, `${count(info.n_features, "feature")}: ${info.features}`),
+    element("p", { class: "faint" }, `Hash function: ${info.hash_function}`));
 }
 
 function quality(about) {
   if (!about.quality.length) return [];
   return [
-    element("h3", {}, "How good answers are"),
-    element("p", {}, "Mean average precision (MAP): 1 if everything right comes before everything wrong. Measured with items that were held out of training, asking for the hashed codes of the others; a random order gets what “chance” says."),
+    element("h3", {}, "Retrieval quality"),
+    element("p", {}, "Mean average precision (MAP) of held-out queries: 1 if all relevant items are ranked first. “Chance” is the MAP of a random ranking."),
     element("table", {},
-      element("thead", {}, element("tr", {}, ["Asks", "For", "MAP", "Chance"].map((title) => element("th", { scope: "col" }, title)))),
-      element("tbody", {}, about.quality.map((own) => element("tr", {},
-        element("th", { scope: "row" }, capital(own.query)),
-        element("td", {}, own.database),
-        element("td", {}, bar(own.asymmetric, own.asymmetric.toFixed(3))),
-        element("td", {}, own.chance.toFixed(3)))))),
-    element("p", { class: "faint" }, `${count(about.quality[0].n_queries, "query", "queries")}, ${count(about.quality[0].n_items, "item")}; whole ranking, by the query's real values against codes.`),
+      element("thead", {}, element("tr", {}, ["Query", "Items", "MAP", "Chance"].map((title) => element("th", { scope: "col" }, title)))),
+      element("tbody", {}, about.quality.map((row) => element("tr", {},
+        element("th", { scope: "row" }, capital(row.query)),
+        element("td", {}, row.database),
+        element("td", {}, bar(row.asymmetric, row.asymmetric.toFixed(3))),
+        element("td", {}, row.chance.toFixed(3)))))),
+    element("p", { class: "faint" }, `${count(about.quality[0].n_queries, "query", "queries")}, ${count(about.quality[0].n_items, "item")}; asymmetric ranking of the whole collection.`),
   ];
 }
 
+function probabilities(about) {
+  const text = about.calibrated
+    ? "The percentage of a result is the probability that it shares a label with your query. It was calibrated on items that were not used for training."
+    : "This collection has no probabilities, because no items were held out to calibrate them.";
+  return [element("h3", {}, "Probabilities"), element("p", {}, text)];
+}
+
 function calibration(about) {
-  if (!about.calibrated) {
-    return [element("h3", {}, "Probabilities"), element("p", {}, "Nobody knows how probable answers are: no items were held out to tell.")];
-  }
-  const told = "A probability says how likely an item shares a label with what you asked for. It was fitted to items that were held out of training.";
-  if (!about.calibration.length) return [element("h3", {}, "Probabilities"), element("p", {}, told)];
+  if (!about.calibration.length) return [];
   return [
-    element("h3", {}, "Probabilities"),
-    element("p", {}, `${told} The error is by how much probabilities differ from the share of right answers, on average.`),
+    element("h3", {}, "Calibration"),
+    element("p", {}, "The calibration error is the mean difference between probabilities and the observed share of relevant items. The last column is the Brier score of a constant probability."),
     element("table", {},
-      element("thead", {}, element("tr", {}, ["Asks", "Codes", "Error", "Brier score", "Of a constant"].map((title) => element("th", { scope: "col" }, title)))),
-      element("tbody", {}, about.calibration.map((own) => element("tr", {},
-        element("th", { scope: "row" }, capital(own.query)),
-        element("td", {}, own.codes),
-        element("td", {}, own.calibration_error.toFixed(3)),
-        element("td", {}, own.brier.toFixed(3)),
-        element("td", {}, (own.share * (1 - own.share)).toFixed(3)))))),
+      element("thead", {}, element("tr", {}, ["Query", "Codes", "Error", "Brier score", "Constant"].map((title) => element("th", { scope: "col" }, title)))),
+      element("tbody", {}, about.calibration.map((row) => element("tr", {},
+        element("th", { scope: "row" }, capital(row.query)),
+        element("td", {}, row.codes),
+        element("td", {}, row.calibration_error.toFixed(3)),
+        element("td", {}, row.brier.toFixed(3)),
+        element("td", {}, (row.share * (1 - row.share)).toFixed(3)))))),
   ];
 }
 

@@ -1,70 +1,70 @@
-// A search, and the address that holds it: what one person sees, another sees by the same address.
+// Searches and their addresses: a shared address shows the same search.
 
-/** How many answers there are at first, and how many more at a time. */
+/** Number of results per page. */
 export const PAGE_SIZE = 24;
 
 /**
- * A search: what asks (a text, an item's id, or a code; `picture` is a key of one that was dropped here, and its code
- * stands for it elsewhere), what is searched, how probable answers must be, filters, how many, and what is looked at.
+ * A search: its query (`text`, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
+ * code), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
  */
-export const NOTHING = Object.freeze({
-  text: "", id: null, code: null, picture: null, modalities: null, least: 0, where: Object.freeze({}), k: PAGE_SIZE, map: false,
+export const EMPTY = Object.freeze({
+  text: "", id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze({}), k: PAGE_SIZE, map: false,
 });
 
-export const asksNothing = (search) => !search.text.trim() && search.id === null && search.code === null && search.picture === null;
+export const isEmpty = (search) => !search.text.trim() && search.id === null && search.code === null && search.picture === null;
 
-/** The same search asked by something else, from its first answers. */
-export const asking = (search, by) => ({ ...search, text: "", id: null, code: null, picture: null, k: PAGE_SIZE, map: false, ...by });
+/** The same search with another query, from its first page. */
+export const withQuery = (search, by) => ({ ...search, text: "", id: null, code: null, picture: null, k: PAGE_SIZE, map: false, ...by });
 
 export function write(search) {
-  const words = new URLSearchParams();
-  if (search.id !== null) words.set("id", search.id);
-  else if (search.code !== null) words.set("code", search.code);
-  else if (search.text.trim()) words.set("q", search.text);
-  if (search.modalities !== null) words.set("modalities", search.modalities);
-  if (search.least) words.set("p", String(Math.round(100 * search.least)));
+  const parameters = new URLSearchParams();
+  if (search.id !== null) parameters.set("id", search.id);
+  else if (search.code !== null) parameters.set("code", search.code);
+  else if (search.text.trim()) parameters.set("q", search.text);
+  if (search.modalities !== null) parameters.set("modalities", search.modalities);
+  if (search.minProbability) parameters.set("p", String(Math.round(100 * search.minProbability)));
   for (const [name, values] of Object.entries(search.where)) {
-    for (const value of values) words.append(`where.${name}`, plain(value));
+    for (const value of values) parameters.append(`where.${name}`, serialised(value));
   }
-  if (search.k !== PAGE_SIZE) words.set("k", String(search.k));
-  if (search.map) words.set("view", "map");
-  const written = words.toString();
+  if (search.k !== PAGE_SIZE) parameters.set("k", String(search.k));
+  if (search.map) parameters.set("view", "map");
+  const written = parameters.toString();
   return written ? `?${written}` : "./";
 }
 
-/** Read an address; what makes no sense in it is as if it were not there. */
+/** Read an address; invalid parts are ignored. */
 export function read(address, picture = null) {
-  const words = new URLSearchParams(address);
+  const parameters = new URLSearchParams(address);
   const where = {};
-  for (const [name, value] of words) {
-    if (name.startsWith("where.") && name.length > 6) (where[name.slice(6)] ??= []).push(meant(value));
+  for (const [name, value] of parameters) {
+    if (name.startsWith("where.") && name.length > 6) (where[name.slice(6)] ??= []).push(parsed(value));
   }
-  const code = words.get("code");
-  const percents = Number(words.get("p"));
-  const k = Number(words.get("k"));
+  const code = parameters.get("code");
+  const percents = Number(parameters.get("p"));
+  const k = Number(parameters.get("k"));
   return {
-    text: words.get("q") ?? "",
-    id: words.get("id") || null,
+    text: parameters.get("q") ?? "",
+    id: parameters.get("id") || null,
     code: code && /^([0-9a-f]{2})+$/i.test(code) ? code : null,
     picture,
-    modalities: words.get("modalities") || null,
-    least: percents > 0 && percents < 100 ? percents / 100 : 0,
+    modalities: parameters.get("modalities") || null,
+    minProbability: percents > 0 && percents < 100 ? percents / 100 : 0,
     where,
     k: Number.isInteger(k) && k > 0 ? k : PAGE_SIZE,
-    map: words.get("view") === "map",
+    map: parameters.get("view") === "map",
   };
 }
 
-// Values are of several types, and most are words: these are written as they are, others as JSON has them.
-function plain(value) {
-  return typeof value === "string" && meant(value) === value ? value : JSON.stringify(value);
+// Most filter values are words, which are written as they are; others are written as JSON.
+function serialised(value) {
+  return typeof value === "string" && parsed(value) === value ? value : JSON.stringify(value);
 }
 
-function meant(written) {
+function parsed(text) {
   try {
-    const value = JSON.parse(written);
-    return ["string", "number", "boolean"].includes(typeof value) ? value : written;
+    const value = JSON.parse(text);
+    return ["string", "number", "boolean"].includes(typeof value) ? value : text;
   } catch {
-    return written;
+    return text;
   }
 }

@@ -1,32 +1,33 @@
-// The page: an address is a search, a search is asked, and what comes back is shown.
+// The page: reads the search from the address, runs it, and shows its results.
 
 import { drawAbout } from "./about.js";
-import { NOTHING, PAGE_SIZE, asking, asksNothing, read, write } from "./address.js";
+import { EMPTY, PAGE_SIZE, isEmpty, read, withQuery, write } from "./address.js";
 import { drawAnswers, drawWaiting } from "./answers.js";
 import { capital, count, element, fill, listed } from "./elements.js";
 import { drawControls, toggled } from "./filters.js";
 import { CollectionMap } from "./map.js";
 import { clearNotice, showFailure, showNothing, warn } from "./notices.js";
-import { listen, showQuerySource } from "./question.js";
-import { Failure, find, getCollection, getItem, getMap, hasChances, useToken } from "./service.js";
+import { listen, showQuerySource } from "./searchbox.js";
+import { Failure, find, getCollection, getItem, getMap, hasProbabilities, useToken } from "./service.js";
 
-const parts = Object.fromEntries(["welcome", "controls", "answers", "map", "about", "said", "name", "text", "to-map", "to-about", "home", "found"]
+const parts = Object.fromEntries(["welcome", "controls", "answers", "map", "about", "status", "name", "text", "to-map", "to-details", "to-about", "home", "results"]
   .map((id) => [id, document.getElementById(id)]));
 
-const pictures = new Map(); // what people dropped, by a key that the history of the tab holds
-const remembered = new Map(); // the last results, by what was asked: going back takes no time
-const MOST_REMEMBERED = 60;
+const pictures = new Map(); // uploaded pictures, by keys in the history of the tab
+const cache = new Map(); // the last results, by search, so that going back is instant
+const MAX_CACHED = 60;
+const DETAILS_KEY = "dlfh-details";
 
 let about = null;
-let search = NOTHING;
-let typing = false; // what is typed replaces the last address, until people pause by Enter or elsewhere
-let underWay = new AbortController();
+let search = EMPTY;
+let typing = false; // while typing, the address is replaced instead of added to the history
+let pending = new AbortController();
 let retry = { timer: 0, tries: 0 };
 let map = null;
 let mapState = null;
 let lastResult = null;
 
-const say = (text) => { parts.said.textContent = text; };
+const announce = (text) => { parts.status.textContent = text; };
 
 // ------------------------------------------------------------------------------------------------ addresses
 
@@ -45,20 +46,20 @@ function current() {
 
 const change = (part, replace = false) => go({ ...search, k: PAGE_SIZE, ...part }, { replace });
 
-// ---------------------------------------------------------------------------------------------------- asking
+// ---------------------------------------------------------------------------------------------------- searching
 
 async function show(next, { again = false } = {}) {
   search = next;
-  underWay.abort();
-  underWay = new AbortController();
+  pending.abort();
+  pending = new AbortController();
   clearTimeout(retry.timer);
   if (!again) retry.tries = 0;
-  const { signal } = underWay;
+  const { signal } = pending;
   try {
-    if (about === null) await meet();
+    if (about === null) await loadCollection();
     if (signal.aborted) return;
     frame();
-    if (asksNothing(search)) {
+    if (isEmpty(search)) {
       clearNotice();
       lastResult = null;
       fill(parts.answers);
@@ -67,7 +68,7 @@ async function show(next, { again = false } = {}) {
     }
     if (!parts.answers.childElementCount) drawWaiting(parts.answers);
     parts.answers.setAttribute("aria-busy", "true");
-    const [result, source] = await Promise.all([ask(search, signal), querySource(search, signal)]);
+    const [result, source] = await Promise.all([run(search, signal), querySource(search, signal)]);
     if (signal.aborted) return;
     await showResult(result, source, signal);
   } catch (error) {
@@ -77,126 +78,143 @@ async function show(next, { again = false } = {}) {
   }
 }
 
-/** Learn what the collection is. */
-async function meet() {
+/** Load the description of the collection. */
+async function loadCollection() {
   about = await getCollection();
-  remembered.clear();
+  cache.clear();
   parts.name.textContent = capital(about.name);
   parts.text.placeholder = `Search ${count(about.items, "item")} by words or a picture`;
   drawAbout(parts.about, about, null);
 }
 
-async function ask(asked, signal) {
-  const key = JSON.stringify({ ...asked, map: false });
-  const known = remembered.get(key);
-  if (known) return known;
-  const result = await find(asked, asked.picture === null ? null : pictures.get(asked.picture), signal);
+async function run(search, signal) {
+  const key = JSON.stringify({ ...search, map: false });
+  const cached = cache.get(key);
+  if (cached) return cached;
+  const result = await find(search, search.picture === null ? null : pictures.get(search.picture), signal);
   if (result.state !== about.state) {
-    await meet(); // the collection has changed
+    await loadCollection(); // it has changed
     frame();
   }
-  remembered.set(key, result);
-  if (remembered.size > MOST_REMEMBERED) remembered.delete(remembered.keys().next().value);
+  cache.set(key, result);
+  if (cache.size > MAX_CACHED) cache.delete(cache.keys().next().value);
   return result;
 }
 
-/** What asks, if it is no text: shown in the box and above the answers. */
-async function querySource(asked, signal) {
-  if (asked.picture !== null) return { name: "your picture", blob: pictures.get(asked.picture) };
-  if (asked.id !== null) {
-    const item = await getItem(asked.id, signal);
+/** A query that is not a text, to show in the box and above the results. */
+async function querySource(search, signal) {
+  if (search.picture !== null) return { name: "your picture", blob: pictures.get(search.picture) };
+  if (search.id !== null) {
+    const item = await getItem(search.id, signal);
     return { name: item.id, thumbnail: item.thumbnail, item };
   }
-  return asked.code === null ? null : { name: "a code" };
+  return search.code === null ? null : { name: "shared search" };
 }
 
-// --------------------------------------------------------------------------------------------------- showing
+// --------------------------------------------------------------------------------------------------- display
 
-/** Show everything but answers. */
+/** Show everything but the results. */
 function frame() {
-  const nothing = asksNothing(search);
-  const onMap = nothing || search.map;
-  parts.welcome.hidden = !nothing;
-  parts.controls.hidden = nothing;
+  const empty = isEmpty(search);
+  const onMap = empty || search.map;
+  parts.welcome.hidden = !empty;
+  parts.controls.hidden = empty;
   parts.answers.hidden = onMap;
   parts.map.hidden = !onMap;
   document.body.classList.toggle("on-map", onMap);
-  parts["to-map"].setAttribute("aria-pressed", String(onMap && !nothing));
-  parts["to-map"].hidden = nothing;
-  document.title = nothing ? about.name : `${search.text.trim() || search.id || "Picture"} · ${about.name}`;
-  if (nothing) welcome();
-  else drawControls(parts.controls, about, search, hasChances(search), change);
-  if (nothing || search.text) showQuerySource(search.text, null);
+  parts["to-map"].setAttribute("aria-pressed", String(onMap && !empty));
+  parts["to-map"].hidden = empty;
+  document.title = empty ? about.name : `${search.text.trim() || search.id || "Picture"} · ${about.name}`;
+  if (empty) welcome();
+  else drawControls(parts.controls, about, search, hasProbabilities(search), change);
+  if (empty || search.text) showQuerySource(search.text, null);
 }
 
 function welcome() {
   const labels = (about.filters.labels ?? []).slice(0, 40);
   const step = Math.max(1, Math.floor(labels.length / 8));
-  const tries = labels.filter((_, place) => place % step === 0).slice(0, 8).map(({ value }) => String(value));
-  const takes = Object.values(about.modalities).map((own) => own.takes);
+  const examples = labels.filter((_, place) => place % step === 0).slice(0, 8).map(({ value }) => String(value));
+  const kinds = Object.values(about.modalities).map((modality) => modality.takes);
   fill(parts.welcome,
-    element("h1", {}, "Ask with words, or with a picture."),
-    element("p", {}, `${count(about.items, "item")}, found by ${about.bits}-bit codes: what is alike has a similar code. `
-      + (takes.includes("images") ? "Type, drop or paste a picture, or wander on the map." : "Type, or wander on the map.")),
-    tries.length ? element("div", { class: "chips" }, tries.map((label) => element("a", { class: "chip", href: write({ ...NOTHING, text: label.toLowerCase() }) }, label))) : null,
+    element("h1", {}, kinds.includes("images") ? "Search by words or by a picture." : "Search by words."),
+    element("p", {}, `${count(about.items, "item")}. `
+      + (kinds.includes("images") ? "Type, drop or paste a picture, or explore the map." : "Type, or explore the map.")),
+    examples.length ? element("div", { class: "chips" }, examples.map((label) => element("a", { class: "chip", href: write({ ...EMPTY, text: label.toLowerCase() }) }, label))) : null,
   );
 }
 
 async function showResult(result, source, signal) {
   lastResult = result;
   if (search.picture !== null && search.code === null) {
-    // The picture stays here; its code can be shared.
+    // The address contains the code of the picture, so that the search can be shared.
     search = { ...search, code: result.query.code };
-    remembered.set(JSON.stringify({ ...search, map: false }), result);
+    cache.set(JSON.stringify({ ...search, map: false }), result);
     history.replaceState({ picture: search.picture }, "", write(search));
   }
-  if (source || search.id !== null) showQuerySource("", source, () => go(asking(search, {})));
+  if (source || search.id !== null) showQuerySource("", source, () => go(withQuery(search, {})));
   const { answers, warning } = result;
   if (!answers.length) {
     fill(parts.answers);
-    await explainNothing(signal);
+    await explainNoResults(signal);
   } else {
     drawAnswers(parts.answers, { about, search, result, source, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
     drawAbout(parts.about, about, { code: answers[0].code, query: result.query.code });
     if (warning) warn(warning);
     else clearNotice();
   }
-  say(answers.length ? `${count(answers.length, "answer")}: ${listed(answers.slice(0, 3).map((answer) => answer.id))}` : "Nothing found");
+  announce(answers.length ? `${count(answers.length, "result")}: ${listed(answers.slice(0, 3).map((answer) => answer.id))}` : "No results");
   if (search.map) await showMap(signal);
 }
 
-async function explainNothing(signal) {
+async function explainNoResults(signal) {
   const filtered = Object.keys(search.where).length > 0;
   let best = null;
-  if (search.least && hasChances(search)) {
-    const wider = await ask({ ...search, least: 0, k: 1 }, signal);
+  if (search.minProbability && hasProbabilities(search)) {
+    const wider = await run({ ...search, minProbability: 0, k: 1 }, signal);
     if (signal.aborted) return;
     best = wider.answers[0]?.probability ?? null;
   }
   showNothing({
-    least: search.least, filtered, best,
-    onAny: () => change({ least: 0 }),
+    minProbability: search.minProbability, filtered, best,
+    onAny: () => change({ minProbability: 0 }),
     onUnfiltered: () => change({ where: {} }),
   });
 }
 
 async function showMap(signal) {
   map ??= new CollectionMap(parts.map, {
-    onChoose: (id) => go(asking(search, { id })),
+    onChoose: (id) => go(withQuery(search, { id })),
     onLabel: (label) => change({ where: toggled(search.where, "labels", label) }),
-    say,
+    announce,
   });
   if (mapState !== about.state) {
     parts.map.setAttribute("aria-busy", "true");
-    const drawn = await getMap();
-    if (mapState !== drawn.state) map.fill(drawn);
-    mapState = drawn.state;
+    const loaded = await getMap();
+    if (mapState !== loaded.state) map.fill(loaded);
+    mapState = loaded.state;
     parts.map.removeAttribute("aria-busy");
   }
   if (!signal.aborted) map.show(search, lastResult?.answers);
 }
 
-// --------------------------------------------------------------------------------------------------- failing
+/** Show or hide details: codes, distances and the model. */
+function showDetails(shown) {
+  document.body.classList.toggle("with-details", shown);
+  parts["to-details"].setAttribute("aria-pressed", String(shown));
+  try {
+    localStorage.setItem(DETAILS_KEY, String(shown));
+  } catch { /* storage is disabled */ }
+}
+
+function readDetails() {
+  try {
+    return localStorage.getItem(DETAILS_KEY) === "true";
+  } catch {
+    return false;
+  }
+}
+
+// --------------------------------------------------------------------------------------------------- errors
 
 function failed(error) {
   if (!(error instanceof Failure)) throw error;
@@ -213,20 +231,20 @@ function failed(error) {
       again();
     },
   });
-  say(error.message);
+  announce(error.message);
   if (error.kind === "busy" || error.kind === "offline") {
     retry.tries += 1;
     retry.timer = setTimeout(again, 1000 * seconds);
   }
 }
 
-// --------------------------------------------------------------------------------------------------- starting
+// --------------------------------------------------------------------------------------------------- start
 
 listen({
   onText(text, done) {
     if (text.trim() !== search.text.trim() || (text.trim() && search.id !== null)) {
-      const next = text.trim() ? asking(search, { text }) : asking(search, {});
-      go({ ...next, map: search.map && !asksNothing(search) }, { replace: typing });
+      const next = text.trim() ? withQuery(search, { text }) : withQuery(search, {});
+      go({ ...next, map: search.map && !isEmpty(search) }, { replace: typing });
     }
     typing = !done;
   },
@@ -234,15 +252,15 @@ listen({
     typing = false;
     const key = `${Date.now()}-${pictures.size}`;
     pictures.set(key, blob);
-    go(asking(search, { picture: key }));
+    go(withQuery(search, { picture: key }));
   },
-  onDrop() {
-    go(asking(search, {}));
+  onRemove() {
+    go(withQuery(search, {}));
     parts.text.focus();
   },
 });
 
-// Links within the page are searches; other ways to open them (a new tab) stay what they are.
+// Links within the page are searches. Opening them in a new tab works as usual.
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[href]");
   if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
@@ -252,10 +270,11 @@ document.addEventListener("click", (event) => {
   typing = false;
   go(read(target.search));
   if (link.id === "home") parts.text.focus();
-  else parts.found.focus({ preventScroll: true });
+  else parts.results.focus({ preventScroll: true });
 });
 
 parts["to-map"].addEventListener("click", () => go({ ...search, map: !search.map }));
+parts["to-details"].addEventListener("click", () => showDetails(parts["to-details"].getAttribute("aria-pressed") !== "true"));
 parts["to-about"].addEventListener("click", () => { if (about) parts.about.showModal(); });
 parts.about.addEventListener("click", (event) => { if (event.target === parts.about) parts.about.close(); });
 window.addEventListener("popstate", () => {
@@ -266,6 +285,7 @@ window.addEventListener("popstate", () => {
 });
 window.addEventListener("online", () => { if (retry.tries) show(search, { again: true }); });
 
+showDetails(readDetails());
 search = current();
 parts.text.value = search.text;
 show(search);

@@ -1,8 +1,8 @@
-// Where the map is looked at: from places between -1 and 1 to pixels and back, by pan and zoom.
+// The view of the map: converts map coordinates (-1 to 1) to pixels and back, with pan and zoom.
 
 const MARGIN = 48;
-const MOST_ZOOM = 60;
-const CLOSE = 3.2;
+const MAX_ZOOM = 60;
+const MAX_FIT_ZOOM = 3.2;
 
 export class Camera {
   constructor() {
@@ -12,7 +12,7 @@ export class Camera {
     this.resize(1, 1);
   }
 
-  /** Take a size in pixels; the whole map fills it at zoom 1. */
+  /** Set the size in pixels; the whole map fills it at zoom 1. */
   resize(width, height) {
     this.width = width;
     this.height = height;
@@ -34,29 +34,29 @@ export class Camera {
     this.settle();
   }
 
-  /** Zoom so that what is below a pixel stays there. */
+  /** Zoom around a pixel. */
   zoomAt(factor, left = this.width / 2, top = this.height / 2) {
     const [x, y] = this.toMap(left, top);
-    this.zoom = Math.min(MOST_ZOOM, Math.max(1, this.zoom * factor));
+    this.zoom = Math.min(MAX_ZOOM, Math.max(1, this.zoom * factor));
     const [newX, newY] = this.toMap(left, top);
     this.x += x - newX;
     this.y += y - newY;
     this.settle();
   }
 
-  /** Keep some of the map in sight. */
+  /** Keep part of the map visible. */
   settle() {
-    const room = 1.1 - 0.7 / this.zoom;
-    this.x = Math.min(room, Math.max(-room, this.x));
-    this.y = Math.min(room, Math.max(-room, this.y));
+    const limit = 1.1 - 0.7 / this.zoom;
+    this.x = Math.min(limit, Math.max(-limit, this.x));
+    this.y = Math.min(limit, Math.max(-limit, this.y));
   }
 
-  /** The view that shows all of some places. */
+  /** The view that contains all given positions. */
   around(places) {
     const xs = places.map(([x]) => x);
     const ys = places.map(([, y]) => y);
     const [left, right, low, high] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-    const zoom = Math.min(CLOSE, Math.max(1, Math.min(1.5 / (right - left + 1e-6), 1.5 / (high - low + 1e-6))));
+    const zoom = Math.min(MAX_FIT_ZOOM, Math.max(1, Math.min(1.5 / (right - left + 1e-6), 1.5 / (high - low + 1e-6))));
     return { x: (left + right) / 2, y: (low + high) / 2, zoom };
   }
 }

@@ -1,16 +1,16 @@
-// Drawings in black on white are shown in white on black to people who want it dark; photographs are not.
+// In dark mode, black-on-white drawings are inverted; photographs are not.
 
 const SIDE = 48;
 const COLOURLESS = 3;
 const WHITE = 235;
 const BLACK = 16;
-const LEAST_BLACK = 0.4;
+const MIN_BLACK = 0.4;
 
 let scratch = null;
 
 /**
- * Whether a picture is a drawing: without colours, white at its corners, and of what is not white much is quite black.
- * Photographs of black things on white have shades.
+ * Whether a picture is a drawing: no colours, white corners, and mostly black where it is not white.
+ * Photographs of black objects on white have shades of grey.
  */
 export function isDrawing(image) {
   scratch ??= Object.assign(document.createElement("canvas"), { width: SIDE, height: SIDE }).getContext("2d", { willReadFrequently: true });
@@ -27,11 +27,11 @@ export function isDrawing(image) {
     grey += r < WHITE;
     black += r < BLACK;
   }
-  return black > 0 && black >= LEAST_BLACK * grey;
+  return black > 0 && black >= MIN_BLACK * grey;
 }
 
-/** A drawing with black and white exchanged, on a ground of its own. */
-export function inverted(image, ground) {
+/** A drawing with black and white exchanged, on a given backbackground. */
+export function inverted(image, background) {
   const canvas = Object.assign(document.createElement("canvas"), { width: image.naturalWidth, height: image.naturalHeight });
   const pen = canvas.getContext("2d");
   pen.drawImage(image, 0, 0);
@@ -39,7 +39,7 @@ export function inverted(image, ground) {
   pen.fillStyle = "#fff";
   pen.fillRect(0, 0, canvas.width, canvas.height);
   pen.globalCompositeOperation = "lighten";
-  pen.fillStyle = ground;
+  pen.fillStyle = background;
   pen.fillRect(0, 0, canvas.width, canvas.height);
   return canvas;
 }

@@ -1,13 +1,13 @@
-// Elements of the page, made of text: nothing that an item says is ever read as HTML.
+// DOM elements, built from text nodes: metadata of items is never parsed as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** Make an element with attributes, listeners ("onclick") and children; what is null or false is left out. */
+/** Create an element with attributes, listeners ("onclick") and children; null and false are ignored. */
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
 }
 
-/** The same of SVG. */
+/** Create an SVG element. */
 export function drawing(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
@@ -21,7 +21,7 @@ function filled(node, attributes, children) {
   return fill(node, ...children);
 }
 
-/** Give an element other children; what is null or false is left out. */
+/** Replace the children of an element; null and false are ignored. */
 export function fill(node, ...children) {
   node.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
@@ -30,18 +30,18 @@ export function fill(node, ...children) {
 const NUMBERS = new Intl.NumberFormat("en");
 
 export const number = (value) => NUMBERS.format(value);
-/** Nothing that is not certain is said to be. */
+/** Format a probability; only exact values are shown as 0 % or 100 %. */
 export function percent(value) {
   const rounded = Math.round(100 * value);
   if (value > 0 && rounded === 0) return "<1 %";
   return value < 1 && rounded === 100 ? ">99 %" : `${rounded} %`;
 }
 export const count = (n, one, many = `${one}s`) => `${number(n)} ${n === 1 ? one : many}`;
-/** "a, b and c" */
+/** Join names: "a, b and c". */
 export const listed = (names) => (names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 export const capital = (name) => name.charAt(0).toUpperCase() + name.slice(1);
 
-/** Run a function when it has not been asked for again for a while. */
+/** Delay a function until it has not been called for some time. */
 export function debounced(work, milliseconds) {
   let timer = 0;
   const later = (...values) => {

@@ -1,30 +1,30 @@
-// A map of the collection to wander in: what is near is alike. Pictures appear where there is room for them.
+// The map of the collection: similar items are near each other. Thumbnails appear where they fit.
 
-import { asking, write } from "./address.js";
+import { withQuery, write } from "./address.js";
 import { Camera } from "./camera.js";
 import { inverted, isDrawing } from "./drawings.js";
 import { capital, element, fill, number } from "./elements.js";
 import { loaded, picture } from "./pictures.js";
 
 const PICTURE = 34;
-const REACH = 16;
-const MOST_LOADING = 6;
+const CLICK_RADIUS = 16;
+const MAX_LOADING = 6;
 const COLOURS = 12;
-const calm = matchMedia("(prefers-reduced-motion: reduce)");
+const reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 export class CollectionMap {
-  /** `onChoose(id)` is called when people go on from an item, `onLabel(label)` when they choose one. */
-  constructor(place, { onChoose, onLabel, say }) {
+  /** `onChoose(id)` is called when an item is opened, `onLabel(label)` when a label is clicked. */
+  constructor(place, { onChoose, onLabel, announce }) {
     this.place = place;
     this.camera = new Camera();
     this.points = [];
-    this.found = new Map(); // ids of answers, by their rank
-    this.labels = null; // the labels that are looked at; null for all
+    this.found = new Map(); // ranks of results by id
+    this.labels = null; // labels to highlight; null for all
     this.images = new Map();
     this.loading = 0;
     this.selected = null;
-    Object.assign(this, { onChoose, onLabel, say, search: null, dirty: false, flight: 0, colours: [] });
+    Object.assign(this, { onChoose, onLabel, announce, search: null, dirty: false, flight: 0, colours: [] });
 
     this.canvas = element("canvas", {
       tabindex: 0, role: "application", "aria-roledescription": "map", "aria-describedby": "map-keys",
@@ -37,34 +37,34 @@ export class CollectionMap {
       element("div", { class: "stage" },
         this.canvas, this.card,
         element("div", { class: "zooms" },
-          act("Zoom in", "+", () => this.zoom(1.6)), act("Zoom out", "−", () => this.zoom(1 / 1.6)), act("The whole map", "⤢", () => this.whole())),
-        element("p", { class: "keys", id: "map-keys" }, "Drag to move, scroll or pinch to zoom, click to go on from an item. Arrow keys walk from item to item, + and − zoom, Enter goes on.")),
+          act("Zoom in", "+", () => this.zoom(1.6)), act("Zoom out", "−", () => this.zoom(1 / 1.6)), act("Whole map", "⤢", () => this.whole())),
+        element("p", { class: "keys", id: "map-keys" }, "Drag to move, scroll or pinch to zoom, click an item to find similar ones. Arrow keys move between items, + and − zoom, Enter opens an item.")),
       this.legend);
     this.listen();
     new ResizeObserver(() => this.resize()).observe(this.canvas);
     dark.addEventListener("change", () => this.restyle());
   }
 
-  /** Take the points of a map. */
-  fill(drawn) {
-    const order = spreadOut(drawn.points.length);
-    this.points = drawn.points.map((point, place) => ({ ...point, order: order[place], room: 0, colour: -1 }));
+  /** Set the points of the map. */
+  fill(data) {
+    const order = shuffled(data.points.length);
+    this.points = data.points.map((point, place) => ({ ...point, order: order[place], spacing: 0, colour: -1 }));
     this.byId = new Map(this.points.map((point) => [point.id, point]));
     this.counts = countLabels(this.points);
     this.named = [...this.counts].sort(([a, m], [b, n]) => n - m || (a < b ? -1 : 1)).map(([label]) => label);
-    this.towns = this.named.map((label) => ({ label, ...middle(this.points.filter((point) => point.labels.includes(label))) }));
+    this.captions = this.named.map((label) => ({ label, ...middle(this.points.filter((point) => point.labels.includes(label))) }));
     this.coloured = covering(this.points, COLOURS);
     const top = new Map(this.coloured.map((label, place) => [label, place]));
     for (const point of this.points) {
-      const known = point.labels.filter((label) => top.has(label));
-      // The rarest of its labels says most of an item.
-      point.colour = known.length ? top.get(known.reduce((a, b) => (this.counts.get(a) <= this.counts.get(b) ? a : b))) : -1;
+      const candidates = point.labels.filter((label) => top.has(label));
+      // The rarest label is the most specific one.
+      point.colour = candidates.length ? top.get(candidates.reduce((a, b) => (this.counts.get(a) <= this.counts.get(b) ? a : b))) : -1;
     }
     this.resize();
     this.drawLegend();
   }
 
-  /** Look at the map beside a search: its answers stand out, and what filters leave out steps back. */
+  /** Highlight the results of a search, and dim items that do not match its filters. */
   show(search, answers) {
     this.search = search;
     this.found = new Map((answers ?? []).map((answer) => [answer.id, answer.rank]));
@@ -98,7 +98,7 @@ export class CollectionMap {
     this.redraw();
   }
 
-  // ------------------------------------------------------------------------------------------ looking
+  // ------------------------------------------------------------------------------------------ view
 
   resize() {
     const { width, height } = this.canvas.getBoundingClientRect();
@@ -108,7 +108,7 @@ export class CollectionMap {
     this.canvas.height = Math.round(height * density);
     this.density = density;
     this.camera.resize(width, height);
-    makeRoom(this.points, this.camera);
+    setSpacing(this.points, this.camera);
     this.restyle();
   }
 
@@ -138,13 +138,13 @@ export class CollectionMap {
     cancelAnimationFrame(this.flight);
   }
 
-  /** Move the camera to a view; at once for people who want things to keep still. */
+  /** Move the camera to a view, without animation if reduced motion is preferred. */
   fly(to) {
     this.stop();
     const { x, y, zoom } = this.camera;
     const began = performance.now();
     const step = (now) => {
-      const t = calm.matches ? 1 : Math.min(1, (now - began) / 450);
+      const t = reducedMotion.matches ? 1 : Math.min(1, (now - began) / 450);
       const eased = 1 - (1 - t) ** 3;
       this.camera.zoom = zoom * (to.zoom / zoom) ** eased;
       this.camera.x = x + (to.x - x) * eased;
@@ -154,7 +154,7 @@ export class CollectionMap {
       this.redraw();
       if (t < 1) this.flight = requestAnimationFrame(step);
     };
-    step(calm.matches ? began : performance.now());
+    step(reducedMotion.matches ? began : performance.now());
   }
 
   isDim(point) {
@@ -162,11 +162,11 @@ export class CollectionMap {
     return this.found.size > 0 && !this.found.has(point.id);
   }
 
-  /** Whether there is room for an item's picture; answers and what is selected take it. */
+  /** Whether the thumbnail of an item is drawn: for results, the selected item, and where it fits. */
   isPictured(point) {
     if (!point.thumbnail) return false;
     if (point === this.selected || this.found.has(point.id)) return true;
-    return !this.isDim(point) && point.room * this.camera.zoom >= PICTURE * 1.12;
+    return !this.isDim(point) && point.spacing * this.camera.zoom >= PICTURE * 1.12;
   }
 
   draw() {
@@ -196,7 +196,7 @@ export class CollectionMap {
     const rank = (point) => (point === this.selected ? -1 : this.found.get(point.id) ?? 1e9);
     pictured.sort((a, b) => rank(b) - rank(a) || a.order - b.order);
     for (const point of pictured) this.drawPicture(pen, point);
-    this.drawTowns(pen, pictured);
+    this.drawCaptions(pen, pictured);
     this.load(pictured.toReversed());
   }
 
@@ -215,7 +215,7 @@ export class CollectionMap {
     pen.save();
     pen.clip();
     const inner = image.drawing ? side - 10 : side;
-    const fit = image.drawing ? Math.min : Math.max; // a drawing is shown whole, a photograph fills its place
+    const fit = image.drawing ? Math.min : Math.max; // a drawing is shown whole, a photograph is cropped
     const scale = fit(inner / image.naturalWidth, inner / image.naturalHeight);
     const [width, height] = [image.naturalWidth * scale, image.naturalHeight * scale];
     if (image.drawing && dark.matches) image.inverted ??= inverted(image, this.raised);
@@ -226,31 +226,31 @@ export class CollectionMap {
     pen.stroke();
   }
 
-  /** Names of labels where most of their items are, as many as cover neither each other nor pictures. */
-  drawTowns(pen, pictured) {
+  /** Draw label names near most of their items, without overlaps. */
+  drawCaptions(pen, pictured) {
     const side = PICTURE * 0.55;
     const taken = pictured.map(({ left, top }) => [left - side, top - side, left + side, top + side]);
     const isFree = (box) => box[0] > 0 && box[1] > 0 && box[2] < this.camera.width && box[3] < this.camera.height
       && !taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
-    const least = 20 / this.camera.zoom ** 1.3;
+    const minCount = 20 / this.camera.zoom ** 1.3;
     pen.textAlign = "center";
     pen.textBaseline = "middle";
     pen.lineJoin = "round";
     pen.lineWidth = 4;
     pen.strokeStyle = this.ground;
-    for (const town of this.townsInOrder()) {
-      if ((town.n < least && !town.found) || (this.labels && !this.labels.has(town.label))) continue;
-      const size = Math.min(16, 11.5 + Math.log2(1 + town.n / 15));
-      const text = capital(town.label);
+    for (const caption of this.captionsInOrder()) {
+      if ((caption.n < minCount && !caption.found) || (this.labels && !this.labels.has(caption.label))) continue;
+      const size = Math.min(16, 11.5 + Math.log2(1 + caption.n / 15));
+      const text = capital(caption.label);
       pen.font = `600 ${size}px ${this.font}`;
       const half = pen.measureText(text).width / 2 + 3;
-      const [x, y] = this.camera.toScreen(town.x, town.y);
+      const [x, y] = this.camera.toScreen(caption.x, caption.y);
       const beside = [[0, -0.9], [0, 0.9], [0, -1.6], [0, 1.6], [1, 0], [-1, 0]];
       const box = beside.map(([right, down]) => [x + right * (half + side), y + down * PICTURE])
         .map(([left, top]) => [left - half, top - size * 0.7, left + half, top + size * 0.7]).find(isFree);
       if (!box) continue;
       taken.push(box);
-      const place = this.coloured.indexOf(town.label);
+      const place = this.coloured.indexOf(caption.label);
       const [left, top] = [(box[0] + box[2]) / 2, (box[1] + box[3]) / 2];
       pen.globalAlpha = 0.9;
       pen.strokeText(text, left, top);
@@ -261,21 +261,21 @@ export class CollectionMap {
     pen.globalAlpha = 1;
   }
 
-  /** Where labels are, those that most answers have first. */
-  townsInOrder() {
-    if (!this.found.size) return this.towns;
+  /** Captions, those of the most frequent labels among the results first. */
+  captionsInOrder() {
+    if (!this.found.size) return this.captions;
     const counts = countLabels(this.points.filter((point) => this.found.has(point.id)));
-    const counted = this.towns.map((town) => ({ ...town, found: counts.get(town.label) ?? 0 }));
+    const counted = this.captions.map((caption) => ({ ...caption, found: counts.get(caption.label) ?? 0 }));
     return counted.sort((a, b) => b.found - a.found);
   }
 
-  /** Fetch pictures that there is room for, a few at a time. */
+  /** Load the thumbnails of visible items, a few at a time. */
   load(points) {
     for (const point of points) {
-      if (this.loading >= MOST_LOADING) return;
+      if (this.loading >= MAX_LOADING) return;
       if (this.images.has(point.id)) continue;
       this.loading += 1;
-      this.images.set(point.id, "on its way");
+      this.images.set(point.id, "loading");
       loaded(point.thumbnail).then((image) => this.images.set(point.id, Object.assign(image, { drawing: isDrawing(image) })), () => this.images.set(point.id, "broken"))
         .finally(() => {
           this.loading -= 1;
@@ -284,7 +284,7 @@ export class CollectionMap {
     }
   }
 
-  // ----------------------------------------------------------------------------------------- touching
+  // ----------------------------------------------------------------------------------------- input
 
   listen() {
     const { canvas } = this;
@@ -329,7 +329,7 @@ export class CollectionMap {
       if (event.type !== "pointerup" || !alone || moved > 8) return;
       const point = this.near(...at(event));
       this.card.classList.toggle("touched", event.pointerType !== "mouse");
-      // A finger hides what it points at: the first touch shows the item, the one on its card goes on from it.
+      // A finger hides the item: the first touch shows its card, and a touch of the card opens it.
       if (event.pointerType === "mouse" && point) this.onChoose(point.id);
       else this.select(point);
     };
@@ -363,19 +363,19 @@ export class CollectionMap {
     event.preventDefault();
   }
 
-  /** Go to the next item in a direction, and take the camera along. */
+  /** Select the next item in a direction, and keep it visible. */
   walk([right, down]) {
     const from = this.selected ? this.camera.toScreen(this.selected.x, this.selected.y) : [this.camera.width / 2, this.camera.height / 2];
     let best = null;
-    let least = Infinity;
+    let smallest = Infinity;
     for (const point of this.points) {
       if (point === this.selected || this.isDim(point)) continue;
       const [left, top] = this.camera.toScreen(point.x, point.y);
       const [x, y] = [left - from[0], top - from[1]];
       const along = x * right + y * down;
       const across = Math.abs(x * down) + Math.abs(y * right);
-      const far = this.selected ? along + 2 * across : Math.hypot(x, y);
-      if ((this.selected === null || along > Math.max(1, across / 2)) && far < least) [best, least] = [point, far];
+      const distance = this.selected ? along + 2 * across : Math.hypot(x, y);
+      if ((this.selected === null || along > Math.max(1, across / 2)) && distance < smallest) [best, smallest] = [point, distance];
     }
     if (!best) return;
     this.select(best);
@@ -386,49 +386,49 @@ export class CollectionMap {
     }
   }
 
-  /** The item at a pixel. */
+  /** The item nearest to a pixel, if one is close. */
   near(left, top) {
     let best = null;
-    let least = Infinity;
+    let smallest = Infinity;
     for (const point of this.points) {
       const [x, y] = this.camera.toScreen(point.x, point.y);
-      const far = Math.hypot(x - left, y - top) - (this.isPictured(point) ? PICTURE / 2 : 0);
-      if (far < REACH && far < least) [best, least] = [point, far];
+      const distance = Math.hypot(x - left, y - top) - (this.isPictured(point) ? PICTURE / 2 : 0);
+      if (distance < CLICK_RADIUS && distance < smallest) [best, smallest] = [point, distance];
     }
     return best;
   }
 
-  select(point, aloud = true) {
+  select(point, announced = true) {
     if (point === this.selected) return;
     this.selected = point;
     this.canvas.classList.toggle("over", point !== null);
     if (point) {
-      this.card.href = write(asking(this.search, { id: point.id }));
+      this.card.href = write(withQuery(this.search, { id: point.id }));
       fill(this.card,
         element("span", { class: "tile" }, picture(point.thumbnail, { lazy: false })),
         element("strong", {}, point.id),
-        element("span", { class: "labels" }, point.labels.map(capital).join(" · ") || "no label"));
-      if (aloud) this.say([point.id, ...point.labels].join(", "));
+        element("span", { class: "labels" }, point.labels.map(capital).join(" · ") || "no labels"));
+      if (announced) this.announce([point.id, ...point.labels].join(", "));
     }
     this.peek(point);
     this.redraw();
   }
 
-  /** Put the card of an item beside it. */
+  /** Show the card of an item beside it. */
   peek(point) {
     const [left, top] = point ? this.camera.toScreen(point.x, point.y) : [-1, -1];
     this.card.hidden = left < 0 || top < 0 || left > this.camera.width || top > this.camera.height;
     if (this.card.hidden) return;
     const { offsetWidth: width, offsetHeight: height } = this.card;
-    const within = (value, most) => Math.round(Math.min(most - 8, Math.max(8, value)));
+    const within = (value, max) => Math.round(Math.min(max - 8, Math.max(8, value)));
     const x = within(left + width + 34 < this.camera.width ? left + 26 : left - width - 26, this.camera.width - width);
     const y = within(top - height / 2, this.camera.height - height);
     this.card.style.transform = `translate(${x}px, ${y}px)`;
   }
 }
 
-/** An order of n things in which any first few are of all parts, the same every time. */
-function spreadOut(n) {
+/** A deterministic random permutation (Fisher-Yates with xorshift). */
+function shuffled(n) {
   const order = Array.from({ length: n }, (_, place) => place);
   let seed = 2463534242;
   for (let place = n - 1; place > 0; place -= 1) {
@@ -441,28 +441,28 @@ function spreadOut(n) {
   return order;
 }
 
-/** Tell each point how far from it, at zoom 1, the nearest one is that comes before it: so much room its picture has. */
-function makeRoom(points, camera) {
+/** Set the spacing of each point: the distance at zoom 1 to the nearest point that precedes it in the drawing order. */
+function setSpacing(points, camera) {
   const sorted = [...points].sort((a, b) => a.order - b.order);
   sorted.forEach((point, place) => {
-    point.room = Infinity;
+    point.spacing = Infinity;
     for (let other = 0; other < place; other += 1) {
       const x = Math.abs(sorted[other].x - point.x) * camera.perX;
       const y = Math.abs(sorted[other].y - point.y) * camera.perY;
-      point.room = Math.min(point.room, Math.max(x, y));
+      point.spacing = Math.min(point.spacing, Math.max(x, y));
     }
   });
 }
 
-/** The labels that most points have at least one of, chosen one after the other. */
-function covering(points, most) {
+/** Labels that together cover the most points, chosen greedily. */
+function covering(points, max) {
   const chosen = [];
-  let left = points;
-  while (chosen.length < most && left.length) {
-    const [label] = [...countLabels(left)].reduce((best, own) => (own[1] > best[1] ? own : best), [null, 0]);
+  let remaining = points;
+  while (chosen.length < max && remaining.length) {
+    const [label] = [...countLabels(remaining)].reduce((best, pair) => (pair[1] > best[1] ? pair : best), [null, 0]);
     if (label === null) break;
     chosen.push(label);
-    left = left.filter((point) => !point.labels.includes(label));
+    remaining = remaining.filter((point) => !point.labels.includes(label));
   }
   return chosen;
 }
@@ -473,7 +473,7 @@ function countLabels(points) {
   return counts;
 }
 
-/** Where most of some points are: the one with the least sum of capped distances to a sample of them. */
+/** The centre of the densest region: the point with the smallest sum of capped distances to a sample. */
 function middle(points) {
   const sample = points.filter((_, place) => place % Math.ceil(points.length / 60) === 0);
   const cost = (point) => sample.reduce((sum, other) => sum + Math.min(0.25, Math.hypot(point.x - other.x, point.y - other.y)), 0);

@@ -1,4 +1,4 @@
-// What is said instead of answers: nothing found, and whatever went wrong, each with a way on.
+// Notices: no results, warnings and errors, each with the next step.
 
 import { element, fill, percent } from "./elements.js";
 
@@ -10,36 +10,36 @@ function show(kind, title, ...rest) {
   fill(place(), element("div", { class: `notice ${kind}` }, element("h2", {}, title), rest));
 }
 
-const says = (text) => element("p", {}, text);
+const paragraph = (text) => element("p", {}, text);
 const button = (text, onclick, primary = true) => element("button", { type: "button", class: primary ? "primary" : "quiet", onclick }, text);
 
-/** No item is probable enough, or none passes the filters; `best` is how probable the best one would be. */
-export function showNothing({ least, filtered, best, onAny, onUnfiltered }) {
-  if (least && best !== null) {
-    show("nothing", "Nothing found", says(`No item is at least ${percent(least)} probable. The best one is ${percent(best)} probable.`),
+/** No results: no item is probable enough (`best` is the largest probability), or none matches the filters. */
+export function showNothing({ minProbability, filtered, best, onAny, onUnfiltered }) {
+  if (minProbability && best !== null) {
+    show("nothing", "No results", paragraph(`No item has a probability of ${percent(minProbability)} or more. The best one has ${percent(best)}.`),
       element("div", { class: "buttons" }, button("Show it anyway", onAny), filtered ? button("Remove the filters", onUnfiltered, false) : null));
     return;
   }
-  const why = filtered ? "No item has what the filters ask for." : "The collection has no items to find.";
-  show("nothing", "Nothing found", says(why),
-    element("div", { class: "buttons" }, filtered ? button("Remove the filters", onUnfiltered) : null, least ? button("Any probability", onAny, false) : null));
+  const why = filtered ? "No item matches the filters." : "The collection is empty.";
+  show("nothing", "No results", paragraph(why),
+    element("div", { class: "buttons" }, filtered ? button("Remove the filters", onUnfiltered) : null, minProbability ? button("Any probability", onAny, false) : null));
 }
 
-/** Answers that should not be believed. */
-export function warn(sentence) {
-  fill(place(), element("p", { class: "warning" }, `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}.`));
+/** Warn that results may be unreliable. */
+export function warn(message) {
+  fill(place(), element("p", { class: "warning" }, `${message.charAt(0).toUpperCase()}${message.slice(1)}.`));
 }
 
-/** Something went wrong. */
+/** Show an error. */
 export function showFailure(failure, { onRetry, onToken, seconds }) {
   if (failure.kind === "token") return showTokenForm(failure, onToken);
   if (failure.kind === "busy") {
-    return show("failure", "The service is busy", says(`${failure.message} Asking again in ${seconds} s.`), button("Ask again now", onRetry));
+    return show("failure", "The service is busy", paragraph(`${failure.message} Trying again in ${seconds} s.`), button("Try again now", onRetry));
   }
   if (failure.kind === "offline") {
-    return show("failure", "Nobody answers", says(`${failure.message} Trying again in ${seconds} s.`), button("Try again now", onRetry));
+    return show("failure", "No connection", paragraph(`${failure.message} Trying again in ${seconds} s.`), button("Try again now", onRetry));
   }
-  return show("failure", "That cannot be answered", says(failure.message));
+  return show("failure", "The search failed", paragraph(failure.message));
 }
 
 function showTokenForm(failure, onToken) {
@@ -54,6 +54,6 @@ function showTokenForm(failure, onToken) {
     },
   }, element("label", { for: "token" }, "Token"), field, element("button", { class: "primary" }, "Open"));
   show("failure", "This collection is private",
-    element("p", { id: "token-why" }, failure.message === "The token is wrong." ? "That token is wrong." : "Whoever runs the service has its token. It is kept in this tab alone."), form);
+    element("p", { id: "token-why" }, failure.message === "The token is wrong." ? "That token is wrong." : "Enter the token of this service. It is kept in this tab only."), form);
   field.focus();
 }

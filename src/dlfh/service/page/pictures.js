@@ -1,19 +1,19 @@
-// Pictures of items. An <img> sends no token: where there is one, pictures are fetched and shown from memory.
+// Thumbnails. An <img> cannot send a token, so private thumbnails are fetched and shown from memory.
 
 import { isDrawing } from "./drawings.js";
 import { element } from "./elements.js";
-import { ask, hasToken } from "./service.js";
+import { hasToken, request } from "./service.js";
 
-const MOST = 400;
+const MAX_FETCHED = 400;
 const SMALL = 160;
 const fetched = new Map();
 
-/** Where the picture of an item is, as an address that an <img> takes. */
+/** The address of a thumbnail for an <img>. */
 async function source(thumbnail) {
   const address = thumbnail.replace(/^\//, "");
   if (!hasToken()) return address;
   if (!fetched.has(address)) {
-    fetched.set(address, ask(address).then((response) => response.blob()).then(URL.createObjectURL));
+    fetched.set(address, request(address).then((response) => response.blob()).then(URL.createObjectURL));
     forget();
   }
   return fetched.get(address);
@@ -21,13 +21,13 @@ async function source(thumbnail) {
 
 function forget() {
   for (const [address, kept] of fetched) {
-    if (fetched.size <= MOST) return;
+    if (fetched.size <= MAX_FETCHED) return;
     fetched.delete(address);
     kept.then(URL.revokeObjectURL, () => {});
   }
 }
 
-/** A picture that appears when it is there; an item without one, or with a broken one, has a blank. */
+/** A thumbnail; a placeholder if it is missing or broken. */
 export function picture(thumbnail, { lazy = true } = {}) {
   if (!thumbnail) return element("span", { class: "blank", "aria-hidden": "true" });
   const image = element("img", { alt: "", loading: lazy ? "lazy" : "eager", decoding: "async", draggable: "false" });
@@ -40,7 +40,7 @@ export function picture(thumbnail, { lazy = true } = {}) {
   return image;
 }
 
-/** A picture to draw on a canvas. */
+/** Load a thumbnail to draw on a canvas. */
 export async function loaded(thumbnail) {
   const image = new Image();
   image.src = await source(thumbnail);

@@ -1,34 +1,34 @@
-// Asks the service that the page came from, and nobody else.
+// Requests to the service that the page came from.
 
-const KEPT = "dlfh-token";
+const TOKEN_KEY = "dlfh-token";
 
-/** Why there is no answer: "offline", "token", "busy" or "refused", with one sentence. */
+/** A failed request: "offline", "token", "busy" or "refused", with a message. */
 export class Failure extends Error {
-  constructor(kind, sentence, seconds = 0) {
-    super(sentence);
+  constructor(kind, message, seconds = 0) {
+    super(message);
     this.kind = kind;
     this.seconds = seconds;
   }
 }
 
-// The token is kept until the tab is closed, where the browser allows it.
+// The token is kept until the tab is closed, if the browser allows it.
 let token = null;
 try {
-  token = sessionStorage.getItem(KEPT);
-} catch { /* it is asked for again */ }
+  token = sessionStorage.getItem(TOKEN_KEY);
+} catch { /* storage is disabled */ }
 
 export const hasToken = () => token !== null;
 
 export function useToken(value) {
   token = value.trim() || null;
   try {
-    if (token === null) sessionStorage.removeItem(KEPT);
-    else sessionStorage.setItem(KEPT, token);
-  } catch { /* it is asked for again */ }
+    if (token === null) sessionStorage.removeItem(TOKEN_KEY);
+    else sessionStorage.setItem(TOKEN_KEY, token);
+  } catch { /* storage is disabled */ }
 }
 
-/** Ask, and return the response; whatever goes wrong is a Failure, unless it was called off. */
-export async function ask(path, options = {}) {
+/** Send a request; throw a Failure on any error except an abort. */
+export async function request(path, options = {}) {
   const headers = new Headers(options.headers);
   if (token !== null) headers.set("Authorization", `Bearer ${token}`);
   let response;
@@ -39,34 +39,34 @@ export async function ask(path, options = {}) {
     throw new Failure("offline", "The service cannot be reached.");
   }
   if (response.ok) return response;
-  const sentence = await sentenceOf(response);
-  if (response.status === 401) throw new Failure("token", sentence);
-  if (response.status === 503) throw new Failure("busy", sentence, Number(response.headers.get("Retry-After")) || 1);
-  throw new Failure("refused", sentence);
+  const message = await messageOf(response);
+  if (response.status === 401) throw new Failure("token", message);
+  if (response.status === 503) throw new Failure("busy", message, Number(response.headers.get("Retry-After")) || 1);
+  throw new Failure("refused", message);
 }
 
-async function sentenceOf(response) {
+async function messageOf(response) {
   try {
-    const sentence = (await response.json()).error;
-    return `${sentence.charAt(0).toUpperCase()}${sentence.slice(1)}${sentence.endsWith(".") ? "" : "."}`;
+    const message = (await response.json()).error;
+    return `${message.charAt(0).toUpperCase()}${message.slice(1)}${message.endsWith(".") ? "" : "."}`;
   } catch {
-    return `The service answered with status ${response.status}.`;
+    return `The service responded with status ${response.status}.`;
   }
 }
 
-const json = async (path, options) => (await ask(path, options)).json();
+const json = async (path, options) => (await request(path, options)).json();
 
 export const getCollection = () => json("v1/collection");
 export const getMap = () => json("v1/map");
 export const getItem = (id, signal) => json(`v1/items/${encodeURIComponent(id)}`, { signal });
 
-/** Return what a search finds: its one result, and the state of the collection that it is of. */
+/** Return the result of a search, and the state of the collection. */
 export async function find(search, picture, signal) {
   const byPicture = picture !== null;
   const body = byPicture ? form(picture, optionsOf(search)) : JSON.stringify({ ...query(search), ...optionsOf(search) });
   const headers = byPicture ? {} : { "Content-Type": "application/json" };
-  const found = await json(byPicture ? "v1/search/image" : "v1/search", { method: "POST", body, headers, signal });
-  return { state: found.state, ...found.results[0] };
+  const response = await json(byPicture ? "v1/search/image" : "v1/search", { method: "POST", body, headers, signal });
+  return { state: response.state, ...response.results[0] };
 }
 
 function form(picture, options) {
@@ -85,10 +85,10 @@ function query(search) {
 function optionsOf(search) {
   const options = { k: search.k };
   if (search.modalities !== null) options.modalities = search.modalities;
-  if (search.least && hasChances(search)) options.min_probability = search.least;
+  if (search.minProbability && hasProbabilities(search)) options.min_probability = search.minProbability;
   if (Object.keys(search.where).length) options.where = search.where;
   return options;
 }
 
-/** Whether answers can have probabilities: items and codes are compared by codes alone. */
-export const hasChances = (search) => search.id === null && (search.code === null || search.picture !== null);
+/** Whether results have probabilities: those of items and codes do not. */
+export const hasProbabilities = (search) => search.id === null && (search.code === null || search.picture !== null);

@@ -1,4 +1,4 @@
-// What asks: the search box, and pictures that are chosen, dropped or pasted.
+// The search box, and pictures that are chosen, dropped or pasted.
 
 import { debounced, element, fill } from "./elements.js";
 import { picture } from "./pictures.js";
@@ -8,11 +8,11 @@ const PAUSE = 110;
 /**
  * Listen to the search box.
  *
- * `onText(text, done)` is called while people type, and with `done` when they are through; `onPicture(blob)` with a
- * picture; `onDrop()` when what asks instead of a text is taken away.
+ * `onText(text, done)` is called during typing, with `done` at its end; `onPicture(blob)` with a picture; `onRemove()`
+ * when an item or a picture is removed from the box.
  */
-export function listen({ onText, onPicture, onDrop }) {
-  const form = document.querySelector("#question");
+export function listen({ onText, onPicture, onRemove }) {
+  const form = document.querySelector("#search");
   const box = document.querySelector("#text");
   const chooser = document.querySelector("#file");
   const soon = debounced(() => onText(box.value, false), PAUSE);
@@ -28,7 +28,7 @@ export function listen({ onText, onPicture, onDrop }) {
   });
   box.addEventListener("change", done);
   box.addEventListener("keydown", (event) => {
-    if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onDrop();
+    if (event.key === "Backspace" && !box.value && !document.querySelector("#query-source").hidden) onRemove();
   });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, dialog");
@@ -54,7 +54,7 @@ export function listen({ onText, onPicture, onDrop }) {
 function listenForDrops(onPicture) {
   const sign = document.querySelector("#drop");
   const hasFiles = (event) => [...(event.dataTransfer?.types ?? [])].includes("Files");
-  let depth = 0; // enter and leave come for every element below the pointer
+  let depth = 0; // dragenter and dragleave are sent for every element below the pointer
   const show = (change) => {
     depth = Math.max(0, depth + change);
     sign.hidden = depth === 0;
@@ -73,20 +73,20 @@ function listenForDrops(onPicture) {
 
 const imageOf = (transfer) => [...(transfer?.files ?? [])].find((file) => file.type.startsWith("image/"));
 
-/** Show in the box what asks: a text, or in its place an item, a picture or a code, which can be taken away. */
-export function showQuerySource(text, source, onDrop) {
+/** Show the query in the box: a text or, with a button that removes it, an item, a picture or a shared search. */
+export function showQuerySource(text, source, onRemove) {
   const box = document.querySelector("#text");
   const place = document.querySelector("#query-source");
   if (document.activeElement !== box || source) box.value = text;
   place.hidden = source === null;
   fill(place);
   if (source === null) return;
-  const seen = source.blob ? pictureOf(source.blob) : picture(source.thumbnail ?? null, { lazy: false });
-  const remove = element("button", { type: "button", "aria-label": `Do not search by ${source.name}`, onclick: onDrop }, "×");
-  fill(place, seen, element("span", {}, source.name), remove);
+  const image = source.blob ? pictureOf(source.blob) : picture(source.thumbnail ?? null, { lazy: false });
+  const remove = element("button", { type: "button", "aria-label": `Remove ${source.name} from the search`, onclick: onRemove }, "×");
+  fill(place, image, element("span", {}, source.name), remove);
 }
 
-/** A picture that people brought. */
+/** An uploaded picture. */
 export function pictureOf(blob) {
   const address = URL.createObjectURL(blob);
   const image = element("img", { alt: "", src: address });
