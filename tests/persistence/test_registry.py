@@ -84,12 +84,12 @@ def test_every_kind_is_declared_with_its_module(package: Any) -> None:
     assert any(bases.values())
     for base, classes in bases.items():
         expected = {
-            kind: module for kind, module in base.registry._modules.items() if module.startswith(package.__name__)
+            kind: module for kind, module in base._registry._modules.items() if module.startswith(package.__name__)
         }
         assert {kind: cls.__module__ for kind, cls in classes.items()} == expected
         for kind, cls in classes.items():
-            assert base.registry.find(kind) is cls
-            assert base.registry.kind_of(cls) == kind
+            assert base._registry.find(kind) is cls
+            assert base._registry.kind_of(cls) == kind
 
 
 def test_methods_are_named_like_their_classes() -> None:
@@ -113,14 +113,14 @@ def test_a_second_class_of_one_kind_is_refused() -> None:
         class OtherHash(LinearHash):
             kind = "custom-linear"
 
-    assert HashFunction.registry.find("custom-linear") is CustomHash
+    assert HashFunction._registry.find("custom-linear") is CustomHash
 
 
 def test_a_declared_kind_is_reserved_before_its_module_is_imported() -> None:
     class Shape(Registered):
-        registry: ClassVar[Any] = Registry("shape")
+        _registry: ClassVar[Any] = Registry("shape")
 
-    Shape.registry.declare("dlfh", {"circle": "no_such_module"})
+    Shape._registry.declare("dlfh", {"circle": "no_such_module"})
     with pytest.raises(InputError, match=r"Other has the kind 'circle', which belongs to dlfh\.no_such_module"):
 
         class Other(Shape):
@@ -129,7 +129,7 @@ def test_a_declared_kind_is_reserved_before_its_module_is_imported() -> None:
 
 def test_a_redefined_class_replaces_itself() -> None:
     class Shape(Registered):
-        registry: ClassVar[Any] = Registry("shape")
+        _registry: ClassVar[Any] = Registry("shape")
 
     def define() -> type[Shape]:
         class Circle(Shape):
@@ -138,8 +138,8 @@ def test_a_redefined_class_replaces_itself() -> None:
         return Circle
 
     old, new = define(), define()
-    assert Shape.registry.find("circle") is new
-    assert Shape.registry.kind_of(old) == "circle"
+    assert Shape._registry.find("circle") is new
+    assert Shape._registry.kind_of(old) == "circle"
 
 
 def test_user_defined_learners_are_saved(paired: Split, tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_a_featuriser_without_a_kind_is_refused() -> None:
     with pytest.raises(InputError, match="the featuriser Nameless cannot be saved"):
         Nameless().fit(["a"]).to_parts()
     with pytest.raises(InputError, match="BagOfWords is not a hash learner"):
-        HashLearner.registry.kind_of(BagOfWords)  # type: ignore[arg-type]
+        HashLearner._registry.kind_of(BagOfWords)  # type: ignore[arg-type]
 
 
 class Values(Parameterized):
@@ -227,30 +227,30 @@ class Values(Parameterized):
     ],
 )
 def test_values_survive_json(value: Any, back: Any) -> None:
-    text = json.dumps(parameters_to_json(Values(value), HashLearner.registry))
-    assert repr(parameters_from_json(json.loads(text), HashLearner.registry)) == repr({"value": back})
+    text = json.dumps(parameters_to_json(Values(value), HashLearner._registry))
+    assert repr(parameters_from_json(json.loads(text), HashLearner._registry)) == repr({"value": back})
 
 
 @pytest.mark.parametrize("value", [object(), np.zeros(2), 1j, print, np.random.default_rng(0), b"x", [LinearRidge]])
 def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises(InputError, match="cannot save parameter 'value' of Values: it contains a "):
-        parameters_to_json(Values(value), HashLearner.registry)
+        parameters_to_json(Values(value), HashLearner._registry)
 
 
 def test_a_network_is_not_saved_with_its_learner() -> None:
-    assert parameters_to_json(Deep(module=object()), HashLearner.registry)["module"] is None
+    assert parameters_to_json(Deep(module=object()), HashLearner._registry)["module"] is None
 
 
 @pytest.mark.parametrize("saved", [{"what": 1}, {"kind": "linear-ridge"}, {"items": 3}, {"items": [[1]]}])
 def test_unknown_json_forms_are_refused(saved: Any) -> None:
     with pytest.raises((ValueError, TypeError)):
-        parameters_from_json({"value": saved}, HashLearner.registry)
+        parameters_from_json({"value": saved}, HashLearner._registry)
 
 
 def test_an_unknown_kind_is_reported() -> None:
     saved = {"value": {"kind": "alien", "parameters": {}}}
     with pytest.raises(ModelError, match="unknown hash learner 'alien': import the module"):
-        parameters_from_json(saved, HashLearner.registry)
+        parameters_from_json(saved, HashLearner._registry)
 
 
 KINDS: dict[str, tuple[Any, type[HashFunction]]] = {
@@ -288,7 +288,7 @@ def test_an_encoder_writes_the_same_bytes_and_no_timings(tmp_path: Path) -> None
 def test_the_arrays_of_a_hash_function_recreate_it(paired: Split) -> None:
     function = fitted(paired).hash_functions_["image"]
     arrays: dict[str, npt.NDArray[Any]] = function.to_arrays()
-    again = HashFunction.registry.find(function.kind).from_arrays(arrays)
+    again = HashFunction._registry.find(function.kind).from_arrays(arrays)
     assert {name: array.tobytes() for name, array in again.to_arrays().items()} == {
         name: array.tobytes() for name, array in arrays.items()
     }

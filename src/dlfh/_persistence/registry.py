@@ -17,12 +17,12 @@ class Registry(Generic[Base]):
     noun: What error messages call the classes.
 
     >>> class Shape(Registered):
-    ...     registry = Registry("shape")
+    ...     _registry = Registry("shape")
     >>> class Circle(Shape):
     ...     kind = "circle"
-    >>> Shape.registry.find("circle") is Circle, Shape.registry.kind_of(Circle)
+    >>> Shape._registry.find("circle") is Circle, Shape._registry.kind_of(Circle)
     (True, 'circle')
-    >>> Shape.registry.find("square")
+    >>> Shape._registry.find("square")
     Traceback (most recent call last):
     dlfh.errors.ModelError: unknown shape 'square': import the module that defines it first
     """
@@ -70,12 +70,12 @@ class Registered:
     """Base class that registers each subclass that defines a ``kind``."""
 
     kind: ClassVar[str]
-    registry: ClassVar[Registry[Any]]
+    _registry: ClassVar[Registry[Any]]
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
-            cls.registry.add(cls)
+            cls._registry.add(cls)
 
 
 def _qualified_name(cls: type) -> str:

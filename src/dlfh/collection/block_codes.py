@@ -162,7 +162,7 @@ def _describe(
     digest = hashlib.sha256()
     for name in features:
         function = model.hash_functions_[name]
-        digest.update(json.dumps([name, HashFunction.registry.kind_of(type(function))]).encode())
+        digest.update(json.dumps([name, HashFunction._registry.kind_of(type(function))]).encode())
         for key, array in sorted(function.to_arrays().items()):
             digest.update(f"{key} {array.dtype} {array.shape}".encode())
             digest.update(array.tobytes())

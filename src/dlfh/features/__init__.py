@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BagOfWords", "Clip", "CombinedImage", "EfficientNet", "Featurizer", "Gist", "Hog", "Thumbnail", "Vectors"]
 
-Featurizer.registry.declare(
+Featurizer._registry.declare(
     __name__,
     {
         "bag-of-words": "text",

@@ -46,7 +46,7 @@ class Featurizer(Registered, Parameterized, ABC):
         Length of the vectors.
     """
 
-    registry: ClassVar[Registry[Featurizer]] = Registry("featuriser")
+    _registry: ClassVar[Registry[Featurizer]] = Registry("featuriser")
     #: Type of the items.
     takes: Literal["texts", "images", "vectors"]
 
@@ -106,7 +106,7 @@ class Featurizer(Registered, Parameterized, ABC):
         self._check_fitted()
         fitted, arrays = self._state()
         config = {
-            "kind": self.registry.kind_of(type(self)),
+            "kind": self._registry.kind_of(type(self)),
             "parameters": parameters_to_json(self),
             "n_features": self.n_features_,
             "fitted": fitted,
@@ -126,7 +126,7 @@ class Featurizer(Registered, Parameterized, ABC):
         0
         """
         kind = config.get("kind") if isinstance(config, Mapping) else None
-        cls = Featurizer.registry.find(kind)
+        cls = Featurizer._registry.find(kind)
         try:
             featurizer = cls(**parameters_from_json(config["parameters"]))
             featurizer.check_parameters()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["Auto", "Deep", "HashFunction", "HashLearner", "KernelLogistic", "KernelRidge", "LinearRidge", "TorchHash"]
 
 #: The module of each kind that a saved model may name.
-HashFunction.registry.declare(
+HashFunction._registry.declare(
     __name__,
     {
         "deep": "deep",
@@ -27,7 +27,7 @@ HashFunction.registry.declare(
         "unit-linear": "unit",
     },
 )
-HashLearner.registry.declare(
+HashLearner._registry.declare(
     __name__,
     {"auto": "auto", "deep": "deep", "kernel-logistic": "kernel", "kernel-ridge": "kernel", "linear-ridge": "linear"},
 )

@@ -64,7 +64,6 @@ class Auto(BlockLearner):
         self.n_points = n_points
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range."""
         check_integer(self.max_bases, "max_bases", 1)
         check_integer(self.n_points, "n_points", _MIN_POINTS)
 

@@ -67,7 +67,7 @@ class HashFunction(Registered, ABC):
     Subclasses set ``kind``, the name by which a saved model refers to them.
     """
 
-    registry: ClassVar[Registry[HashFunction]] = Registry("hash function")
+    _registry: ClassVar[Registry[HashFunction]] = Registry("hash function")
 
     n_features: int
     n_bits: int
@@ -135,7 +135,7 @@ class HashLearner(Registered, Parameterized, ABC):
     them.
     """
 
-    registry: ClassVar[Registry[HashLearner]] = Registry("hash learner")
+    _registry: ClassVar[Registry[HashLearner]] = Registry("hash learner")
 
     @abstractmethod
     def check_parameters(self) -> None:

@@ -41,14 +41,7 @@ class DeepHash(HashFunction):
 
     def __init__(self, layers: list[tuple[Singles, Singles]]) -> None:
         self.layers = layers
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.layers[0][0].shape[0]
-
-    @property
-    def n_bits(self) -> int:  # type: ignore[override]
-        return self.layers[-1][0].shape[1]
+        self.n_features, self.n_bits = layers[0][0].shape[0], layers[-1][0].shape[1]
 
     def project(self, features: Features, modality: str, workers: Workers) -> Singles:
         """Return the expected bits, whose signs are the code, shape (n, n_bits)."""
@@ -66,7 +59,6 @@ class DeepHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         arrays: dict[str, npt.NDArray[Any]] = {}
         for number, (weights, bias) in enumerate(self.layers):
             arrays |= {f"weights{number}": weights, f"bias{number}": bias}
@@ -74,7 +66,6 @@ class DeepHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> DeepHash:
-        """Restore a hash function from its arrays."""
         layers: list[tuple[Singles, Singles]] = []
         width: int | None = None
         for number in range(len(arrays) // 2):
@@ -126,7 +117,6 @@ class TorchHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         shape = {"shape": np.array([self.n_features, self.n_bits])}
         return shape | {f"state/{name}": array for name, array in self._state.items()}
 
@@ -180,7 +170,6 @@ class Deep(HashLearner):
     module: Any = None
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range."""
         for size in self.hidden:
             check_integer(size, "hidden", 1)
         check_positive(self.dropout, "dropout", allow_zero=True)
@@ -192,11 +181,9 @@ class Deep(HashLearner):
             raise InputError("dropout and validation must be less than 1")
 
     def check_installed(self) -> None:
-        """Raise InputError if PyTorch is missing."""
         _torch()
 
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
-        """Return the network that predicts the target codes from the features."""
         torch = _torch()
         raise_if_not_finite(features, modality)
         if self.module is None:

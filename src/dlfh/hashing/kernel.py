@@ -47,17 +47,9 @@ class KernelHash(HashFunction):
         self.weights = np.ascontiguousarray(weights)  # as in a file: BLAS may round differently for another layout
         self.offset = offset
         self.is_logistic = is_logistic
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.kernel.bases.shape[1]
-
-    @property
-    def n_bits(self) -> int:  # type: ignore[override]
-        return self.weights.shape[1]
+        self.n_features, self.n_bits = kernel.bases.shape[1], weights.shape[1]
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
-        """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start in range(0, features.shape[0], CHUNK_ROWS):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -68,7 +60,6 @@ class KernelHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.kernel.to_arrays() | {
             "weights": self.weights,
             "offset": self.offset,
@@ -77,7 +68,6 @@ class KernelHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> KernelHash:
-        """Restore a hash function from its arrays."""
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "weights", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "offset", np.float64, (n_bits,))
@@ -124,7 +114,6 @@ class KernelLogistic(BlockLearner):
     memory: int = 2 << 30
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range."""
         _check_bases(self.n_bases, self.bases)
         check_positive(self.penalty, "penalty")
         check_positive(self.tol, "tol")
@@ -132,7 +121,6 @@ class KernelLogistic(BlockLearner):
         check_integer(self.memory, "memory", 0)
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
-        """Return the kernel hash function that predicts the target codes from the features."""
         # Here, because encoding solves nothing.
         from dlfh._mathematics.classifiers import LOGISTIC, Classifiers, solve_by_sums
         from dlfh.hashing.kernel_rows import KernelRows, kernel_chunks
@@ -184,7 +172,6 @@ class KernelRidge(SummedLearner):
     shrinkage: float = 1e-4
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range."""
         _check_bases(self.n_bases, self.bases)
         check_positive(self.bandwidth, "bandwidth")
         check_choice(self.scaling, "scaling", SCALINGS)
@@ -192,7 +179,6 @@ class KernelRidge(SummedLearner):
         check_positive(self.shrinkage, "shrinkage", allow_zero=True)
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
-        """Return the kernel hash function that predicts the target codes from the features."""
         kernel = Survey.of(features, modality, context).kernel(
             self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
         )
@@ -206,7 +192,6 @@ class KernelRidge(SummedLearner):
     def sums(
         self, feature_map: RBFMap, features: Features, targets: Targets, modality: str, workers: Workers
     ) -> Moments:
-        """Return the moments of some points' kernel values."""
         n = features.shape[0]
         bounds = ((start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
         parts = (
@@ -218,7 +203,6 @@ class KernelRidge(SummedLearner):
         return found
 
     def function(self, feature_map: RBFMap, sums: Moments, modality: str) -> KernelHash:
-        """Return the hash function for the points that were summed."""
         weights = solve_ridge(sums.gram.copy(), self._resolve_ridge(sums.variances), sums.cross)
         return KernelHash(feature_map, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
 

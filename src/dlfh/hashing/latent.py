@@ -39,14 +39,7 @@ class LatentBinaryHash(HashFunction):
         self.start = start
         self.precision = precision
         self.log_prior = log_prior
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.kernel.bases.shape[1]
-
-    @property
-    def n_bits(self) -> int:  # type: ignore[override]
-        return self.embedded.shape[1]
+        self.n_features, self.n_bits = kernel.bases.shape[1], embedded.shape[1]
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         """Return the values whose signs are the code, shape (n, n_bits): the bits' expected values."""
@@ -66,7 +59,6 @@ class LatentBinaryHash(HashFunction):
         return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.kernel.to_arrays() | {
             "embedded": self.embedded,
             "start": self.start,
@@ -75,7 +67,6 @@ class LatentBinaryHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LatentBinaryHash:
-        """Restore a hash function from its arrays."""
         kernel = RBFMap.from_arrays(arrays)
         _, n_bits = check_array(arrays, "embedded", np.float64, (len(kernel.bases), None)).shape
         check_array(arrays, "start", np.int8, (n_bits,))

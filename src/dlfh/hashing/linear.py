@@ -70,6 +70,7 @@ class LinearHash(HashFunction):
         self.mean = mean
         # By rows, as in a file: BLAS may round differently for another layout.
         self.weights = weights = np.ascontiguousarray(weights)
+        self.n_features, self.n_bits = weights.shape
         self.intercept = intercept
         self.ridge = ridge
         # Computed from the rounded weights, so that a large mean cancels exactly.
@@ -90,23 +91,13 @@ class LinearHash(HashFunction):
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()
         return cls(X.mean, single, offsets, ridge)
 
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.weights.shape[0]
-
-    @property
-    def n_bits(self) -> int:  # type: ignore[override]
-        return self.weights.shape[1]
-
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
-        """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
         for start, stop, values, _ in self._values(features, modality, workers):
             projections[start:stop] = values
         return projections
 
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
-        """Return packed codes, shape (n, ceil(n_bits / 8))."""
         codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
         for start, stop, _, packed in self._values(features, modality, workers):
             codes[start:stop] = packed
@@ -153,7 +144,6 @@ class LinearHash(HashFunction):
             return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         return {
             "mean": self.mean,
             "weights": self.weights,
@@ -165,7 +155,6 @@ class LinearHash(HashFunction):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LinearHash:
-        """Restore a hash function from its arrays."""
         n_features, n_bits = check_array(arrays, "weights", np.float32, (None, None)).shape
         check_array(arrays, "mean", np.float64, (n_features,))
         check_array(arrays, "intercept", np.float64, (n_bits,))
@@ -202,14 +191,12 @@ class LinearRidge(SummedLearner):
     scaling: Literal["none", "root", "standard"] = "none"
 
     def check_parameters(self) -> None:
-        """Raise InputError for a parameter that is out of range."""
         check_ridge(self.ridge)
         check_positive(self.shrinkage, "shrinkage", allow_zero=True)
         check_flag(self.fit_intercept, "fit_intercept")
         check_choice(self.scaling, "scaling", SCALINGS)
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> LinearHash:
-        """Return the linear hash function that predicts the target codes from the features."""
         scaling, whole = Scaling(self.scaling, np.zeros(0)), features.whole
         if whole is None:
             check_gram_fits(modality, features.shape[1])
@@ -235,7 +222,6 @@ class LinearRidge(SummedLearner):
     def sums(
         self, feature_map: Scaling, features: Features, targets: Targets, modality: str, workers: Workers
     ) -> Moments:
-        """Return the moments of some points' scaled features."""
         with np.errstate(over="ignore", invalid="ignore"):
             found = moments(feature_map(features), targets, modality, workers)
         if not np.isfinite(found.gram).all():
@@ -243,7 +229,6 @@ class LinearRidge(SummedLearner):
         return found
 
     def function(self, feature_map: Scaling, sums: Moments, modality: str) -> LinearHash:
-        """Return the hash function for the points that were summed."""
         return self._function(feature_map, sums, modality, keep=True)
 
     def _function(self, scaling: Scaling, sums: Moments, modality: str, *, keep: bool) -> LinearHash:
@@ -275,7 +260,6 @@ class LinearRidge(SummedLearner):
     def leave_one_out(
         self, function: HashFunction, features: Features, targets: Targets
     ) -> npt.NDArray[np.float32] | None:
-        """Return leave-one-out projections of the training points."""
         assert isinstance(function, LinearHash)
         if is_wide(features):
             return None  # leverages would need the Gram matrix, which is too large

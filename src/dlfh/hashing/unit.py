@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from dlfh._mathematics.moments import compute_dtype
 from dlfh._parallel import Workers
 from dlfh._validation import Features, raise_for_overflow
-from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 from dlfh.hashing.linear import LinearHash
 
@@ -64,43 +63,22 @@ class UnitLinearHash(HashFunction):
     def __init__(self, function: LinearHash, *, split: bool) -> None:
         self.function = function
         self.split = split
-
-    @property
-    def n_features(self) -> int:  # type: ignore[override]
-        return self.function.n_features // (2 if self.split else 1)
-
-    @property
-    def n_bits(self) -> int:  # type: ignore[override]
-        return self.function.n_bits
+        self.n_features, self.n_bits = function.n_features // (2 if split else 1), function.n_bits
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
-        """Return the values whose signs are the code, shape (n, n_bits)."""
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
-        for start, rows in self._chunks(features, modality):
-            projections[start : start + rows.shape[0]] = self.function.project(rows, modality, workers)
-        return projections
-
-    def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
-        """Return packed codes, shape (n, ceil(n_bits / 8))."""
-        codes = np.empty((features.shape[0], n_bytes(self.n_bits)), np.uint8)
-        for start, rows in self._chunks(features, modality):
-            codes[start : start + rows.shape[0]] = self.function.encode(rows, modality, workers)
-        return codes
-
-    def _chunks(self, features: Features, modality: str) -> Iterator[tuple[int, Features]]:
         for start in range(0, features.shape[0], _CHUNK_ROWS):
             rows = unit_rows(features[start : start + _CHUNK_ROWS], split=self.split)
             if not np.isfinite(rows.data if sp.issparse(rows) else rows).all():
                 raise_for_overflow(features, modality)
-            yield start, rows
+            projections[start : start + _CHUNK_ROWS] = self.function.project(rows, modality, workers)
+        return projections
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays from which `from_arrays` restores this hash function."""
         return self.function.to_arrays() | {"split": np.array([self.split])}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> UnitLinearHash:
-        """Restore a hash function from its arrays."""
         split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
         function = LinearHash.from_arrays(arrays)
         if split and function.n_features % 2:

@@ -61,7 +61,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Duration of `fit`; not saved.
     """
 
-    registry: ClassVar[Registry[CrossModalHasher]] = Registry("method")
+    _registry: ClassVar[Registry[CrossModalHasher]] = Registry("method")
     #: Description of the method.
     info: ClassVar[MethodInfo]
 
@@ -319,11 +319,11 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self._check_consistency()
         config = {
             "dlfh_version": __version__,
-            "method": self.registry.kind_of(type(self)),
-            "parameters": parameters_to_json(self, HashLearner.registry),
+            "method": self._registry.kind_of(type(self)),
+            "parameters": parameters_to_json(self, HashLearner._registry),
             "modalities": list(self.modalities_),
             "hash_functions": [
-                HashFunction.registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
+                HashFunction._registry.kind_of(type(self.hash_functions_[name])) for name in self.modalities_
             ],
         }
         arrays = {f"codes/{name}": np.asarray(codes) for name, codes in self.codes_.items()}
@@ -345,7 +345,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
         kinds = zip(self.modalities_, config["hash_functions"], strict=True)
         self.hash_functions_ = {
-            name: HashFunction.registry.find(kind).from_arrays(with_prefix(arrays, f"hash/{name}/"))
+            name: HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, f"hash/{name}/"))
             for name, kind in kinds
         }
         self.n_features_ = {name: function.n_features for name, function in self.hash_functions_.items()}
@@ -382,8 +382,8 @@ def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]
 
     Invalid parts raise ModelError, or the error that reading a value of a wrong type raises.
     """
-    method = CrossModalHasher.registry.find(config.get("method"))
-    model = method(**parameters_from_json(config["parameters"], HashLearner.registry))
+    method = CrossModalHasher._registry.find(config.get("method"))
+    model = method(**parameters_from_json(config["parameters"], HashLearner._registry))
     model.check_parameters()
     model._restore(config, arrays)
     return model

@@ -27,14 +27,14 @@ MODULES = {
     "SMFH": "smfh",
     "SePH": "seph",
 }
-CrossModalHasher.registry.declare("dlfh.methods", MODULES)
+CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):
     def __getitem__(self, name: str) -> type[CrossModalHasher]:
         if name not in MODULES:
             raise KeyError(name)
-        return CrossModalHasher.registry.find(name)
+        return CrossModalHasher._registry.find(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(MODULES)

@@ -438,7 +438,7 @@ class DLFH(CrossModalHasher):
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         config, arrays = super()._to_parts()
-        config["chosen"] = values_to_json(self.chosen_, HashLearner.registry)
+        config["chosen"] = values_to_json(self.chosen_, HashLearner._registry)
         config["label_codes"] = None
         if self.label_codes_ is not None:
             config["label_codes"], label_arrays = self.label_codes_.to_parts()
@@ -448,7 +448,7 @@ class DLFH(CrossModalHasher):
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         super()._restore(config, arrays)
-        self.chosen_ = parameters_from_json(config["chosen"], HashLearner.registry)
+        self.chosen_ = parameters_from_json(config["chosen"], HashLearner._registry)
         if not set(self.chosen_) <= set(self.modalities_):
             raise ValueError("its chosen learners name other modalities")
         for learner in self.chosen_.values():

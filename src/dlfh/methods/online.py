@@ -17,15 +17,14 @@ import scipy.sparse as sp
 from dlfh._factorization.label_rows import LabelRows
 from dlfh._factorization.label_set_codes import check_label_lists, extend_names, plain_names
 from dlfh._labels import LabelSets
-from dlfh._mathematics.moments import dense_gram, row_chunks, sparse_gram
-from dlfh._mathematics.ridge import Ridge, solve_ridge
+from dlfh._mathematics.moments import Moments, dense_gram, rounding_of, row_chunks, sparse_gram
 from dlfh._parallel import Workers
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state, raise_for_overflow, raise_if_not_finite
 from dlfh.codes import Codes, pack
-from dlfh.errors import InputError
 from dlfh.hashing.base import check_array
-from dlfh.hashing.linear import LinearHash, LinearRidge
+from dlfh.hashing.linear import LinearRidge
+from dlfh.hashing.scaling import UNSCALED
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.label_matrices import LabelMatrices
 
@@ -65,24 +64,15 @@ class FeatureSums:
     def __add__(self, other: FeatureSums) -> FeatureSums:
         return FeatureSums(self.gram + other.gram, self.cross + other.cross, self.total + other.total)
 
-    def hash_function(
-        self, n_points: int, code_total: Floats, ridge: Ridge, fit_intercept: bool, modality: str
-    ) -> LinearHash:
-        """Return the ridge regression of all codes on all features, with or without an intercept."""
-        gram, cross, squares = self.gram.copy(), self.cross, np.diag(self.gram)
-        mean, intercept = np.zeros(len(gram)), np.zeros(cross.shape[1])
-        if fit_intercept:
-            mean, intercept = self.total / n_points, code_total / n_points
-            gram -= n_points * np.outer(mean, mean)
-            cross = cross - n_points * np.outer(mean, intercept)
-            constant = np.diag(gram) <= 1e-12 * squares  # the rounding error of that difference
-            gram[constant] = gram[:, constant] = cross[constant] = 0
-        gamma = ridge.resolve(np.diag(gram).copy(), 16 * float(np.finfo(np.float64).eps) * float(squares.sum()))
-        with np.errstate(over="ignore", invalid="ignore"):
-            weights = solve_ridge(gram, gamma, cross).astype(np.float32)
-        if not np.isfinite(weights).all():
-            raise InputError(f"modality {modality!r} has values that are too large or too small: rescale it")
-        return LinearHash(mean, weights, intercept, gamma)
+    def moments(self, n_points: int, code_total: Floats, *, centred: bool) -> Moments:
+        """Return the moments of all points, about their mean or about 0."""
+        if not centred:
+            zero, rounding = np.zeros(len(self.total)), 16 * rounding_of(np.float64)
+            return Moments(n_points, zero, self.gram, self.cross, np.zeros_like(code_total), rounding)
+        mean, target_mean = self.total / n_points, code_total / n_points
+        gram = self.gram - n_points * np.outer(mean, mean)
+        cross = self.cross - n_points * np.outer(mean, target_mean)
+        return Moments(n_points, mean, gram, cross, target_mean, after_products=True)
 
 
 @dataclass(frozen=True)
@@ -257,9 +247,9 @@ class OnlineHasher(CrossModalHasher):
         """Return the codes of a chunk's rows as -1.0 and +1.0, and the chunk's part of the sums."""
 
     def _set_fitted(self, stream: Stream, codes: list[Codes]) -> None:
-        ridge = Ridge(self.ridge, LinearRidge().shrinkage)
+        learner, centred = LinearRidge(self.ridge, fit_intercept=self.fit_intercept), bool(self.fit_intercept)
         self.hash_functions_ = {
-            name: sums.hash_function(stream.n_points, stream.code_total, ridge, bool(self.fit_intercept), name)
+            name: learner.function(UNSCALED, sums.moments(stream.n_points, stream.code_total, centred=centred), name)
             for name, sums in stream.features.items()
         }
         self.stream_ = stream
