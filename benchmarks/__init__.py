@@ -1,1 +1,1 @@
-"""What the documents say of speed and accuracy, measured: `python -m benchmarks.run --help`, from the root."""
+"""Measurements of speed and accuracy for the documentation; run `python -m benchmarks.run --help` from the root."""

@@ -1,7 +1,7 @@
-"""Three collections to ask: icons and their words, photographs with names and tags, IAPR TC-12 with its captions.
+"""Data sets for the studies of answers: icons with keywords, photographs with names and tags, IAPR TC-12 with captions.
 
-The photographs and IAPR TC-12 are files of the folder that the environment variable ``DLFH_DATA`` names; what is not
-there is left out.
+The photographs and IAPR TC-12 are files in the folder ``DLFH_DATA`` (an environment variable); missing files are
+skipped.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["Setting", "draws_of_settings", "settings", "without_labels"]
 
 @dataclass(frozen=True)
 class Setting:
-    """A data set, and who comes when.
+    """A data set, split into queries, initial items and items added later.
 
     Attributes
     ----------
     name : str
     queries, first, later : Items
-        Those that ask, those that a collection is built of, and those that are added.
+        Queries, the items that a collection is built from, and the items added later.
     draw : int
-        Which tenth is added.
+        Number of the tenth that is added later.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Setting:
 
     @classmethod
     def of(cls, name: str, items: Items, draw: int = 0) -> Setting:
-        """Draw who asks, a fifth, and who comes later, a tenth of the others: others in each draw, up to ten."""
+        """Split off a fifth as queries and a tenth of the rest to add later, which differs between draws."""
         order = np.random.default_rng(0).permutation(len(items))
         queries, others = np.split(order, [len(items) // 5])
         n_later = len(others) // 10
@@ -49,24 +49,24 @@ class Setting:
         return cls(name, parts[0], parts[1], parts[2], draw)
 
     def encoder(self) -> Encoder:
-        """Return what `dlfh build` makes with no option but the columns."""
+        """Return the encoder that `dlfh build` makes with default options."""
         return Encoder.for_items(self.first)
 
 
 def without_labels(items: Items) -> Items:
-    """Return items that nobody has labelled."""
+    """Return the items without their labels."""
     bare = [{key: value for key, value in own.items() if key != "labels"} for own in items.metadata]
     return replace(items, labels=None, metadata=bare)
 
 
 def settings(data: Path, work: Path) -> Iterator[Setting]:
-    """Yield the data sets that are there; ``work`` is a folder for what has to be unpacked."""
+    """Yield the available data sets; ``work`` is a folder for unpacked archives."""
     for draws in draws_of_settings(data, work):
         yield draws[0]
 
 
 def draws_of_settings(data: Path, work: Path) -> Iterator[list[Setting]]:
-    """Yield each data set that is there, with one tenth after another to come later; of large ones, with fewer."""
+    """Yield each available data set once per tenth to add later; large ones have fewer draws."""
     yield _draws("icons", icons(work))
     if (data / "photos.tar.xz").exists():
         yield _draws("photographs", photographs(data, work))
@@ -79,7 +79,7 @@ def _draws(name: str, items: Items) -> list[Setting]:
 
 
 def icons(work: Path) -> Items:
-    """Return the icons that have categories, as files and a table."""
+    """Write the icons with categories as files and a table, and return them."""
     table = work / "icons" / "items.csv"
     if not table.exists():
         load_dataset("icons").labelled().write(work / "icons")
@@ -87,7 +87,7 @@ def icons(work: Path) -> Items:
 
 
 def photographs(data: Path, work: Path) -> Items:
-    """Return photographs of products, with names and tags."""
+    """Return product photographs with names and tags."""
     table = work / "photos" / "items.csv"
     if not table.exists():
         with tarfile.open(data / "photos.tar.xz") as archive:
@@ -96,7 +96,7 @@ def photographs(data: Path, work: Path) -> Items:
 
 
 def iapr(data: Path) -> Items:
-    """Return every fourth photograph; a caption is the numbers of its words, as often as it has them."""
+    """Return every fourth photograph; captions consist of word numbers, repeated by their counts."""
     file = read_arrays(data / "iapr_tc12.npz")
     rows = np.arange(0, file["image"].shape[0], 4)
     captions, labels = file["english"].tocsr()[rows], file["labels"].tocsr()[rows]

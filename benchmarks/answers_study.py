@@ -1,9 +1,9 @@
-"""Answers that people would call right: ties, items that come later, known items, probabilities, time.
+"""Quality of answers: ties, items added later, known-item search, probabilities, search time.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.answers_study --write docs/answers.md
 
-The folder holds `iapr_tc12.npz` and `photos.tar.xz`; what is not there is left out. Collections that were built are
-kept in ``--work``, and not built again while the library is the same. `--only labelled known` makes these tables alone.
+The folder contains `iapr_tc12.npz` and `photos.tar.xz`; missing files are skipped. Collections are kept in ``--work``
+and reused while the library does not change. `--only labelled known` makes only these tables.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dlfh.collection.ranking import Ranker
 from dlfh.datasets import Items
 from dlfh.features.cache import cached
 
-#: Rankings of a collection: how they are asked for, and whether what held-out items told is known.
+#: Rankings of a collection: search options, and whether the calibration is used.
 RANKINGS: dict[str, tuple[SearchOptions, bool]] = {
     "distance": (SearchOptions(match="codes"), False),
     "calibrated": (SearchOptions(match="codes"), True),
@@ -43,7 +43,7 @@ RANKINGS: dict[str, tuple[SearchOptions, bool]] = {
 
 
 def built(setting: Setting, work: Path) -> Path:
-    """Return the folder of a collection of the first items, as `dlfh build` makes it; it is built once."""
+    """Build a collection of the initial items with the defaults of `dlfh build`, once, and return its folder."""
     folder = work / "built" / code_version() / f"{setting.name.replace(' ', '-')}-{setting.draw}"
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -51,23 +51,23 @@ def built(setting: Setting, work: Path) -> Path:
     return folder
 
 
-def with_later(setting: Setting, work: Path, *, labels: bool) -> Asked:
-    """Return the collection, with what comes later, with or without its labels."""
+def with_later(setting: Setting, work: Path, *, labels: bool) -> Draw:
+    """Return the collection after adding the later items, with or without their labels."""
     folder = built(setting, work)
     copy = folder.with_name(f"{folder.name}.{'labelled' if labels else 'bare'}")
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(folder, copy)
     with Collection.open(copy, writable=True) as collection:
         collection.add(setting.later if labels else without_labels(setting.later))
-    return Asked(setting, Collection.open(copy))
+    return Draw(setting, Collection.open(copy))
 
 
 #: By data set, a collection for each draw of the items that come later.
-Draws = dict[str, list["Asked"]]
+Draws = dict[str, list["Draw"]]
 
 
-class Asked:
-    """A collection, asked with items, down to what the order of its answers rests on."""
+class Draw:
+    """The collection of one draw, and its ranked answers."""
 
     def __init__(self, setting: Setting, collection: Collection) -> None:
         self.setting = setting
@@ -77,7 +77,7 @@ class Asked:
         self.labels = [{*((item.metadata or {}).get("labels") or [])} for item in collection]
 
     def answers(self, modality: str, items: Items, k: int, ranking: str) -> list[Any]:
-        """Return what each item finds, in order."""
+        """Return the ranked answers to each query."""
         options, calibrated = RANKINGS[ranking]
         encoder = self.collection.encoder
         known = encoder.calibration_
@@ -98,19 +98,19 @@ def ties_table(draws: Draws) -> str:
         "| data | query | equals of the first answer, median | tied, distance alone | tied now |",
         "|---|---|---|---|---|",
     ]
-    for name, (asked, *_) in draws.items():
+    for name, (draw, *_) in draws.items():
         for modality in ("text", "image"):
-            before = asked.answers(modality, asked.setting.queries, 10, "distance")
-            after = asked.answers(modality, asked.setting.queries, 10, "default")
+            before = draw.answers(modality, draw.setting.queries, 10, "distance")
+            after = draw.answers(modality, draw.setting.queries, 10, "default")
             equals = np.median([own.n_equal[0] for own in before])
             shares = [np.mean([own.n_equal > 1 for own in before]), np.mean([own.n_tied > 1 for own in after])]
             lines.append(f"| {name} | {modality} | {equals:.0f} | {shares[0]:.1%} | {shares[1]:.1%} |")
     return "\n".join(lines)
 
 
-def shares(asked: Asked, modality: str, ranking: str) -> list[float]:
-    """Return precision at 10, and the share of later items among right answers."""
-    setting = asked.setting
+def shares(draw: Draw, modality: str, ranking: str) -> list[float]:
+    """Return precision at 10 and the share of later items among the right answers."""
+    setting = draw.setting
     later = {*setting.later.ids}
     truth = {
         identifier: {*labels}
@@ -119,10 +119,10 @@ def shares(asked: Asked, modality: str, ranking: str) -> list[float]:
     }
     right, new = [], []
     for labels, own in zip(
-        setting.queries.labels or [], asked.answers(modality, setting.queries, 10, ranking), strict=True
+        setting.queries.labels or [], draw.answers(modality, setting.queries, 10, ranking), strict=True
     ):
         for position in own.positions:
-            name = asked.ids[position]
+            name = draw.ids[position]
             right.append(bool(truth[name] & {*labels}))
             if right[-1]:
                 new.append(name in later)
@@ -135,10 +135,10 @@ def later_table(draws: Draws, rankings: tuple[str, ...]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, several in draws.items():
-        share = np.mean([len(asked.setting.later) / len(asked.ids) for asked in several])
+        share = np.mean([len(draw.setting.later) / len(draw.ids) for draw in several])
         for modality in ("text", "image"):
             for ranking in rankings:
-                precision, new = np.transpose([shares(asked, modality, ranking) for asked in several])
+                precision, new = np.transpose([shares(draw, modality, ranking) for draw in several])
                 spread = f"{new.min():.3f} to {new.max():.3f}" if len(new) > 1 else "–"
                 numbers = f"{precision.mean():.3f} | {new.mean():.3f} | {spread} | {share:.3f}"
                 lines.append(f"| {name} | {modality} | {ranking} | {len(several)} | {numbers} |")
@@ -150,12 +150,12 @@ def half(text: str, rng: np.random.Generator) -> str:
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(1, len(words) // 2)]))
 
 
-def ranks(asked: Asked, items: Items, texts: list[str]) -> list[int]:
-    """Return the ranks of items that texts ask for, among all."""
+def ranks(draw: Draw, items: Items, texts: list[str]) -> list[int]:
+    """Return the rank of each item for its own text, among all items."""
     asking = Items.of({"text": texts}, None, items.ids)
-    answers = asked.answers("text", asking, len(asked.ids), "default")
+    answers = draw.answers("text", asking, len(draw.ids), "default")
     return [
-        1 + [asked.ids[place] for place in own.positions].index(identifier)
+        1 + [draw.ids[place] for place in own.positions].index(identifier)
         for identifier, own in zip(items.ids, answers, strict=True)
     ]
 
@@ -168,28 +168,28 @@ def known_table(draws: Draws) -> str:
     for name, several in draws.items():
         for kind in ("its own text", "half of its words"):
             found: dict[str, list[int]] = {"trained": [], "later": []}
-            for asked in several:
+            for draw in several:
                 rng = np.random.default_rng(1)
-                first, later = asked.setting.first, asked.setting.later
+                first, later = draw.setting.first, draw.setting.later
                 groups = {"trained": first.take(np.sort(rng.permutation(len(first))[:200]))}
                 groups["later"] = later.take(np.arange(min(200, len(later))))
                 for group, items in groups.items():
                     own = items.modalities["text"]
                     texts = own if kind == "its own text" else [half(text, rng) for text in own]
-                    found[group] += ranks(asked, items, texts)
+                    found[group] += ranks(draw, items, texts)
             numbers = (f"{np.median(own):.0f} | {np.mean(1 / np.array(own)):.2f}" for own in found.values())
             lines.append(f"| {name} | {kind} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
 
-def trust_in_later(asked: Asked) -> Iterator[CalibrationReport]:
-    """Yield how far the probabilities of items that came without labels can be trusted, whose labels we know."""
-    setting = asked.setting
-    places = asked.collection.index.positions(setting.later.ids)
-    vectors = asked.collection.encoder.featurize_items(setting.queries)
+def calibration_of_later(draw: Draw) -> Iterator[CalibrationReport]:
+    """Yield the calibration of items added without labels, judged by their true labels."""
+    setting = draw.setting
+    places = draw.collection.index.positions(setting.later.ids)
+    vectors = draw.collection.encoder.featurize_items(setting.queries)
     for name in ("image", "text"):
         texts = setting.queries.modalities["text"] if name == "text" else None
-        answered = asked.searcher.log_odds(name, vectors.matrices[name], texts)
+        answered = draw.searcher.log_odds(name, vectors.matrices[name], texts)
         assert answered is not None
         asking, found = setting.queries.labels or [], setting.later.labels or []
         right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
@@ -203,9 +203,9 @@ def calibration_table(labelled: Draws, bare: Draws) -> str:
         "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
         "|---|---|---|---|---|---|---|",
     ]
-    for name, (asked, *_) in labelled.items():
-        learned = asked.collection.evaluate(asked.setting.queries).calibration
-        for own in (*learned, *trust_in_later(bare[name][0])):
+    for name, (draw, *_) in labelled.items():
+        learned = draw.collection.evaluate(draw.setting.queries).calibration
+        for own in (*learned, *calibration_of_later(bare[name][0])):
             constant = own.share * (1 - own.share)
             numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"
             lines.append(f"| {name} | {own.query} | {own.codes} | {numbers} |")
@@ -218,22 +218,22 @@ def time_table(draws: Draws) -> str:
         "|---|---|---|---|---|",
     ]
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    for name, (asked, *_) in draws.items():
-        text, *others = asked.setting.queries.modalities["text"][:51]
-        command = [sys.executable, "-m", "dlfh", "search", str(asked.collection.path), text, "--json"]
+    for name, (draw, *_) in draws.items():
+        text, *others = draw.setting.queries.modalities["text"][:51]
+        command = [sys.executable, "-m", "dlfh", "search", str(draw.collection.path), text, "--json"]
         spent = []
         for _ in range(11):
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
             subprocess.run(command, check=True, capture_output=True, env=compiled)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
-        asked.collection.search("text", text)
+        draw.collection.search("text", text)
         began = time.process_time()
         for question in others:
-            asked.collection.search("text", question)
+            draw.collection.search("text", question)
         milliseconds = 1000 * (time.process_time() - began) / len(others)
         numbers = f"{np.median(spent[1:]):.2f} | {max(spent[1:]):.2f} | {milliseconds:.1f}"
-        lines.append(f"| {name} | {len(asked.ids):,} | {numbers} |")
+        lines.append(f"| {name} | {len(draw.ids):,} | {numbers} |")
     return "\n".join(lines)
 
 
@@ -262,7 +262,7 @@ def make(name: str, data: Path, work: Path) -> str:
 
 
 def kept(work: Path, name: str, make: Callable[[], str]) -> str:
-    """Return a table that was made before by the same library, or make it."""
+    """Return a cached table of the same library version, or make it."""
     file = work / "tables" / code_version() / f"{name}.md"
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -272,8 +272,10 @@ def kept(work: Path, name: str, make: Callable[[], str]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
-    parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and built")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/answers"), help="folder for unpacked archives and collections"
+    )
     parser.add_argument("--only", nargs="+", choices=TABLES, default=TABLES, help="tables to make", metavar="TABLE")
     arguments = parser.parse_args()
     data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work

@@ -1,9 +1,9 @@
-"""`dlfh build` with no option but the columns, against what it was, what is recommended, and what others would do.
+"""Compare `dlfh build` with its former default, the recommended configuration and other methods.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.build_study --write docs/answers.md
 
-A fifth of the items is unseen: they ask, with a text or an image, for each other's. Everybody learns from the others.
-What is measured of a way to search is a matrix of scores for each modality that asks. Results are kept in ``--work``.
+A fifth of the items is unseen and searches itself, by text or by image; every method learns from the rest. A method is
+measured by a matrix of scores for each query modality. Results are kept in ``--work``.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ RIDGES = (1e-2, 1e-1, 1.0)
 
 
 @dataclass(frozen=True)
-class Way:
-    """What a way to search did: by modality that asks, MAP, nDCG@10, exact P@5, and the own item's median rank.
+class MethodResult:
+    """Results of a method by query modality: MAP, nDCG@10, exact P@5, and the median rank of the query's item.
 
     Attributes
     ----------
     measured : dict of str to list of float
     n_bytes : float
-        What it keeps of an item that is searched for.
+        Storage per item.
     seconds : float
-        Of the processor, for learning and describing.
+        Processor time for features and training.
     """
 
     measured: dict[str, list[float]]
@@ -64,7 +64,7 @@ class Way:
 
 
 def measure(scores: Scores, labels: list[list[str]]) -> dict[str, list[float]]:
-    """Return what rankings are worth; an item is no answer to itself, but for the rank at which it is found."""
+    """Return the measures of rankings; an item is not an answer to itself, except for the rank of the own item."""
     sets = LabelSets.from_labels(labels)
     rows = sets.rows()[sets.set_of_point]
     shared = (rows @ rows.T).toarray()
@@ -90,7 +90,7 @@ def measure(scores: Scores, labels: list[list[str]]) -> dict[str, list[float]]:
 
 
 def train(setting: Setting) -> Items:
-    """Return all that is there to learn from."""
+    """Return the training items."""
     return joined(setting.first, setting.later)
 
 
@@ -112,7 +112,7 @@ def other(name: str) -> str:
 
 
 def by_codes(encoder: Encoder, asking: Items) -> Scores:
-    """Return how much the queries' values agree with the codes of the other modality."""
+    """Return the inner products of the queries' projections with the codes of the other modality."""
     vectors = encoder.featurize_items(asking)
     return agreement({name: encoder.model_.project(name, vectors.matrices[name]) for name in ("text", "image")})
 
@@ -123,7 +123,7 @@ def agreement(values: dict[str, npt.NDArray[np.float32]]) -> Scores:
 
 
 def built(setting: Setting, encoder: Encoder) -> dict[str, tuple[Scores, float]]:
-    """Return scores of codes alone and, for a collection, of a search as it comes."""
+    """Return the scores of codes alone and, for a collection, of a default search."""
     asking = setting.queries
     with tempfile.TemporaryDirectory() as place:
         Collection.build(Path(place, "shop"), train(setting), encoder).collection.close()
@@ -151,7 +151,7 @@ def by_default(setting: Setting) -> dict[str, tuple[Scores, float]]:
 
 
 def former(setting: Setting) -> dict[str, tuple[Scores, float]]:
-    """Return what `dlfh build` did before: GIST, 64 bits, linear functions, pairs that are not balanced."""
+    """Return the former default of `dlfh build`: GIST, 64 bits, linear functions, unbalanced pairs."""
     model = DLFH(64, hash_function="linear", balance=False, step="bound", random_state=0)
     encoder = Encoder({"image": image_features(setting, Gist), "text": BagOfWords()}, model)
     encoder.fit_items(train(setting))
@@ -170,7 +170,7 @@ def by_hand(setting: Setting) -> dict[str, tuple[Scores, float]]:
 
 
 def captions(setting: Setting) -> dict[str, tuple[Scores, float]]:
-    """Return cosines of TF-IDF: texts find texts, and images nothing."""
+    """Return TF-IDF cosines between texts; images cannot be queries."""
     words = BagOfWords().fit(train(setting).modalities["text"])
     matrix = words.transform(setting.queries.modalities["text"])
     return {"captions": ({"text": (matrix @ matrix.T).toarray().astype(np.float64)}, 8 * matrix.nnz / matrix.shape[0])}
@@ -210,7 +210,7 @@ def correlated(known: Any, new: Any, labels: Any, ridge: float, sizes: Sequence[
 
 
 def to_labels(known: Any, new: Any, labels: Any, ridge: float, _: Sequence[int]) -> list[Scores]:
-    """Return cosines of what ridge regressions say of the labels."""
+    """Return cosines of label scores predicted by ridge regression."""
     sets = LabelSets.from_labels(labels)
     targets = dense(sets.rows()[sets.set_of_point])
     mean = targets.mean(axis=0)
@@ -231,12 +231,12 @@ def merit(scores: Scores, asking: Items) -> float:
 
 
 def best_of(merits: dict[float, list[float]]) -> list[float]:
-    """Return the ridge that was best, for each number of dimensions."""
+    """Return the best ridge for each number of dimensions."""
     return [max(merits, key=lambda ridge: merits[ridge][place]) for place in range(len(next(iter(merits.values()))))]
 
 
 def real_valued(kind: Any, sizes: tuple[int, ...]) -> Callable[[Setting], dict[str, tuple[Scores, float]]]:
-    """Return a way to search by real values, with the ridge that serves a part of the training items best."""
+    """Return the results of a real-valued method, with the ridge that is best on a part of the training items."""
 
     def way(setting: Setting) -> dict[str, tuple[Scores, float]]:
         items = train(setting)
@@ -267,9 +267,9 @@ WAYS: dict[str, Callable[[Setting], dict[str, tuple[Scores, float]]]] = {
 }
 
 
-def results(setting: Setting, work: Path) -> dict[str, Way]:
-    """Return what every way did; those that were measured before are read."""
-    found: dict[str, Way] = {}
+def results(setting: Setting, work: Path) -> dict[str, MethodResult]:
+    """Return the results of every method, reading cached ones."""
+    found: dict[str, MethodResult] = {}
     for name, way in WAYS.items():
         file = work / "ways" / code_version() / f"{setting.name} {name.strip('`')}.json".replace(" ", "-")
         if not file.exists():
@@ -277,18 +277,18 @@ def results(setting: Setting, work: Path) -> dict[str, Way]:
             scores = way(setting)
             spent = time.process_time() - began
             ways = {
-                option: asdict(Way(measure(own, setting.queries.labels or []), size, spent))
+                option: asdict(MethodResult(measure(own, setting.queries.labels or []), size, spent))
                 for option, (own, size) in scores.items()
             }
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(ways), encoding="utf-8")
         for option, fields in json.loads(file.read_text(encoding="utf-8")).items():
-            found[name if option == "captions" else f"{name}, {option}"] = Way(**fields)
+            found[name if option == "captions" else f"{name}, {option}"] = MethodResult(**fields)
             print(setting.name, name, option, fields, file=sys.stderr, flush=True)
     return found
 
 
-def comparison(found: dict[str, dict[str, Way]]) -> str:
+def comparison(found: dict[str, dict[str, MethodResult]]) -> str:
     lines = [
         "| data | way | T: MAP | nDCG@10 | exact | own item | I: MAP | nDCG@10 | exact | own item | bytes | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
@@ -306,7 +306,7 @@ def comparison(found: dict[str, dict[str, Way]]) -> str:
 
 
 def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
-    """Compare lengths of codes on validation items, a part of those that are there to learn from."""
+    """Compare code lengths on validation items, a part of the training items."""
     lines = [
         "| data | bits | bytes a code | unseen: MAP | nDCG@10 | exact | learned: MAP | nDCG@10 | exact |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -337,7 +337,7 @@ def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
 
 
 def features_table(all_settings: list[Setting]) -> str:
-    """Compare features of images by the trials that `dlfh build` makes, on items that are there to learn from."""
+    """Compare image features by the trials of `dlfh build`, on training items."""
     lines = ["| data | images by | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
     for setting in all_settings:
         several = candidate_featurizers(setting.first, text="tfidf")
@@ -354,9 +354,11 @@ def features_table(all_settings: list[Setting]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
-    parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and kept")
-    parser.add_argument("--only", choices=("ways", "bits", "features"), help="make one table alone")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/answers"), help="folder for unpacked archives and results"
+    )
+    parser.add_argument("--only", choices=("ways", "bits", "features"), help="make only this table")
     arguments = parser.parse_args()
     data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work
     work.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,9 @@
-"""Whether full DLFH stalls, and what codes cost: bits beside real-valued predictions of the labels themselves.
+"""Stalling of full DLFH, and the cost of hashing: codes compared with real-valued label predictions.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.codes_study --write
 
-The folder holds `wiki.mat` and `iapr_tc12.npz`. Tables go into docs/how-it-works.md (stalls) and docs/defaults.md
-(ceiling). Both are of test queries; nothing is chosen by them.
+The folder contains `wiki.mat` and `iapr_tc12.npz`. Tables go into docs/how-it-works.md (stalls) and docs/defaults.md
+(ceiling). Both use test queries; no choice depends on them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def shown(*values: float) -> str:
 
 
 def stalls(sources: dict[str, Source], seeds: int, n_points: int = 2000) -> str:
-    """Full DLFH at 8 and 16 bits, scale 8: flips, objective and MAP, by the bound beside exact steps."""
+    """Full DLFH at 8 and 16 bits, scale 8: flips, objective and MAP, with bound and exact steps."""
     heads = [f"{what}, {step}" for step in STEPS for what in ("flips a bit", "objective a pair", "MAP")]
     lines = [f"| data | bits | start | {' | '.join(heads)} |", "|---|---|---|" + "---|" * len(heads)]
     for name, source in sources.items():
@@ -71,7 +71,7 @@ def stalls(sources: dict[str, Source], seeds: int, n_points: int = 2000) -> str:
 
 
 def _full_fit(source: Source, n_bits: int, setting: dict[str, Any], seed: int, n_points: int) -> list[float]:
-    """Return flips a bit, the objective a pair before and after, and MAP unseen, hashed and learned."""
+    """Return flips per bit, the objective per pair before and after, and MAP unseen, hashed and learned."""
     split = SplitSpec(seed=seed, size=n_points)
     parts = source.split(split)
     model = DLFH(n_bits, random_state=seed, **setting).fit(parts.train.modalities, parts.train.labels)
@@ -95,7 +95,7 @@ def _mean_map(protocols: dict[str, Any], protocol: str, measure: str) -> float:
 
 
 def ceiling(sources: dict[str, Source], seeds: dict[str, int]) -> str:
-    """Unseen MAP of real-valued label predictions, by cosine, beside codes of 64, 128 and 256 bits."""
+    """Unseen MAP of real-valued label predictions, by cosine, and of codes of 64, 128 and 256 bits."""
     rows: dict[str, list[str]] = {}
     for name, source in sources.items():
         predicted = np.mean(
@@ -117,7 +117,7 @@ def ceiling(sources: dict[str, Source], seeds: dict[str, int]) -> str:
 
 
 def _predictions(parts: Partition, seed: int) -> list[float]:
-    """Return MAP by labels that linear, kernel and chosen functions predict."""
+    """Return MAP of labels predicted by linear, kernel and automatically chosen functions."""
     names = list(parts.train.modalities)
     chosen = DLFH(64, random_state=seed).fit(parts.train.modalities, parts.train.labels).chosen_
     learners = (dict.fromkeys(names, LinearRidge()), dict.fromkeys(names, KernelRidge()), chosen)
@@ -125,7 +125,7 @@ def _predictions(parts: Partition, seed: int) -> list[float]:
 
 
 def _predicted(parts: Partition, learners: Mapping[str, HashLearner], seed: int) -> float:
-    """Return MAP, unseen, of points ranked by the cosine of their predicted labels: no bits, no codes."""
+    """Return unseen MAP of points ranked by the cosine of their predicted labels."""
     train = parts.train
     indicators = train.labels.toarray() > 0
     targets = Targets(pack(np.where(indicators, 1, -1)), np.arange(len(train)), indicators.shape[1])
@@ -134,7 +134,7 @@ def _predicted(parts: Partition, learners: Mapping[str, HashLearner], seed: int)
         context = FitContext(workers, seed=seed)
         for name, features in train.modalities.items():
             function = learners[name].fit(features, targets, name, context)
-            # Regressions of ±1 with an intercept: half of one more is what they say of 0 and 1.
+            # Regressions of ±1 with an intercept: (1 + value) / 2 predicts 0 and 1.
             values = (function.project(parts.queries.modalities[name], name, workers) + 1) / 2
             predicted[name] = values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
     order = np.random.default_rng(seed).permutation(len(parts.queries))
@@ -159,9 +159,9 @@ def _average_precisions(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=("stalls", "ceiling"), help="make one table alone")
+    parser.add_argument("--only", choices=("stalls", "ceiling"), help="make only this table")
     parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3; IAPR TC-12 in the ceiling: one)")
-    parser.add_argument("--write", action="store_true", help="fill the tables into the documents")
+    parser.add_argument("--write", action="store_true", help="write the tables to the documents")
     options = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
     if not (folder / "wiki.mat").is_file() or not (folder / "iapr_tc12.npz").is_file():

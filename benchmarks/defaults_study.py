@@ -2,8 +2,8 @@
 
     DLFH_DATA=/path/to/folder python -m benchmarks.defaults_study --write benchmarks/defaults_before.md
 
-The folder holds `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
-validation split of the training points; the final comparison uses the data sets' own test queries.
+The folder contains `wiki.mat` and `iapr_tc12.npz`. The grids that the defaults were chosen from use a
+validation split of the training points; the final comparison uses the test queries of the data sets.
 """
 
 from __future__ import annotations
@@ -186,13 +186,13 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
 
 
 def refit(model: DLFH, learner: Any, train: Paired) -> None:
-    """Give a model other hash functions for the codes it has learned."""
+    """Fit other hash functions to the learned codes of a model."""
     for modality in train.modalities:
         refit_one(model, learner, train, modality)
 
 
 def refit_one(model: DLFH, learner: Any, train: Paired, modality: str) -> None:
-    """Give a model another hash function of one modality."""
+    """Fit another hash function to one modality of a model."""
     targets = Targets(model.codes_[modality], np.arange(len(train)), model.n_bits)
     with Workers() as workers:
         context = FitContext(workers, seed=0)
@@ -234,8 +234,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds of the final table (default 5)")
     parser.add_argument("--grid-seeds", type=int, default=2, help="seeds of the grids (default 2)")
-    parser.add_argument("--only", choices=("final", "learning", "ridge"), help="make one part alone")
-    parser.add_argument("--write", type=Path, help="fill the tables into this document, and draw the picture beside it")
+    parser.add_argument("--only", choices=("final", "learning", "ridge"), help="make only this part")
+    parser.add_argument("--write", type=Path, help="document to write the tables to, with the figure beside it")
     options = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
     if not (folder / "wiki.mat").is_file() or not (folder / "iapr_tc12.npz").is_file():

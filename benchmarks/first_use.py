@@ -1,4 +1,4 @@
-"""From `pip install` to a first answer, in an empty environment: `make first-use`."""
+"""Time from `pip install` to a first result in an empty environment (`make first-use`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def measured() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="document whose table is filled in")
+    parser.add_argument("--write", type=Path, help="document to write the table to")
     arguments = parser.parse_args()
     rows = [f"| {name} | {value:.1f} s |" for name, value in measured().items()]
     table = "\n".join(["| step | time |", "|---|---|", *rows, "", f"{machine()}; `make first-use`."])

@@ -1,8 +1,8 @@
-"""Which hash function to choose: linear, kernel ridge, kernel logistic and deep, side by side.
+"""Compare linear, kernel ridge, kernel logistic and deep hash functions.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
-The folder holds `wiki.mat` and `iapr_tc12.npz`. Rows with deep functions need PyTorch.
+The folder contains `wiki.mat` and `iapr_tc12.npz`. Rows with deep functions need PyTorch.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def scale_rows(n_bits: int, label: str, run: Any, codes: Any, test: Paired, labe
 
 
 def bases_table(folder: Path, numbers: tuple[int, ...] = (500, 1000, 2000)) -> str:
-    """Compare numbers of kernel bases on points of the training set that learning never sees, 64 bits, one split."""
+    """Compare numbers of kernel bases on training points excluded from learning, 64 bits, one split."""
     lines = [
         "| data | functions | bases | unseen | hashed | learned | processor seconds of fitting | MB of functions |",
         "|---|---|---|---|---|---|---|---|",
@@ -207,7 +207,7 @@ def _encoded(model: DLFH, points: Paired) -> dict[str, np.ndarray]:
 
 
 def shared_table(folder: Path, seeds: int) -> str:
-    """Compare separate and shared codes on a validation split, linear hash functions."""
+    """Compare separate and shared codes on a validation split, with linear hash functions."""
     lines = [
         "| data | label sets | bits | codes | I→T, learned | T→I, learned | I→T, hashed | T→I, hashed |",
         "|---|---|---|---|---|---|---|---|",
@@ -233,8 +233,8 @@ def shared_table(folder: Path, seeds: int) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds on Wiki (default 5)")
-    parser.add_argument("--only", choices=("wiki", "shared", "bases", "iapr"), help="make one part alone")
-    parser.add_argument("--write", type=Path, help="fill the tables into this document")
+    parser.add_argument("--only", choices=("wiki", "shared", "bases", "iapr"), help="make only this part")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     options = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))
     if not (folder / "wiki.mat").is_file() or not (folder / "iapr_tc12.npz").is_file():

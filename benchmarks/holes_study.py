@@ -1,8 +1,8 @@
-"""More than two modalities, and data with holes, on IAPR TC-12: tables and a plot.
+"""More than two modalities, and incomplete data, on IAPR TC-12: tables and a plot.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.holes_study --write docs/holes.md
 
-The folder holds `iapr_tc12.npz`: images (GIST), English and German captions, labels.
+The folder contains `iapr_tc12.npz`: images (GIST), English and German captions, labels.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def load(folder: Path) -> tuple[Paired, Paired]:
 
 
 def directions(model: DLFH, train: Paired, test: Paired) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Return MAP of every direction, against learned and against hashed codes of the training points."""
+    """Return MAP in every direction, with learned and with hashed codes of the training points."""
     queries = {name: model.encode(name, test.modalities[name]) for name in model.modalities_}
     hashed = {name: model.encode(name, train.modalities[name]) for name in model.modalities_}
     return {
@@ -52,7 +52,7 @@ def some(data: Paired, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def together_table(train: Paired, test: Paired, seeds: int) -> str:
-    """Compare one model of three modalities with three models of two."""
+    """Compare one model of three modalities with three models of two modalities."""
     together: dict[Any, list[Any]] = {}
     apart: dict[Any, list[Any]] = {}
     for seed in range(seeds):
@@ -79,7 +79,7 @@ def together_table(train: Paired, test: Paired, seeds: int) -> str:
 
 
 def hide(n: int, share: float, seed: int) -> np.ndarray:
-    """Return which of n points are left when a share of them is hidden."""
+    """Return a mask of n points that is False for a random share of them."""
     return np.random.default_rng(1000 + seed).permutation(n) >= round(share * n)
 
 
@@ -108,7 +108,7 @@ KINDS = (
 
 
 def hidden_curves(train: Paired, test: Paired, seeds: int) -> dict[str, np.ndarray]:
-    """Return MAP by what is hidden: (shares, seeds, directions), the database hashed from complete features."""
+    """Return MAP by hidden part, shape (shares, seeds, directions), with a database hashed from complete features."""
     curves = {}
     for kind in KINDS:
         values = np.empty((len(HIDDEN), seeds, 2))
@@ -163,7 +163,7 @@ def plot(curves: dict[str, np.ndarray], path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the tables into, with its plot beside it")
+    parser.add_argument("--write", type=Path, help="document to write the tables to, with the plot beside it")
     parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3)")
     arguments = parser.parse_args()
     folder = Path(os.environ.get("DLFH_DATA", ""))

@@ -1,8 +1,8 @@
-"""Which features, hash function and code length to search the icons with, and how good the answers are.
+"""Choose features, hash functions and code length for the icons, and measure the answers.
 
     python -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png
 
-Choices are made on validation icons, one after another; test icons are for the last table alone.
+Choices are made on validation icons, one after another; only the last table uses test icons.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Data = tuple[dict[str, Any], dict[str, Any], Icons, Icons]
 
 
 def described(train: Icons, test: Icons, text: Featurizer, image: Featurizer) -> Data:
-    """Return vectors of both parts, from featurisers fitted to the first, and both parts."""
+    """Return feature vectors of both parts, by featurisers fitted to the first, and the parts."""
     known = {"text": text.fit_transform(train.texts), "image": image.fit_transform(train.images)}
     new = {"text": text.transform(test.texts), "image": image.transform(test.images)}
     return known, new, train, test
@@ -63,14 +63,14 @@ def measure(model: Any, data: Data, asymmetric: bool = False) -> list[float]:
 
 
 def between_halves(queries: np.ndarray, codes: np.ndarray, labels: Any) -> Iterator[float]:
-    """Yield MAP of one half's queries in the other half, so that no icon finds itself."""
+    """Yield MAP of each half as queries for the other, so that no icon finds itself."""
     middle = len(labels) // 2
     for asked, answered in ((slice(0, middle), slice(middle, None)), (slice(middle, None), slice(0, middle))):
         yield mean_average_precision(queries[asked], codes[answered], labels[asked], labels[answered])
 
 
 def chance(train: Icons, test: Icons) -> list[float]:
-    """Return MAP of rankings in random order: the expectation over ties when all codes are the same."""
+    """Return the expected MAP of a random ranking, computed by expected ties of equal codes."""
     same = np.zeros((max(len(train), len(test)), 1), np.uint8)
     known = mean_average_precision(same[: len(test)], same[: len(train)], test.labels, train.labels, ties="expected")
     middle = len(test) // 2
@@ -95,7 +95,7 @@ def row(labels: str, values: Any) -> str:
 
 
 def merit(values: Any) -> float:
-    """Return the mean over both ways of what a user's icons get: hashed and unseen."""
+    """Return the mean of hashed and unseen MAP over both directions."""
     return float(np.mean(np.mean(values, axis=0)[[1, 2, 4, 5]]))
 
 
@@ -104,7 +104,7 @@ def ridge(n_bits: int, n_bases: int = ALL, **options: Any) -> Callable[[int], An
 
 
 def mixed(n_bits: int, ridge: float | str = 0.3, **options: Any) -> Callable[[int], Any]:
-    """Return a maker of models with linear functions for texts and kernel functions for images."""
+    """Return a factory of models with linear functions for texts and kernel functions for images."""
     functions = {"text": LinearRidge(ridge), "image": KernelRidge(ALL)}
     return lambda seed: DLFH(n_bits, hash_function=functions, random_state=seed, **options)
 
@@ -146,7 +146,7 @@ BASELINES = ((64, 1e-4), (64, 1e-2), (64, 1e-1), (128, 1e-2))
 
 
 def validation_table(pool: Icons) -> str:
-    """Compare one choice after another, the others being as in the default or as chosen before."""
+    """Compare one choice after another, with the defaults or earlier choices for all others."""
     train, held_out = pool.split(test_size=230, random_state=1)
     lines = [f"| choice | option | {HEADER} | mean |", "|---|---|---|---|---|---|---|---|---|"]
 
@@ -169,7 +169,7 @@ def validation_table(pool: Icons) -> str:
 
 
 def words_table(pool: Icons) -> str:
-    """Compare text features where the query is a single term, on validation icons; the database is hashed."""
+    """Compare text features for single-word queries, on validation icons with a hashed database."""
     train, held_out = pool.split(test_size=230, random_state=1)
     rng = np.random.default_rng(0)
     terms = [str(rng.choice(text.split(", "))) for text in held_out.texts]
@@ -193,14 +193,14 @@ def words_table(pool: Icons) -> str:
 
 
 def special(model: Any) -> Callable[[str, Any], Any]:
-    """Return projections less the mean code of the training items: what the ranking "specific" of a search goes by."""
+    """Subtract the mean code of the training items from projections, as the "specific" ranking does."""
     return lambda name, features: (
         model.project(name, features) - unpack(model.codes_[name], model.n_bits).mean(axis=0, dtype=np.float32)
     )
 
 
 def tuned_baselines(pool: Icons) -> tuple[str, dict[str, tuple[int, float]]]:
-    """Compare bits and ridges of CCA-ITQ on validation icons; return the table, and the best by image features."""
+    """Compare bits and ridges of CCA-ITQ on validation icons; return the table and the best by image features."""
     train, held_out = pool.split(test_size=230, random_state=1)
     lines = [f"| images | bits | ridge | {HEADER} | mean |", "|---|---|---|---|---|---|---|---|---|---|"]
     best = {}
@@ -216,7 +216,7 @@ def tuned_baselines(pool: Icons) -> tuple[str, dict[str, tuple[int, float]]]:
 
 
 def test_table(pool: Icons, test: Icons, seeds: int, tuned: dict[str, tuple[int, float]]) -> str:
-    """Compare what was chosen with the baselines, on test icons."""
+    """Compare the chosen settings with the baselines, on test icons."""
     plain = described(pool, test, TEXTS[BEST_TEXT](), Gist())
     rich = described(pool, test, TEXTS[BEST_TEXT](), IMAGES[BEST_IMAGE]())
     wide = described(pool, test, TEXTS[WIDE_TEXT](), IMAGES[BEST_IMAGE]())
@@ -248,7 +248,7 @@ def test_table(pool: Icons, test: Icons, seeds: int, tuned: dict[str, tuple[int,
 
 
 def picture(icons: Icons, pool: Icons) -> Any:
-    """Return a contact sheet of what free queries find among all icons, with and without categories, all hashed."""
+    """Return a contact sheet of the answers to free queries among all icons, by hashed codes."""
     text, image = TEXTS[WIDE_TEXT](), CombinedImage()
     modalities = {"text": text.fit_transform(pool.texts), "image": image.fit_transform(pool.images)}
     model = mixed(256)(0).fit(modalities, pool.labels)
@@ -266,9 +266,9 @@ def picture(icons: Icons, pool: Icons) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5, help="seeds of the models on test icons (default 5)")
-    parser.add_argument("--only", choices=("validation", "test"), help="make one part alone")
-    parser.add_argument("--write", type=Path, help="fill the tables into this document")
-    parser.add_argument("--picture", type=Path, help="save the answers to a few queries here")
+    parser.add_argument("--only", choices=("validation", "test"), help="make only this part")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument("--picture", type=Path, help="file for a picture of the answers to a few queries")
     options = parser.parse_args()
     icons = load_dataset("icons", size=128)
     pool, test = icons.labelled().split(test_size=300, random_state=0)

@@ -1,9 +1,9 @@
-"""What items that lack a text, an image or labels bring to training, on the icons, from raw data.
+"""Value of training items that lack a text, an image or labels, measured on the icons.
 
     python -m benchmarks.incomplete_study --write docs/holes.md
 
-Parts of the training icons are hidden. Icons that lack one are dropped, or learned from with what they have; databases
-and queries are the same complete icons in all settings.
+Parts of the training icons are hidden. Incomplete icons are either dropped or used with their remaining parts;
+databases and queries are the same complete icons in all settings.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ SHARES = (0.5, 0.8)
 
 
 class CompleteOnly(DLFH):
-    """DLFH as a method that needs complete data: an encoder drops the items that are not."""
+    """DLFH declared as a method that needs complete data, so that an encoder drops incomplete items."""
 
     info = replace(DLFH.info, takes_incomplete=False)
 
 
 def encoder(method: type[DLFH], seed: int, **options: Any) -> Encoder:
-    """Return the demo's encoder, with vectors in place of pictures, which are described once for all settings."""
+    """Return the demo's encoder for precomputed image vectors, which all settings share."""
     functions = {"image": KernelRidge(n_bases=2000), "text": LinearRidge(ridge=0.3)}
     features = {"image": Vectors(), "text": BagOfWords(analyzer="word+char", min_df=2)}
     return Encoder(features, method(N_BITS, hash_function=functions, random_state=seed, **options))
 
 
 def hide(items: Items, what: str, share: float, seed: int) -> Items:
-    """Return items of which a share, drawn at random, has lost its texts, images or labels."""
+    """Return items with the texts, images or labels of a random share removed."""
     rng = np.random.default_rng(seed)
     hidden = np.zeros(len(items), bool)
     hidden[rng.permutation(len(items))[: round(share * len(items))]] = True
@@ -60,9 +60,9 @@ def hide(items: Items, what: str, share: float, seed: int) -> Items:
 
 
 def scores(fitted: Encoder, train: Items, test: Items) -> list[float]:
-    """Return MAP from texts to pictures and back, by Hamming distance, all of it hashed from complete icons.
+    """Return MAP in both directions by Hamming distance, with hashed codes of complete icons.
 
-    Test icons ask for training icons, and one half of them for the other, which training never saw.
+    Test icons are queries for the training icons, and each half of them for the other half, which is unseen.
     """
     new = {name: fitted.encode(name, test.modalities[name]) for name in test.modalities}
     known = {name: fitted.encode(name, train.modalities[name]) for name in train.modalities}
@@ -73,7 +73,7 @@ def scores(fitted: Encoder, train: Items, test: Items) -> list[float]:
 
 
 def settings(seed: int) -> Iterator[tuple[str, str, str, Encoder]]:
-    """Yield what is hidden, what share, what becomes of it, and an encoder to fit."""
+    """Yield the hidden part, the share, the treatment, and an encoder to fit."""
     yield "nothing", "0", "–", encoder(DLFH, seed)
     for what in ("texts", "images", "labels"):
         for share in SHARES:
@@ -85,7 +85,7 @@ def settings(seed: int) -> Iterator[tuple[str, str, str, Encoder]]:
 
 
 def run(icons: Icons, seed: int) -> Iterator[tuple[tuple[str, str, str], int, int, list[float]]]:
-    """Yield MAP by setting, and how many icons were learned from and were incomplete, for one split."""
+    """Yield MAP and the numbers of training and incomplete icons by setting, for one split."""
     train_icons, test_icons = icons.split(test_size=N_QUERIES, random_state=seed)
     pictures = CombinedImage().fit(train_icons.images)
     train, test = (
@@ -101,7 +101,7 @@ def run(icons: Icons, seed: int) -> Iterator[tuple[tuple[str, str, str], int, in
 
 
 def table(icons: Icons, seeds: int) -> str:
-    """Return MAP by what is hidden and what becomes of it: mean and standard deviation over seeds."""
+    """Return MAP by hidden part and treatment: mean and standard deviation over seeds."""
     found: dict[tuple[str, str, str], list[tuple[int, int, list[float]]]] = {}
     for seed in range(seeds):
         for setting, n_trained, n_incomplete, values in run(icons, seed):
@@ -121,7 +121,7 @@ def table(icons: Icons, seeds: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the table into")
+    parser.add_argument("--write", type=Path, help="document to write the table to")
     parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3)")
     arguments = parser.parse_args()
     tables = {"incomplete": table(load_dataset("icons").labelled(), arguments.seeds), "incomplete-machine": machine()}

@@ -271,7 +271,7 @@ BENCHMARKS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", choices=(*BENCHMARKS, "all"))
-    parser.add_argument("--write", type=Path, help="fill the tables into this document")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     options = parser.parse_args()
     about = f"{machine()}, faiss {faiss.__version__}"
     print(about)

@@ -1,9 +1,9 @@
-"""What `min_probability` does to answers, and how far probabilities can be trusted: a table and a reliability diagram.
+"""Effect of `min_probability`, and calibration of probabilities: tables and a reliability diagram.
 
     make study-probable DLFH_DATA=/path/to/folder
 
-The settings are those of `benchmarks.answers_study`: a fifth of the items ask and are in no collection; a tenth of the
-others come later, without their labels.
+The settings are those of `benchmarks.answers_study`: a fifth of the items are queries and in no collection; a tenth of
+the others are added later, without their labels.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ N_BINS = 10
 
 @dataclass(frozen=True)
 class Pairs:
-    """Pairs of a query and an item: how probable each is said to be, and whether it is right.
+    """Pairs of a query and an item: predicted probabilities, and whether the item is right.
 
     Attributes
     ----------
     name : str
-        The data, and what asks.
+        Data set and query modality.
     probabilities : ndarray of float64
     right : ndarray of bool
     """
@@ -46,7 +46,7 @@ class Pairs:
     right: np.ndarray
 
     def bins(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean probability and the share of right pairs, of pairs of about the same probability."""
+        """Return the mean probability and the share of right pairs in each bin of probabilities."""
         bins = np.minimum((self.probabilities * N_BINS).astype(int), N_BINS - 1)
         counts = np.bincount(bins, minlength=N_BINS)
         enough = counts >= 100
@@ -60,7 +60,7 @@ def queries_of(setting: Setting, modality: str) -> Any:
 
 
 def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[str]]) -> list[str]:
-    """Return what queries find, among the first ten, that is probable enough."""
+    """Return the rows of answers among the first ten that reach a minimum probability."""
     rows = []
     asking = [{*own} for own in setting.queries.labels or []]
     for modality in ("text", "image"):
@@ -78,7 +78,7 @@ def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[
 
 
 def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]], modality: str) -> Pairs:
-    """Return all pairs, as a search by default sees them."""
+    """Return all pairs, with the probabilities of a default search."""
     searcher = collection.searcher
     vectors = collection.encoder.featurize_items(setting.queries).matrices[modality]
     texts = queries_of(setting, modality) if modality == "text" else None
@@ -118,7 +118,7 @@ def draw(all_pairs: list[Pairs], picture: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     parser.add_argument("--picture", type=Path, help="file for the reliability diagram")
     arguments = parser.parse_args()
     rows = [

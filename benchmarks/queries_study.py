@@ -1,9 +1,9 @@
-"""Fifty short questions that people would ask: what they found before, and what they find now.
+"""Fifty short queries: answers of the former default and of the current one.
 
     DLFH_DATA=/path/to/folder python -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
 
-`benchmarks/fifty_queries.csv` was written before any of them was asked, with what counts as right: every word of it, or
-one of several that bars separate, must be the beginning of a word of the item's own name, text or labels.
+`benchmarks/fifty_queries.csv` was written before any query was run. It defines right answers: every word of a
+criterion, or one of several separated by bars, must begin a word of the item's name, text or labels.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ SHOWN, LOOKED_AT = 5, 1000
 
 @dataclass(frozen=True)
 class Question:
-    """A question, and the words of right answers: one of each group."""
+    """A query and its criterion: right answers have a word of each group."""
 
     collection: str
     text: str
     right: list[list[str]]
 
     def answered_by(self, item: ResultItem) -> bool:
-        """Tell whether an item is right."""
+        """Return whether an item is right."""
         own = item.metadata or {}
         written = " ".join([item.id, str(own.get("text", "")), *(own.get("labels") or [])])
         words = re.findall(r"[^\W_]+", written.lower())
@@ -58,7 +58,7 @@ def questions() -> list[Question]:
 
 
 def collections(name: str, items: Items, work: Path) -> dict[str, Collection]:
-    """Return a collection of all items as it was built before, and as it is built now."""
+    """Return a collection of all items built with the former default, and one built with the current one."""
     whole = Setting(name, items, items, items)
     former = Encoder(
         {"image": Gist(), "text": BagOfWords()},
@@ -76,7 +76,7 @@ def collections(name: str, items: Items, work: Path) -> dict[str, Collection]:
 
 
 def ask(collection: Collection, kind: str, text: str) -> list[ResultItem]:
-    """Ask as it was done before, by the distance of images' codes alone, or as it is done now."""
+    """Search by the distance of image codes alone, as formerly, or with the current default."""
     if kind == "now":
         return [*collection.search("text", text, LOOKED_AT)]
     known, collection.encoder.calibration_ = collection.encoder.calibration_, None
@@ -87,7 +87,7 @@ def ask(collection: Collection, kind: str, text: str) -> list[ResultItem]:
 
 
 def by_distance_alone(collection: Collection, text: str) -> list[ResultItem]:
-    """Return answers by Hamming distance, equals in the order in which they were added."""
+    """Return answers by Hamming distance, ties in insertion order."""
     found = [*collection.search("text", text, len(collection), modalities="image", match="codes", ranking="hamming")]
     place = {identifier: row for row, identifier in enumerate(collection.index.ids())}
     return sorted(found, key=lambda item: (item.hamming_distance, place[item.id]))[:LOOKED_AT]
@@ -103,9 +103,11 @@ def shown(value: int | None) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
-    parser.add_argument("--picture", type=Path, help="where what icons are found goes")
-    parser.add_argument("--work", type=Path, default=Path("runs/answers"), help="folder for what is unpacked and built")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument("--picture", type=Path, help="file for a picture of the icons found")
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs/answers"), help="folder for unpacked archives and collections"
+    )
     arguments = parser.parse_args()
     data, work = Path(os.environ.get("DLFH_DATA", "")), arguments.work
     work.mkdir(parents=True, exist_ok=True)

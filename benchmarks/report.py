@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 def fill(document: Path, tables: dict[str, str]) -> None:
-    """Replace what stands between a table's markers in the document."""
+    """Replace the text between the markers of a table in a document."""
     text = document.read_text(encoding="utf-8")
     for name, table in tables.items():
         start, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
@@ -42,7 +42,7 @@ def machine() -> str:
 
 @functools.cache
 def code_version() -> str:
-    """Return a short hash of the library's source: what another version made is not taken for this one's."""
+    """Return a short hash of the library's source, to recognise cached results of another version."""
     import dlfh
 
     digest = hashlib.sha256()

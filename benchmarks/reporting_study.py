@@ -1,4 +1,4 @@
-"""What protocols, ties, cuts and seeds do to MAP, on the icons, for docs/report-results.md."""
+"""Effect of protocols, ties, cut-offs and seeds on MAP, on the icons (docs/report-results.md)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = "Icons (GIST and TF-IDF), DLFH with its defaults, five seeds, mean of bot
 
 
 def measured(n_bits: int, seed: int, source: Any) -> dict[str, float]:
-    """Return MAP by what is in the database, how ties are broken, and where the ranking is cut."""
+    """Return MAP by database, treatment of ties and cut-off."""
     parts = source.split(SplitSpec(seed=seed, unseen_share=0.25))
     train, queries, unseen = parts.train, parts.queries, parts.unseen
     model = DLFH(n_bits=n_bits, random_state=seed).fit(train.modalities, train.labels)
@@ -50,7 +50,7 @@ def measured(n_bits: int, seed: int, source: Any) -> dict[str, float]:
 
 
 def average_precision(distances: Any, first: Any, right: Any) -> float:
-    """Return MAP with ties broken by what is known of the answers: how far an order of equals can move it."""
+    """Return MAP with ties in the best or worst order, the range that tie-breaking can cover."""
     order = np.argsort(2 * distances.astype(int) + first, axis=1, kind="stable")
     ranked = np.take_along_axis(right, order, axis=1)
     precisions = np.cumsum(ranked, axis=1) / np.arange(1, ranked.shape[1] + 1)
@@ -102,7 +102,7 @@ def tables() -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="document whose tables are filled in")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     arguments = parser.parse_args()
     found = tables()
     print("\n\n".join(found.values()))

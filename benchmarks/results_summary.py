@@ -1,8 +1,8 @@
-"""Short tables of what `dlfh bench` wrote into docs/results, for the pages that explain it.
+"""Summary tables of the reports in docs/results, for the pages that discuss them.
 
     python -m benchmarks.results_summary --write
 
-`make results` ends with it.
+`make results` runs this last.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _columns() -> list[str]:
 
 
 def _best_first(setting: str) -> str:
-    """Return MAP with 64 bits ± standard deviation of every row, those first that lead on unseen databases.
+    """Return MAP with 64 bits ± standard deviation of every row, sorted by unseen databases.
 
     The best of each column is in bold.
     """
@@ -74,17 +74,17 @@ def _short(number: str) -> str:
 
 
 def published() -> str:
-    """Return MAP of every method as its authors have it."""
+    """Return MAP of every method with its authors' settings."""
     return _best_first("published")
 
 
 def tuned() -> str:
-    """Return MAP of every method with the parameters that validation points chose."""
+    """Return MAP of every method with the parameters chosen on validation points."""
     return _best_first("tuned")
 
 
 def chosen() -> str:
-    """Return the parameters that validation points chose, by method and data set."""
+    """Return the parameters chosen on validation points, by method and data set."""
     files = {name: tomllib.loads((RESULTS / f"{name}-tuned" / "tuned.toml").read_text()) for name in COMPARED}
     columns = [DATA[name] for name in COMPARED]
     lines = ["| method | tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
@@ -100,7 +100,7 @@ def chosen() -> str:
 
 
 def again() -> str:
-    """Return validation MAP of the defaults that were once chosen on queries, beside the best other on average."""
+    """Return validation MAP of the defaults originally chosen on queries, and of the best alternative on average."""
     scores: dict[str, dict[str, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for name in COMPARED:
         for row in _rows(RESULTS / f"{name}-tuned" / "tuned-candidates.csv"):
@@ -120,7 +120,7 @@ def again() -> str:
 
 
 def leading() -> str:
-    """Return DLFH, as it comes and tuned, beside the best other method, tuned, and whether it is first or level.
+    """Compare DLFH, with defaults and tuned, with the best other tuned method.
 
     Level is within one standard error of the difference of two means over runs.
     """
@@ -158,7 +158,7 @@ def _with_error(runs: list[float]) -> str:
 
 
 def ranks() -> str:
-    """Return mean ranks of the tuned methods by protocol, and how many others each is told apart from."""
+    """Return mean ranks of the tuned methods by protocol, and the number of significant differences of each."""
     found: dict[str, dict[str, str]] = defaultdict(dict)
     for protocol in PROTOCOLS:
         for row in _rows(RESULTS / "rank-tuned" / "tables" / f"rank-{protocol}.csv"):
@@ -172,7 +172,7 @@ def ranks() -> str:
 
 
 def _seconds() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, str]]]:
-    """Return training times by method and number of points: ours, and the paper's."""
+    """Return our training times and the paper's, by method and number of points."""
     ours: dict[str, dict[str, str]] = defaultdict(dict)
     theirs: dict[str, dict[str, str]] = defaultdict(dict)
     for row in _rows(RESULTS / "nus-wide-time" / "tables" / "time.csv"):
@@ -201,7 +201,7 @@ _BEFORE = {"SMFH": 130.55, "LFH": 44.82, "PDH": 43.82, "CMSSH": 34.25, "SCM": 7.
 
 
 def seconds_in_words() -> str:
-    """Return what the table of times says of all points: DLFH beside the paper, who is slower, and who was."""
+    """Return a summary of the training times on all points: DLFH, slower methods, and the paper."""
     ours, theirs = _seconds()
     most = list(next(iter(ours.values())))[-1]
     own, paper, kernel = (ours[row][most] for row in ("DLFH", "DLFH paper", "KDLFH"))
@@ -226,7 +226,7 @@ def seconds_in_words() -> str:
 
 
 def unified() -> str:
-    """Return MAP of unified codes beside that of hashed ones, with the longest codes, image → text / text → image."""
+    """Return MAP of unified and of hashed codes, with the longest codes, image → text / text → image."""
     heads = [f"{DATA[name]}, {protocol}" for name in ("wiki", "iapr-tc12") for protocol in ("hashed", "unified")]
     lines = ["| method | " + " | ".join(heads) + " |", "|---|" + "---|" * len(heads)]
     cells: dict[str, list[str]] = defaultdict(list)
@@ -245,17 +245,17 @@ def unified() -> str:
     return "\n".join(lines)
 
 
-#: How a database is ranked: the measure's name in the reports, and what rows say of it.
+#: Rankings: the measure's name in the reports, and its label in the rows.
 RANKINGS = {"map": "", "asymmetric-map": ", asymmetric"}
 
 
 def codes() -> str:
-    """Return what balance and exact steps bring: MAP unseen / hashed / learned, mean over directions."""
+    """Return the effect of balance and exact steps: MAP unseen / hashed / learned, mean over directions."""
     return _steps((16, 32, 64), RANKINGS)
 
 
 def _steps(lengths: tuple[int, ...], rankings: dict[str, str]) -> str:
-    """Return the settings of benchmarks/codes.toml by data set and code length, each ranking in a row of its own."""
+    """Return the settings of benchmarks/codes.toml by data set and code length, with a row per ranking."""
     data = {name: title for name, title in DATA.items() if (RESULTS / f"{name}-codes").exists()}
     means: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (name, title), (measure, ranking) in itertools.product(data.items(), rankings.items()):
@@ -284,7 +284,7 @@ def headline() -> str:
 
 
 def scales() -> str:
-    """Return MAP on unseen databases by the scale, mean over directions: as it was before / now."""
+    """Return MAP on unseen databases by scale, mean over directions: before / now."""
     data = {name: title for name, title in DATA.items() if (RESULTS / f"{name}-scale").exists()}
     means: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for name, title in data.items():
@@ -318,7 +318,7 @@ DOCUMENTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the tables into the documents")
+    parser.add_argument("--write", action="store_true", help="write the tables to the documents")
     arguments = parser.parse_args()
     for name, tables in DOCUMENTS.items():
         made = {place: table() for place, table in tables.items()}

@@ -1,13 +1,13 @@
 """Speed and memory, as ratios measured side by side in one run.
 
-python -m benchmarks.run fit          # against the cost of the Gram matrices, and the transcription
-python -m benchmarks.run recommended  # the defaults, functions chosen, beside KDLFH
-python -m benchmarks.run pointwise    # the paper's own algorithm against the transcription
+python -m benchmarks.run fit          # compared with the Gram matrices and the transcription
+python -m benchmarks.run recommended  # the defaults, and KDLFH
+python -m benchmarks.run pointwise    # the paper's algorithm, compared with the transcription
 python -m benchmarks.run growth       # time and memory at 10k, 100k and 1M points
-python -m benchmarks.run map          # MAP against the usual loop
-python -m benchmarks.run encode       # encoding against the bare matrix product
-python -m benchmarks.run holes        # three modalities beside two; similarities of single pairs
-python -m benchmarks.run compile      # what compiling costs, once
+python -m benchmarks.run map          # MAP, compared with a plain loop
+python -m benchmarks.run encode       # encoding, compared with the bare matrix product
+python -m benchmarks.run holes        # three modalities and two; pairwise similarities
+python -m benchmarks.run compile      # time of the first compilation
 python -m benchmarks.run all --write docs/performance.md
 """
 
@@ -46,7 +46,7 @@ NUS_WIDE_POINTS = 184_710
 
 
 def nus_wide_shaped(n_points: int = NUS_WIDE_POINTS) -> Paired:
-    """Generate data of NUS-WIDE's shape: 500-D dense, 1000-D with 7 words a point, 10 labels, 700 sets."""
+    """Generate data of NUS-WIDE's shape: 500-D dense, 1000-D with 7 words per point, 10 labels, 700 label sets."""
     return make_paired(n_points, n_labels=10, n_label_sets=700, image_features=500, text_features=1000, random_state=0)
 
 
@@ -57,7 +57,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def interleaved(*functions: Callable[[], object], rounds: int = 5) -> list[float]:
-    """Time functions in turn, so that noise hits all alike; return their medians."""
+    """Time functions alternately, so that noise affects all alike; return their medians."""
     for function in functions:
         function()  # compile, and touch the memory
     times = [[seconds(function) for function in functions] for _ in range(rounds)]
@@ -102,7 +102,7 @@ def bench_fit() -> list[tuple[str, str]]:
 
 
 def bench_recommended() -> list[tuple[str, str]]:
-    """Time the defaults from end to end and KDLFH in turn, after a fit of few points that compiles everything."""
+    """Time the defaults and KDLFH alternately, after a small fit that compiles everything."""
     few, data = nus_wide_shaped(2000), nus_wide_shaped()
 
     def fit(method: type[DLFH | KDLFH], points: Paired) -> None:
@@ -251,7 +251,7 @@ def bench_encode() -> list[tuple[str, str]]:
 
 
 def kernel_encode_rows() -> list[tuple[str, str]]:
-    """Time encoding by 500 kernel values beside the two products that it needs, in the precision that it has."""
+    """Time encoding with 500 kernel bases, and the two products it needs, in the same precision."""
     data = nus_wide_shaped(40_000)
     features = data.modalities["image"]
     model = DLFH(64, random_state=0, hash_function="kernel-ridge").fit(data.modalities, data.labels)
@@ -377,7 +377,7 @@ print(peak())
 
 
 def bench_holes() -> list[tuple[str, str]]:
-    """Three modalities beside two, and similarities of single pairs."""
+    """Time three modalities, two modalities, and pairwise similarities."""
     data = nus_wide_shaped(50_000)
     X = data.modalities["image"]
     three = data.modalities | {"sound": np.ascontiguousarray(X[:, ::-1])}
@@ -457,7 +457,7 @@ BENCHMARKS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", choices=(*BENCHMARKS, "all"))
-    parser.add_argument("--write", type=Path, help="fill the tables into this document")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     options = parser.parse_args()
     tables = {"machine": machine()}
     print(tables["machine"])

@@ -1,12 +1,12 @@
-"""What grows with the data and what does not: time, peak memory and MAP, each measured in a process of its own.
+"""Time, peak memory and MAP by size of the data, each measured in a separate process.
 
 python -m benchmarks.scale wide      # 200,000 texts of a million words
-python -m benchmarks.scale arriving  # ten parts beside one fit, and beside LEMON (DLFH_DATA)
+python -m benchmarks.scale arriving  # ten parts, one fit, and LEMON (DLFH_DATA)
 python -m benchmarks.scale growth    # 1, 3 and 10 million points in files of up to 12 GB, in DLFH_SCRATCH
-python -m benchmarks.scale functions # hash functions of every kind, in memory and by blocks
-python -m benchmarks.scale workers   # two workers against one
-python -m benchmarks.scale sets      # a label set a point, in parts and in memory
-python -m benchmarks.scale logistic  # KDLFH in memory, by blocks, and on two workers (DLFH_DATA)
+python -m benchmarks.scale functions # every kind of hash function, in memory and in blocks
+python -m benchmarks.scale workers   # two workers, compared with one
+python -m benchmarks.scale sets      # one label set per point, partitioned and in memory
+python -m benchmarks.scale logistic  # KDLFH in memory, in blocks, and on two workers (DLFH_DATA)
 python -m benchmarks.scale all --write docs/scale.md
 """
 
@@ -41,36 +41,36 @@ Rows = list[tuple[str, ...]]
 
 
 def peak_mb() -> float:
-    """Return the largest resident memory that this process has had, in MB."""
+    """Return the peak resident memory of this process in MB."""
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return int(status.split("VmHWM:")[1].split()[0]) / 1000
 
 
 def reset_peak_mb() -> float:
-    """Let the peak be counted from now on; return what there is."""
+    """Reset the peak and return the current resident memory."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     return peak_mb()
 
 
 def in_process(measure: str, **arguments: Any) -> dict[str, Any]:
-    """Run a function of this module in a process of its own, so that its peak is its own; return what it says."""
+    """Run a function of this module in a separate process, with a separate peak; return its result."""
     command = [sys.executable, "-m", "benchmarks.scale", "--measure", measure, "--arguments", json.dumps(arguments)]
     began = time.perf_counter()
-    say(f"{measure} {arguments} ...")
+    report_progress(f"{measure} {arguments} ...")
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    say(f"{measure} took {time.perf_counter() - began:.0f} s: {found}")
+    report_progress(f"{measure} took {time.perf_counter() - began:.0f} s: {found}")
     return found
 
 
-def say(progress: str) -> None:
-    """Tell whoever waits how far it is."""
+def report_progress(progress: str) -> None:
+    """Report progress."""
     print(progress, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a folder for large files, in DLFH_SCRATCH if it is set, which is gone afterwards."""
+    """Yield a temporary folder for large files, in DLFH_SCRATCH if it is set."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("DLFH_SCRATCH")) as folder:
         yield Path(folder)
 
@@ -79,9 +79,9 @@ def scratch() -> Iterator[Path]:
 
 
 def texts(n_points: int, n_words: int, n_classes: int = 20, length: int = 30) -> tuple[Any, Any, Any]:
-    """Return texts as counts, vectors that go with them, and classes; words are as frequent as Zipf says.
+    """Return texts as counts, matching vectors, and classes; word frequencies follow Zipf's law.
 
-    A third of a text's words are of its class's own, frequent among themselves as all words are.
+    A third of a text's words belong to its class only, with the same distribution.
     """
     rng = np.random.default_rng(0)
     classes = rng.integers(n_classes, size=n_points)
@@ -101,7 +101,7 @@ def texts(n_points: int, n_words: int, n_classes: int = 20, length: int = 30) ->
 
 
 def measure_wide(n_points: int, n_words: int, hash_function: str, largest_matrix: int | None = None) -> dict[str, Any]:
-    """Fit and encode texts; say how long it took, the peak, and the MAP of texts that ask for unseen images."""
+    """Fit and encode texts; return times, peak memory, and MAP of text queries for unseen images."""
     from dlfh._mathematics import ridge
 
     if largest_matrix is not None:
@@ -152,7 +152,7 @@ def bench_wide(share: float) -> Rows:
 
 
 def measure_arriving(method: str, n_parts: int, seed: int) -> dict[str, Any]:
-    """Learn IAPR TC-12 at once or in parts; say how long it took and the MAP of unseen points that ask."""
+    """Learn IAPR TC-12 at once or in parts; return times and MAP of unseen queries."""
     from dlfh.datasets import load_dataset
     from dlfh.methods import LEMON
 
@@ -219,8 +219,8 @@ def bench_arriving(_: float) -> Rows:
 
 
 def write_growing(folder: Path, n_points: int) -> None:
-    """Write points to files: a block of 64,000 generated ones, again and again."""
-    say(f"writing {n_points:,} points ...")
+    """Write points to files by repeating a generated block of 64,000."""
+    report_progress(f"writing {n_points:,} points ...")
     from dlfh.datasets import write_arrays
 
     data = make_paired(64_000, n_labels=10, n_label_sets=700, image_features=500, text_features=1000, random_state=0)
@@ -247,7 +247,7 @@ def open_growing(folder: Path) -> tuple[dict[str, Any], Any]:
 
 
 def measure_growth(folder: str) -> dict[str, Any]:
-    """Fit and encode what is in files."""
+    """Fit and encode the data in files."""
     features, labels = open_growing(Path(folder))
     began = time.perf_counter()
     model = DLFH(64, hash_function="linear", random_state=0).fit(features, labels)
@@ -260,7 +260,7 @@ def measure_growth(folder: str) -> dict[str, Any]:
 
 
 def measure_bare(folder: str) -> dict[str, Any]:
-    """Read the same blocks and make the two products that a fit cannot do without."""
+    """Read the same blocks and compute only the two products that every fit needs."""
     features, _ = open_growing(Path(folder))
     began = time.perf_counter()
     gram: Any = np.zeros((500, 500), np.float32)
@@ -302,7 +302,7 @@ def bench_growth(share: float) -> Rows:
 
 
 def measure_functions(folder: str, model: str, by_blocks: bool) -> dict[str, Any]:
-    """Fit one kind of hash functions to what is in files, read whole or by blocks, and encode some of it."""
+    """Fit one kind of hash function to files, in memory or in blocks, and encode a part."""
     features, labels = open_growing(Path(folder))
     known: dict[str, Any] = {"DLFH": DLFH(64, hash_function="linear", random_state=0)}
     known |= {"DLFH, kernel ridge": DLFH(64, hash_function="kernel-ridge", random_state=0)}
@@ -364,7 +364,7 @@ def local_cluster(n_workers: int) -> Any:
 
 
 def measure_workers(n_workers: int, folder: str, small: str) -> dict[str, Any]:
-    """Fit on a cluster of processes; say how much the client and the scheduler, in one process, have at most."""
+    """Fit on a local cluster; return the peak memory of the process of client and scheduler."""
     distributed: Any = importlib.import_module("distributed")
     with local_cluster(n_workers) as cluster, distributed.Client(cluster):
         for own in (small, folder):  # first, workers import and compile
@@ -401,7 +401,7 @@ def bench_workers(share: float) -> Rows:
 
 
 def measure_sets(n_points: int) -> dict[str, Any]:
-    """Fit where nearly every point has a label set of its own, of 291 labels: in memory, and in parts on a cluster."""
+    """Fit with nearly one label set per point, of 291 labels: in memory, and partitioned on a cluster."""
     distributed: Any = importlib.import_module("distributed")
     from dlfh._labels import LabelSets
     from dlfh.methods.code_learning import CodeLearning
@@ -477,9 +477,9 @@ def bench_sets(share: float) -> Rows:
 
 
 def measure_logistic(way: str, share: float, folder: str) -> dict[str, Any]:
-    """Fit KDLFH to IAPR TC-12; say how long it took, how many sums over the points, and the MAP of unseen points.
+    """Fit KDLFH to IAPR TC-12; return times, the number of sums over the points, and MAP of unseen points.
 
-    Their codes are left in the folder.
+    The codes remain in the folder.
     """
     from dlfh import KDLFH
     from dlfh._mathematics.classifiers import Classifiers
@@ -588,8 +588,10 @@ BENCHES: dict[str, Callable[[float], Rows]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("which", nargs="?", choices=[*BENCHES, "all"])
-    parser.add_argument("--write", type=Path, help="document whose tables to fill in")
-    parser.add_argument("--share", type=float, default=1.0, help="of the points of a full run, to try it out: 0.1")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the points of a full run, such as 0.1 for a trial"
+    )
     parser.add_argument("--measure", choices=MEASURES, help=argparse.SUPPRESS)
     parser.add_argument("--arguments", default="{}", help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""The service under load, on loopback: requests a second, waiting times, overhead, memory.
+"""The service under load on the loopback interface: throughput, latency, overhead, memory.
 
     python -m benchmarks.service --write docs/service.md
 
-A million items with generated vectors are built once (`--folder` keeps them for the next run), served by a process of
-its own, and asked by this one. Beside it, in the same run and in turns, the bare call of the index is measured.
+A collection of a million generated items is built once (`--folder` keeps it for the next run) and served by a separate
+process; this one sends the requests. Direct calls of the index are measured alternately in the same run.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ N_REQUESTS, MOST_SECONDS = 100_000, 200.0
 
 @dataclass(frozen=True)
 class Load:
-    """What a round of requests measured.
+    """Measurements of a round of requests.
 
     Attributes
     ----------
     connections, requests, failures : int
     seconds : float
     waits : ndarray of float64
-        Of each request, in milliseconds.
+        Latency of each request in milliseconds.
     """
 
     connections: int
@@ -56,19 +56,19 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Requests a second."""
+        """Requests per second."""
         return self.requests / self.seconds
 
     def percentile(self, share: float) -> float:
-        """Return how long so many of a hundred requests took at most, in milliseconds."""
+        """Return a percentile of the latency in milliseconds."""
         return float(np.percentile(self.waits, share))
 
 
-# ------------------------------------------------------------------------------------------------- what is served
+# ------------------------------------------------------------------------------------------------- the server
 
 
 def build(folder: Path, n_items: int) -> None:
-    """Build a collection of generated vectors, and fill it up with codes."""
+    """Build a collection of generated vectors, then add codes up to the full size."""
     rng = np.random.default_rng(0)
     kinds = rng.integers(0, 50, 3000)
     centres = rng.normal(size=(50, N_FEATURES))
@@ -88,7 +88,7 @@ def build(folder: Path, n_items: int) -> None:
 
 @contextmanager
 def serving(folder: Path) -> Iterator[tuple[int, int]]:
-    """Serve a collection; give its port, and the number of its process."""
+    """Serve a collection; yield the port and the process id."""
     command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0"]
     env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env) as process:
@@ -104,16 +104,16 @@ def serving(folder: Path) -> Iterator[tuple[int, int]]:
 
 
 def memory_of(process: int) -> float:
-    """Return how much memory of its own a process has, in megabytes."""
+    """Return the private memory of a process in megabytes."""
     status = Path(f"/proc/{process}/status").read_text(encoding="utf-8")
     return int(status.split("RssAnon:")[1].split()[0]) / 1024
 
 
-# ------------------------------------------------------------------------------------------------- what asks
+# ------------------------------------------------------------------------------------------------- the clients
 
 
 def requests_of(codes: np.ndarray) -> list[bytes]:
-    """Return requests by codes, as bytes."""
+    """Return search requests by code, as bytes."""
     requests = []
     for code in codes:
         body = json.dumps({"code": code.tobytes().hex(), "k": K, "modalities": "image"}).encode()
@@ -123,7 +123,7 @@ def requests_of(codes: np.ndarray) -> list[bytes]:
 
 
 async def _ask(port: int, requests: list[bytes], todo: Iterator[int], until: float, waits: list[float]) -> int:
-    """Ask on one connection until there is nothing left to ask, or no time; return how many failed."""
+    """Send requests on one connection until none or no time is left; return the number of failures."""
     failures = 0
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     for number in todo:
@@ -141,7 +141,7 @@ async def _ask(port: int, requests: list[bytes], todo: Iterator[int], until: flo
 
 
 def load(port: int, requests: list[bytes], connections: int, n: int, seconds: float) -> Load:
-    """Ask so many requests on so many connections, for so many seconds at most."""
+    """Send a number of requests over several connections, within a time limit."""
 
     async def run() -> Load:
         waits: list[float] = []
@@ -158,7 +158,7 @@ def load(port: int, requests: list[bytes], connections: int, n: int, seconds: fl
 
 
 def bare(folder: Path, codes: np.ndarray) -> Load:
-    """Ask the index itself, one query at a time."""
+    """Search the index directly, one query at a time."""
     waits = []
     with Collection.open(folder) as collection:
         collection.index.search("image", codes[:1], K, n_jobs=1)
@@ -169,7 +169,7 @@ def bare(folder: Path, codes: np.ndarray) -> Load:
     return Load(0, len(waits), 0, sum(waits), 1000 * np.array(waits))
 
 
-# ------------------------------------------------------------------------------------------------- what is written
+# ------------------------------------------------------------------------------------------------- the tables
 
 
 def measure(folder: Path) -> dict[str, str]:
@@ -177,7 +177,7 @@ def measure(folder: Path) -> dict[str, str]:
     requests = requests_of(codes)
     rows, bares = [], [bare(folder, codes[:500])]
     with serving(folder) as (port, process):
-        load(port, requests, 8, 1000, 30.0)  # what is slow once
+        load(port, requests, 8, 1000, 30.0)  # warm-up
         before, asked = memory_of(process), 0
         memories = [before]
         for connections, n, seconds in ROUNDS:
@@ -214,9 +214,9 @@ def measure(folder: Path) -> dict[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, help="where the collection is, or is built and kept")
+    parser.add_argument("--folder", type=Path, help="folder of the collection, built if it does not exist")
     parser.add_argument("--items", type=int, default=N_ITEMS)
-    parser.add_argument("--write", type=Path, help="document to write the tables into")
+    parser.add_argument("--write", type=Path, help="document to write the tables to")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as place:
         folder = arguments.folder or Path(place) / "million"

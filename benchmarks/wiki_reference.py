@@ -1,6 +1,6 @@
 """MAP of public reference codes on the Wiki data, and the settings that reproduce them.
 
-Measured by running the authors' MATLAB codes (redistributed ones for SCM, SePH and CMFH) under GNU Octave:
+Measured by running the authors' MATLAB code (redistributed code for SCM, SePH and CMFH) under GNU Octave:
 2,173 training points = database, 693 queries, features centred and not scaled (SMFH: rows of length 1; LEMON: as they
 are), MAP over the full ranking, ties by database order. Means and standard deviations over the seeds named. Those of
 BATCH, SCRATCH and LEMON are over three seeds; deviations were not kept cell by cell, and stand at the median of their
@@ -21,7 +21,7 @@ Cells = dict[int, tuple[tuple[float, float], tuple[float, float]]]
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One reference code: how to reproduce it, and its MAP by database codes and code length."""
+    """One reference implementation: settings to reproduce it, and its MAP by protocol and code length."""
 
     name: str
     make: Callable[[int, int], CrossModalHasher]
@@ -30,7 +30,7 @@ class Row:
     is_kernel: bool = False
 
     def tolerance(self, protocol: str, spread: float) -> float:
-        """Return how far our mean may be off: reference means are over three to five seeds themselves."""
+        """Return the tolerance for our mean; reference means are over three to five seeds themselves."""
         if self.seeds == 1:
             return 0.003
         # The reference solver of kernel logistic regressions stops at its iteration cap.
@@ -39,7 +39,7 @@ class Row:
 
 
 def _cells(lengths: tuple[int, ...], image: Any, text: Any) -> Cells:
-    """Put values of both directions together; a bare number comes from a method without randomness."""
+    """Combine the values of both directions; a single number comes from a deterministic method."""
 
     def with_spread(value: Any) -> tuple[float, float]:
         return value if isinstance(value, tuple) else (value, 0.0)

@@ -154,7 +154,7 @@ def test_the_version_is_in_the_changelog_and_the_citation() -> None:
 
 def test_the_demo_runs_and_beats_cca_itq(tmp_path: Path) -> None:
     result = subprocess.run(
-        [sys.executable, ROOT / "examples" / "demo.py", "--every", "8", "--output", tmp_path],
+        [sys.executable, ROOT / "examples" / "demo.py", "--every", "4", "--output", tmp_path],
         check=True,
         capture_output=True,
         text=True,

@@ -1,1 +1,1 @@
-"""The documentation site: its sources from docs/, what is generated, and checks of what comes out."""
+"""The documentation site: sources, generated pages, and checks of the result."""

@@ -11,14 +11,16 @@ from website.sources import ROOT, SOURCES, stage
 
 
 def main(arguments: list[str]) -> int:
-    """Do what is asked for; return the exit code."""
+    """Run a command and return the exit code."""
     match arguments:
         case ["stage"]:
             stage()
             return 0
         case ["check"]:
             found = faults(ROOT / "build" / "site")
-            print("\n".join(found) or "every link, anchor and picture of the site is there, and no other host is asked")
+            print(
+                "\n".join(found) or "all links, anchors and pictures of the site exist, and no other host is contacted"
+            )
             return int(bool(found))
         case ["serve", *command]:  # zensical serve ...
             return _serve(command)
@@ -27,7 +29,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(command: list[str]) -> int:
-    """Let a program serve the sources, and keep them as docs/ is."""
+    """Run a server, and update the sources whenever docs/ changes."""
     stage()
     with subprocess.Popen(command, cwd=ROOT) as server:
         try:

@@ -1,4 +1,4 @@
-"""What is wrong with a built site: links and anchors that lead nowhere, pictures that are missing, other hosts."""
+"""Check a built site for broken links and anchors, missing pictures, and requests to other hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOADED_LINKS = {"stylesheet", "icon", "preload", "modulepreload", "preconnect", 
 
 
 class Page(HTMLParser):
-    """What a page links to, loads, and can be linked to by."""
+    """Links, loaded files and anchors of a page."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Page(HTMLParser):
         self.feed(file.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note one element."""
+        """Record one element."""
         given = {name: value or "" for name, value in attrs}
         self.anchors |= {given[name] for name in ("id", "name") if name in given}
         if tag == "a" and "href" in given:
@@ -53,7 +53,7 @@ class _Site:
 
 
 def faults(folder: Path) -> list[str]:
-    """Return what is wrong, a sentence each."""
+    """Return a sentence for each problem."""
     site = _Site(folder.resolve())
     found = [] if len(site.pages) > 20 else [f"{folder} has {len(site.pages)} pages: it is not built"]
     for page in site.pages.values():

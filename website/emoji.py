@@ -33,7 +33,7 @@ INK, SOFT, PAPER, CARD = "#1f2430", "#5b6270", "#ffffff", "#f6f5f2"
 
 
 def main() -> None:
-    """Build a collection of emoji unless there is one, and draw what it finds."""
+    """Build a collection of emoji if it does not exist, and draw its answers."""
     shop = WORK / "collection"
     if not shop.exists():
         table = write_items(WORK / "items")
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def write_items(folder: Path) -> Path:
-    """Write a picture of each emoji, and a table of names, keywords and groups; return the table's path."""
+    """Write a picture of each emoji and a table of names, keywords and groups; return the path of the table."""
     sources = {name: fetch(package, WORK / name) for name, package in PACKAGES.items()}
     emoji = json.loads((sources["emojibase"] / "en" / "data.json").read_text("utf-8"))
     groups = json.loads((sources["emojibase"] / "meta" / "groups.json").read_text("utf-8"))
@@ -110,7 +110,7 @@ def not_white(picture: Any) -> Any:
 
 
 def shortened(pen: Any, name: str, font: Any, width: int) -> str:
-    """Return as much of a name as fits."""
+    """Shorten a name to the available width."""
     text = name.replace("-", " ")
     if pen.textlength(text, font) <= width:
         return text

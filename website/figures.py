@@ -1,6 +1,6 @@
-"""Draw how it works, from what the library does with icons: `make figures`.
+"""Draw the figures of docs/how-it-works.md from a model of the icons (`make figures`).
 
-Colours are names (see theme/site.css), so that a drawing follows the page's scheme, or by itself the reader's.
+Colours are names (see theme/site.css), so that a drawing follows the colour scheme of the page or of the reader.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Signs = npt.NDArray[np.int8]
 
 
 class Trained(NamedTuple):
-    """Icons, a model that learned from most of them, and the others."""
+    """Icons, and a model trained on most of them."""
 
     encoder: Encoder
     train: Any
@@ -52,7 +52,7 @@ class Trained(NamedTuple):
 
 @cache
 def trained(n_bits: int) -> Trained:
-    """Learn from 957 icons; 200 ask, and 289 are a database that training never saw."""
+    """Train on 957 icons; 200 are queries, and 289 are an unseen database."""
     rest, queries = load_dataset("icons").labelled().split(200, 0)
     train, unseen = rest.split(289, 0)
     features = {"image": CombinedImage(), "text": BagOfWords(analyzer="word+char", min_df=2)}
@@ -62,7 +62,7 @@ def trained(n_bits: int) -> Trained:
 
 
 def blank(width: float, height: float) -> tuple[Figure, Axes]:
-    """Return a sheet whose unit is a hundredth of its width."""
+    """Return an empty drawing whose unit is a hundredth of its width."""
     figure = plt.figure(figsize=(width, height))
     sheet = figure.add_axes((0, 0, 1, 1))
     sheet.set(xlim=(0, 100), ylim=(0, 100 * height / width), aspect="equal")
@@ -71,7 +71,7 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def bits(sheet: Axes, x: float, y: float, signs: Signs, size: float, marked: Any = ()) -> None:
-    """Draw a code: a square a bit, full for +1."""
+    """Draw a code with a square per bit, filled for +1."""
     for place, sign in enumerate(signs):
         left = x + place * size
         sheet.add_patch(Rectangle((left, y), size * 0.86, size * 0.86, color=ONE if sign > 0 else ZERO, lw=0))
@@ -82,7 +82,7 @@ def bits(sheet: Axes, x: float, y: float, signs: Signs, size: float, marked: Any
 
 
 def icon(sheet: Axes, picture: npt.NDArray[np.uint8], x: float, y: float, size: float) -> None:
-    """Draw an icon as an outline, which takes the ink's colour."""
+    """Draw an icon as an outline in the text colour."""
     dark = 1 - np.asarray(picture, float)[::-1] / 255
     grid = np.linspace(0, size, dark.shape[0])
     sheet.contourf(x + grid, y + grid, dark, levels=[0.5, 1.5], colors=[INK])
@@ -94,18 +94,18 @@ def arrow(sheet: Axes, start: tuple[float, float], end: tuple[float, float], col
 
 
 def panel(sheet: Axes, x: float, y: float, width: float, height: float) -> None:
-    """Draw what something stands on."""
+    """Draw a background panel."""
     shape = FancyBboxPatch((x, y), width, height, boxstyle="round,pad=0,rounding_size=1", color=PANEL, lw=0)
     sheet.add_patch(shape)
 
 
 def signs_of(encoder: Encoder, modality: str, value: Any) -> Signs:
-    """Return a value's hashed code as signs."""
+    """Return the hashed code of a value as signs."""
     return unpack(encoder.encode(modality, [value]), encoder.n_bits)[0]
 
 
 def code() -> Figure:
-    """Draw what a code is: a text and two pictures as 32 bits, and how many differ."""
+    """Draw a text and two pictures as codes of 32 bits, with their Hamming distances."""
     encoder, train, *_ = trained(32)
     figure, sheet = blank(8.6, 3.55)
     text = signs_of(encoder, "text", QUESTION)
@@ -154,7 +154,7 @@ SHOWN = ["Weather", "Animals", "Food", "Sports"]
 
 
 def _shown_points() -> tuple[npt.NDArray[np.int8], list[str]]:
-    """Return labels of twelve points, some with two."""
+    """Return the labels of twelve points, some of which have two."""
     sets = [[0], [0], [0], [0, 3], [1], [1], [1, 2], [2], [2], [2], [3], [3]]
     labels = np.zeros((len(sets), len(SHOWN)), np.int8)
     for row, chosen in enumerate(sets):
@@ -163,7 +163,7 @@ def _shown_points() -> tuple[npt.NDArray[np.int8], list[str]]:
 
 
 def labels() -> Figure:
-    """Labels to similarities to codes, and the distances that come out."""
+    """Draw labels, similarities, codes and the resulting distances."""
     given, names = _shown_points()
     rng = np.random.default_rng(0)
     points = {name: given @ rng.normal(size=(len(names), 6)) + rng.normal(0, 0.1, (len(given), 6)) for name in "xy"}
@@ -194,13 +194,13 @@ def labels() -> Figure:
 
 
 def _log_likelihood(distances: npt.NDArray[Any], similar: npt.NDArray[Any], scale: float, c: int) -> npt.NDArray[Any]:
-    """Return each pair's share in the objective, eq. (1)."""
+    """Return the log-likelihood of each pair, eq. (1)."""
     theta = scale / c * (c - 2 * distances)
     return similar * theta - np.logaddexp(0, theta)
 
 
 def flip() -> Figure:
-    """One flip: what it does to the pairs of a row, and what flips do to the objective."""
+    """Draw the effect of one flip on the pairs of a row, and of all flips on the objective."""
     c, scale = 16, 8.0
     given, _ = _shown_points()
     similar = (given @ given.T > 0).astype(float)
@@ -261,7 +261,7 @@ def _plain_axes(axes: Axes) -> None:
 
 
 def learned() -> Figure:
-    """Learned against hashed: how far right and wrong answers are, in three databases."""
+    """Draw the distances of right and wrong answers in learned, hashed and unseen databases."""
     encoder, train, unseen, queries = trained(64)
     asked = encoder.encode("text", queries.texts)
     seen = encoder.encode("image", train.images)
@@ -296,7 +296,7 @@ def learned() -> Figure:
 
 
 def journey() -> Figure:
-    """Draw a query's journey: words, values, signs, distances, answers."""
+    """Draw the steps of a query: words, projection, signs, distances, answers."""
     encoder, train, *_ = trained(64)
     figure, sheet = blank(8.6, 3.9)
     vector = encoder.featurize("text", [QUESTION])
@@ -357,7 +357,7 @@ FIGURES: dict[str, tuple[Callable[[], Figure], str]] = {
 
 
 def write(name: str, folder: Path = FOLDER) -> Path:
-    """Draw one figure into a folder."""
+    """Write one figure to a folder."""
     draw, said = FIGURES[name]
     settings: Any = {"svg.hashsalt": f"dlfh-{name}", "font.family": "DejaVu Sans", "svg.fonttype": "path"}
     with mpl.rc_context(settings):
@@ -371,7 +371,7 @@ def write(name: str, folder: Path = FOLDER) -> Path:
 
 
 def _finished(drawing: str, name: str, said: str) -> str:
-    """Give a drawing the names of colours, a text for those who do not see it, and ids of its own."""
+    """Add colour names, an alternative text and unique ids to a drawing."""
     for colour, called in NAMES.items():
         drawing = drawing.replace(colour, f"var(--drawing-{called})")
     schemes = re.findall(r"\{\n(\s*--drawing.*?)\}", STYLE.read_text(encoding="utf-8"), re.DOTALL)

@@ -1,4 +1,4 @@
-"""The reference that the code writes itself: the commands' own help, and the public names with their docstrings."""
+"""Reference pages generated from the help of the commands and the docstrings of the public names."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from dlfh.cli.app import make_app
 
 __all__ = ["command_line", "reference_pages"]
 
-#: Classes whose pages have what they inherit; others say where it is.
+#: Classes whose pages include inherited members.
 SHOWN_WHOLE = {"DLFH", "CrossModalHasher", "Featurizer", "HashLearner"}
 API = Path(__file__).parent.parent / "docs" / "api.md"
 
 
 def command_line() -> str:
-    """Return a page of all commands, from what they say of themselves."""
+    """Return a page of all commands, made from their help."""
     app: Any = typer.main.get_command(make_app())
     lines = [
         "# Command line",
         "",
-        "What `dlfh --help` and `dlfh COMMAND --help` say. A command that cannot do what it should says why in one "
-        "sentence and ends with exit code 2, after an interrupt with 130: [errors](errors.md).",
+        "This page has the text of `dlfh --help` and `dlfh COMMAND --help`. A command that fails prints one sentence "
+        "and exits with code 2; an interrupted command exits with code 130 ([errors](errors.md)).",
         "",
     ]
     for name, command in app.commands.items():
@@ -42,12 +42,12 @@ def _command(name: str, command: Any) -> list[str]:
     for title, parameters in (("argument", arguments), ("option", options)):
         rows = [_row(parameter) for parameter in parameters]
         if rows:
-            lines += [f"| {title} | what it is | default |", "|---|---|---|", *rows, ""]
+            lines += [f"| {title} | description | default |", "|---|---|---|", *rows, ""]
     return lines
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Yield help as Markdown: commands after a prompt in a block, and Rich's bold as Markdown's."""
+    """Yield help as Markdown, with examples in a code block and Rich's bold as Markdown bold."""
     shown = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
     for line in text.splitlines():
         if re.fullmatch(r"\[b\]Examples?\[/b\]", line.strip()):
@@ -78,7 +78,7 @@ def _is_list(parameter: Any, said: str) -> bool:
 
 
 def reference_pages() -> dict[str, str]:
-    """Return a page for each public module, by name, with what mkdocstrings is to fill in."""
+    """Return a page for each public module, by name, with directives for mkdocstrings."""
     pages = {}
     for door in re.findall(r"^## `(dlfh[\w.]*)`", API.read_text(encoding="utf-8"), re.MULTILINE):
         module = importlib.import_module(door)
@@ -91,17 +91,17 @@ def reference_pages() -> dict[str, str]:
             if inspect.isclass(value) or inspect.isroutine(value):
                 inherits = "true" if name in SHOWN_WHOLE else "false"
                 lines += [f"::: {door}.{name}", "    options:", f"      inherited_members: {inherits}", ""]
-            else:  # an object that is called, whose class says what it is
+            else:  # a callable object
                 lines += [f"## `{name}` {{ #{door}.{name} }}", "", *_plain(inspect.getdoc(value) or ""), ""]
         pages[door] = "\n".join(lines)
     return pages
 
 
 def _summary(module: Any) -> list[str]:
-    """Return what a module says of itself, without its examples."""
+    """Return the docstring of a module without its examples."""
     return _plain(inspect.cleandoc(module.__doc__ or "").partition("\n>>>")[0].rstrip())
 
 
 def _plain(said: str) -> list[str]:
-    """Return a docstring as Markdown: code is between single backquotes there."""
+    """Return a docstring as Markdown, with code in single backquotes."""
     return re.sub(r"``([^`]+)``", r"`\1`", said).splitlines()

@@ -1,6 +1,6 @@
-"""Put together what the site is built from: the pages of docs/, files of the repository, and generated pages.
+"""Assemble the sources of the site: pages of docs/, files of the repository, and generated pages.
 
-Pages stay where a repository shows them, with links that work there; this copies them and completes their links.
+Links in the pages work in the repository; the copies made here have links that work in the site.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIGURE = re.compile(r"^!\[([^\]]+)\]\((images/figures/[\w-]+\.svg)\)$", re.MULTI
 
 
 def stage(to: Path = SOURCES) -> None:
-    """Write the sources of the site, those that changed."""
+    """Write the changed sources of the site."""
     pages = {"command-line.md": command_line()} | {f"api/{door}.md": text for door, text in reference_pages().items()}
     for file in sorted((ROOT / "docs").rglob("*")):
         name = file.relative_to(ROOT / "docs").as_posix()
@@ -52,13 +52,13 @@ def stage(to: Path = SOURCES) -> None:
 
 def _write(file: Path, content: bytes) -> None:
     if file.exists() and file.read_bytes() == content:
-        return  # what is served is built again only where something changed
+        return  # the server rebuilds only changed files
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(content)
 
 
 def _page(source: Path, name: str) -> str:
-    """Return a page with links from where it is in the site, and figures that take the site's colours."""
+    """Return a page with links adapted to the site, and figures in the site's colours."""
     text = source.read_text(encoding="utf-8")
 
     def completed(link: re.Match[str]) -> str:
@@ -85,7 +85,7 @@ def _page(source: Path, name: str) -> str:
 
 
 def _notebook(file: Path) -> str:
-    """Return a notebook, cells of a Python file, as a page."""
+    """Return a notebook, stored as cells of a Python file, as a page."""
     page = []
     for cell in file.read_text(encoding="utf-8").split("# %%")[1:]:
         kind, _, body = cell.partition("\n")
@@ -99,7 +99,7 @@ def _notebook(file: Path) -> str:
 
 
 def _fetch_katex(to: Path) -> None:
-    """Take what sets mathematics from the package registry, once: a reader's browser asks no other host."""
+    """Download KaTeX from the package registry once, so that browsers contact no other host."""
     if (to / "katex.min.js").exists():
         return
     to.mkdir(parents=True, exist_ok=True)
