@@ -183,5 +183,6 @@ def test_the_command_imports_nothing_heavy() -> None:
         "typer",
         "dlfh._terminal",
         "dlfh.cli.options",
+        "dlfh.errors",
     }
     assert set(outside) == light

@@ -17,6 +17,7 @@ import typer
 from dlfh._terminal import plain
 from dlfh._version import __version__
 from dlfh.cli.output import start_clock
+from dlfh.errors import DLFHError
 
 #: Exit codes for invalid input or usage, and for an interrupt (128 + SIGINT, as in shells).
 _INVALID_INPUT, _INTERRUPTED = 2, 130
@@ -105,8 +106,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _exit_code(error: Exception) -> int:
     """Print an expected error as one line and return the exit code; re-raise any other error."""
-    from dlfh.errors import DLFHError
-
     if isinstance(error, typer.Abort):
         return _fail("interrupted", _INTERRUPTED)
     if isinstance(error, typer.Exit):

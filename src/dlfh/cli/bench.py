@@ -12,6 +12,7 @@ import typer
 
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.options import Quiet, changed_options, flag, with_options
+from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh.bench.data import Source
@@ -164,7 +165,6 @@ def bench(
     """
     from dlfh._validation import check_choice
     from dlfh.bench.experiments import EXPERIMENTS
-    from dlfh.errors import InputError
 
     check_choice(experiment, "EXPERIMENT", (*EXPERIMENTS, "rank", "splits"))
     for name in changed_options(options):
@@ -216,7 +216,6 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
 
 def _rank(reports: list[Path], options: BenchOptions) -> None:
     from dlfh.bench.ranking import rank_reports
-    from dlfh.errors import InputError
 
     lengths = _parse_lengths(options.bits)
     if lengths is not None and len(lengths) != 1:
@@ -245,7 +244,6 @@ def _write_splits(data: str, options: BenchOptions) -> None:
 
     from dlfh._persistence.outputs import check_outputs, write_output
     from dlfh.bench.splits import compare_splits, splits_of
-    from dlfh.errors import InputError
 
     if options.output is not None:
         check_outputs([options.output], [Path(data), options.file, options.check], overwrite=options.overwrite)
@@ -280,8 +278,6 @@ def split_words(text: str | None) -> tuple[str, ...] | None:
 
 
 def _parse_lengths(text: str | None) -> tuple[int, ...] | None:
-    from dlfh.errors import InputError
-
     words = split_words(text)
     if words is None:
         return None

@@ -14,6 +14,7 @@ from dlfh._optional import is_installed
 from dlfh._terminal import plain
 from dlfh.cli.options import ItemOptions, ItemsAt, OutputOptions, TrainingOptions, changed_options, flag, with_options
 from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
+from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh._selection import Trial
@@ -57,7 +58,6 @@ def build(
     from dlfh.cli.models import load_encoder, set_verbosity
     from dlfh.collection import Collection
     from dlfh.collection.folder import check_free
-    from dlfh.errors import InputError
 
     check_free(output)
     options.check([model, *items.inputs(), training.settings])

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from dlfh.errors import InputError
+
 
 def cite(
     methods: Annotated[
@@ -23,7 +25,6 @@ def cite(
 
     $ dlfh cite --all
     """
-    from dlfh.errors import InputError
     from dlfh.methods.citations import citations
 
     if not methods and not cite_all:

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from dlfh.cli.options import ItemOptions, OutputOptions, parse_pairs, place_of, with_options
+from dlfh.errors import InputError
 
 _SUFFIXES = (".npz", ".npy", ".mat")
 
@@ -56,7 +57,6 @@ def encode(
 
     from dlfh.cli.models import load_encoder
     from dlfh.datasets import write_arrays
-    from dlfh.errors import InputError
 
     suffix = output.suffix.lower()
     if suffix == ".parquet":
@@ -100,7 +100,6 @@ def _encode_blocks(
     from dlfh.blocks import open_blocks
     from dlfh.cli.models import load_encoder
     from dlfh.collection.block_codes import encode_blocks
-    from dlfh.errors import InputError
 
     if output.exists() and not output.is_dir():
         raise InputError(f"cannot write {output}: block-wise codes need a folder, but this is a file")
@@ -141,7 +140,6 @@ def _encode_blocks(
 def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
     """Return the file or folder of each modality's vectors, and the variable or column in it."""
     from dlfh.blocks.opening import matrix_names
-    from dlfh.errors import InputError
 
     pairs, source = parse_pairs(items.vectors, "--vectors"), items.source
     columns = [] if source is None else matrix_names(source)

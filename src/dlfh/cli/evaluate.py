@@ -10,6 +10,7 @@ import typer
 
 from dlfh.cli.options import AsJson, ItemOptions, Quiet, changed_options, flag, place_of, with_options
 from dlfh.cli.output import print_calibration, print_json, print_problems, print_quality
+from dlfh.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,6 @@ def evaluate(
 
     $ dlfh evaluate codes.npy queries.npy --query-labels q.npy --database-labels l.npy --measure nDCG@10 --cluster local
     """
-    from dlfh.errors import InputError
-
     if codes.query_labels is not None and codes.database_labels is not None:
         if items.source is None or items.names_columns():
             raise InputError("codes in files take two arguments, DATABASE and QUERIES, and no input data options")
@@ -103,7 +102,6 @@ def _evaluate_items(
     from dlfh.cli.models import load_encoder, open_collection
     from dlfh.collection.evaluation import fit_and_evaluate
     from dlfh.collection.folder import is_collection
-    from dlfh.errors import InputError
 
     if is_collection(path):
         if n_queries is not None:

@@ -9,6 +9,7 @@ import typer
 
 from dlfh.cli.options import AsJson
 from dlfh.cli.output import print_json, print_table
+from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ def info(
     from dlfh.cli.models import open_collection
     from dlfh.collection.folder import is_collection
     from dlfh.datasets.tables import TABLE_SUFFIXES
-    from dlfh.errors import InputError
     from dlfh.index import Index
     from dlfh.index.manifest import MANIFEST
 

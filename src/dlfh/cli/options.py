@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from dlfh.errors import InputError
+
 if TYPE_CHECKING:
     from dlfh.collection import Encoder
     from dlfh.datasets import Items
@@ -117,8 +119,6 @@ class ItemOptions:
 
 
 def _with_known_modalities(items: Items, known: Sequence[str]) -> Items:
-    from dlfh.errors import InputError
-
     unknown = {name for name in items.modalities if name not in known}
     if unknown == {*items.modalities}:
         raise InputError(
@@ -181,7 +181,6 @@ class TrainingOptions:
         """Return the untrained method with its parameters."""
         from dlfh.cli.settings import BuildSettings
         from dlfh.collection.candidates import N_BITS
-        from dlfh.errors import InputError
         from dlfh.methods.catalogue import METHODS
 
         saved = BuildSettings.read(self.settings)
@@ -304,7 +303,6 @@ def method_named(name: str) -> str:
     >>> method_named("cca-itq")
     'CCAITQ'
     """
-    from dlfh.errors import InputError
     from dlfh.methods.catalogue import METHODS
 
     by_name = {known.lower(): known for known in METHODS}
@@ -316,8 +314,6 @@ def method_named(name: str) -> str:
 
 def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
     """Return NAME=VALUE pairs as a dict."""
-    from dlfh.errors import InputError
-
     parsed: dict[str, str] = {}
     for pair in pairs or []:
         name, equals, value = pair.partition("=")
@@ -345,7 +341,6 @@ def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
     >>> parse_filters(["brand=Acme", "price<=20"])
     {'and': [{'brand': {'=': 'Acme'}}, {'price': {'<=': 20}}]}
     """
-    from dlfh.errors import InputError
     from dlfh.index.where import parse_where
 
     conditions: list[Any] = []

@@ -15,6 +15,7 @@ import typer
 
 from dlfh._terminal import plain
 from dlfh.cli.search import named_query
+from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
     from dlfh.cli.search import SearchSession
@@ -75,8 +76,6 @@ def _lines(terminal: bool) -> Iterator[str]:
 
 def _run(session: SearchSession, line: str, terminal: bool) -> bool:
     """Answer a query or run a command; return whether it succeeded."""
-    from dlfh.errors import DLFHError
-
     try:
         query = _parse(session, line)
         if query is None:
@@ -104,7 +103,6 @@ def _run(session: SearchSession, line: str, terminal: bool) -> bool:
 def _parse(session: SearchSession, line: str) -> Query | None:
     """Return the query in a line; None if the line is a command, which is run."""
     from dlfh.collection.query import Query
-    from dlfh.errors import InputError
 
     if not line.startswith(":"):
         return Query("text", line)

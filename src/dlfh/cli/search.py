@@ -14,6 +14,7 @@ from dlfh._lazy import postpone_numpy_submodules
 from dlfh._terminal import plain
 from dlfh.cli.options import AsJson, Overwrite, parse_filters, parse_pairs
 from dlfh.cli.output import print_json, print_table
+from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -175,7 +176,6 @@ def search(
     from dlfh.cli.models import open_collection
     from dlfh.collection import SearchOptions
     from dlfh.collection.query import Query
-    from dlfh.errors import InputError
 
     text = " ".join(words) if words else None
     n_queries = sum(value is not None for value in (text, image, similar, query))
@@ -224,7 +224,6 @@ def named_query(collection: Collection, pair: str, option: str) -> Query:
 
 def _read_vector(value: str) -> Any:
     from dlfh.datasets.reading import find_array
-    from dlfh.errors import InputError
 
     vectors = find_array({}, value)
     if vectors.ndim == 2 and vectors.shape[0] == 1:

@@ -18,6 +18,7 @@ import typer
 
 from dlfh._terminal import plain
 from dlfh.cli.options import CollectionFolder, ItemOptions, OutputOptions, with_options
+from dlfh.errors import DLFHError, InputError
 
 if TYPE_CHECKING:
     from dlfh.collection.syncing import SyncResult
@@ -59,7 +60,6 @@ def sync(
     $ dlfh sync shop/ PHOTOS/ --watch
     """
     from dlfh.cli.models import open_collection
-    from dlfh.errors import DLFHError, InputError
 
     if not interval > 0:
         raise InputError(f"--interval must be positive, got {interval:g}")

@@ -11,6 +11,7 @@ import typer
 from dlfh._terminal import plain, plain_lines
 from dlfh.cli.bench import RunOptions, default_folder, resumable, split_words
 from dlfh.cli.options import ItemOptions, Overwrite, changed_options, flag, method_named, with_options
+from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh.collection.tuning import Candidate
@@ -103,8 +104,6 @@ def tune(
 
     $ dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100
     """
-    from dlfh.errors import InputError
-
     if data.source is None and not data.names_columns():
         raise InputError("no data to tune for: name a folder, a table or a data set")
     if _is_raw(data):
@@ -133,7 +132,6 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     from dlfh.collection.candidates import N_BITS
     from dlfh.collection.choosing import HELD_OUT, MAX_ITEMS
     from dlfh.collection.tuning import tune_items
-    from dlfh.errors import InputError
 
     for name in changed_options(options):
         if name not in _FOR_ITEMS:
@@ -199,7 +197,6 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     from dlfh.bench.runner import Runner
     from dlfh.bench.settings import PROTOCOLS
     from dlfh.bench.tune import ParameterSearch, default_grid, parse_grid, trials_csv, tuned_toml
-    from dlfh.errors import InputError
     from dlfh.methods.catalogue import METHODS
 
     if options.halving is not None:

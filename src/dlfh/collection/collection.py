@@ -209,6 +209,8 @@ class Collection:
         encoder = from_parts(path / "model", config, arrays)
         if not isinstance(encoder, Encoder):
             raise ModelError(f"the model of collection {path} has no featurisers: a collection needs a saved Encoder")
+        for featurizer in encoder.featurizers_.values():
+            featurizer.verbose = False  # progress was shown while the collection was built
         index = open_items(path, writable=writable)
         if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
             index.close()
