@@ -1,4 +1,4 @@
-"""A browser that looks at the page of a service, and what it noticed meanwhile."""
+"""Browser tabs that show the search page, and record its errors and requests."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.datasets import Items, load_dataset, read_items
 from dlfh.features import BagOfWords, Thumbnail
 
-#: Machines that are busy take longer.
-PATIENCE = 30_000
-expect.set_options(PATIENCE)
+#: Timeout in milliseconds, long enough for busy machines.
+TIMEOUT = 30_000
+expect.set_options(TIMEOUT)
 
-#: An id that would run a script, were it read as HTML.
+#: An id that would run a script if it were parsed as HTML.
 WICKED = "<img src=x onerror=document.title='wicked'>&amp;/#?"
 
 
 def build_icons(folder: Path) -> Path:
-    """Build a collection of some icons, with a column to filter by and an item of a wicked name; return its folder."""
+    """Build a collection of icons with a column and a malicious id; return its folder."""
     icons = load_dataset("icons", size=64).labelled()
     table = icons.take(range(0, len(icons), 7)).write(folder / "icons")
     read = read_items(table, id="name", image="file", text="words", labels="categories")
-    metadata = [own | {"columns": {"row": row % 3}} for row, own in enumerate(read.metadata)]
+    metadata = [metadata | {"columns": {"row": row % 3}} for row, metadata in enumerate(read.metadata)]
     ids = [WICKED, *read.ids[1:]]
     items = Items(ids, read.modalities, read.labels, metadata, read.places, read.problems)
     features = {"image": Thumbnail(8), "text": BagOfWords()}
@@ -39,7 +39,7 @@ def build_icons(folder: Path) -> Path:
 
 
 def open_browser(playwright: Playwright, path: str) -> Browser:
-    """Start the browser that is installed; no name leads anywhere but to this machine."""
+    """Start the installed browser, with access to this machine only."""
     arguments = ["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"]
     return playwright.chromium.launch(executable_path=path, args=arguments)
 
@@ -51,10 +51,10 @@ class Tab:
     page: Page
     address: str
     errors: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
 
     def go(self, search: str = "") -> Tab:
-        """Open an address of the service, and wait for what it shows."""
+        """Open an address of the service, and wait until it is shown."""
         self.page.goto(self.address + search)
         return self.settle()
 
@@ -66,14 +66,14 @@ class Tab:
         return self
 
     def type(self, text: str) -> Tab:
-        """Type as people do, and wait for what it finds."""
+        """Type a query, and wait for its results."""
         self.page.locator("#text").press_sequentially(text, delay=5)
         self.page.wait_for_function("text => document.querySelector('.head h1')?.textContent === text", arg=text)
         return self.settle()
 
     @property
     def ids(self) -> list[str]:
-        """The answers, in their order."""
+        """Ids of the results, in their order."""
         ids: list[str] = self.page.eval_on_selector_all("a.card", "cards => cards.map(card => card.dataset.id)")
         return ids
 
@@ -101,22 +101,22 @@ class Tab:
         return self
 
     def wait_for_another_map(self, before: bytes) -> None:
-        """Wait until the map looks different."""
-        for _ in range(PATIENCE // 100):
+        """Wait until the map has been redrawn."""
+        for _ in range(TIMEOUT // 100):
             if self.page.locator("canvas").screenshot() != before:
                 return
             self.page.wait_for_timeout(100)
-        raise AssertionError("the map is as it was")
+        raise AssertionError("the map has not changed")
 
     def faults(self) -> list[str]:
-        """Return what axe calls serious or worse."""
+        """Return the serious and critical accessibility violations that axe reports."""
         if not self.page.evaluate("typeof axe === 'object'"):
             self.page.evaluate(Path(AXE_FILE_PATH).read_text(encoding="utf-8"))
-        found: dict[str, Any] = self.page.evaluate("axe.run({ resultTypes: ['violations'] })")
+        report: dict[str, Any] = self.page.evaluate("axe.run({ resultTypes: ['violations'] })")
         return [
-            f"{own['impact']}: {own['help']}: {[node['html'][:200] for node in own['nodes'][:3]]}"
-            for own in found["violations"]
-            if own["impact"] in ("serious", "critical")
+            f"{rule['impact']}: {rule['help']}: {[node['html'][:200] for node in rule['nodes'][:3]]}"
+            for rule in report["violations"]
+            if rule["impact"] in ("serious", "critical")
         ]
 
     def is_wider_than_the_screen(self) -> bool:
@@ -124,28 +124,28 @@ class Tab:
         return wide
 
     def forgive(self, message: str) -> None:
-        """Take errors off the list that a test is about."""
+        """Remove expected errors from the list; at least one must have occurred."""
         assert any(message in error for error in self.errors), self.errors
         self.errors = [error for error in self.errors if message not in error]
 
 
 @contextmanager
 def tab(browser: Browser, address: str, **options: Any) -> Iterator[Tab]:
-    """Open a tab, and see to it in the end that it asked nobody else and had nothing to complain of."""
+    """Open a tab; check at the end that it logged no errors and sent requests to its service only."""
     context = browser.new_context(**{"reduced_motion": "reduce", "viewport": {"width": 1200, "height": 800}, **options})
-    context.set_default_timeout(PATIENCE)
-    own = Tab(context.new_page(), address)
+    context.set_default_timeout(TIMEOUT)
+    opened = Tab(context.new_page(), address)
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            own.errors.append(message.text)
+            opened.errors.append(message.text)
 
-    own.page.on("console", note)
-    own.page.on("pageerror", lambda error: own.errors.append(str(error)))
-    context.on("request", lambda request: own.asked.append(request.url))
+    opened.page.on("console", note)
+    opened.page.on("pageerror", lambda error: opened.errors.append(str(error)))
+    context.on("request", lambda request: opened.requests.append(request.url))
     try:
-        yield own
-        assert own.errors == []
-        assert [url for url in own.asked if not url.startswith((address, "blob:" + address, "data:"))] == []
+        yield opened
+        assert opened.errors == []
+        assert [url for url in opened.requests if not url.startswith((address, "blob:" + address, "data:"))] == []
     finally:
         context.close()

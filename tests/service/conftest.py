@@ -1,4 +1,4 @@
-"""Services in processes of their own, on ports of this machine that are free."""
+"""Services that run in separate processes, on free local ports."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from dlfh.datasets import Items, read_items
 from dlfh.features import BagOfWords, Thumbnail
 
 TOKEN = "a-token-for-the-tests"
-#: Ids that must be written with care in an address.
+#: Ids with characters that need escaping in addresses.
 AWKWARD = ["a/b", "a/b/thumbnail", "ü?#%&+ <b>"]
 
 
 @dataclass
 class Running:
-    """A service that runs."""
+    """A running service."""
 
     process: subprocess.Popen[str]
     client: httpx.Client
@@ -39,15 +39,15 @@ class Running:
     def address(self) -> str:
         return str(self.client.base_url)
 
-    def search(self, **asked: Any) -> Any:
-        response = self.client.post("/v1/search", json=asked)
+    def search(self, **search: Any) -> Any:
+        response = self.client.post("/v1/search", json=search)
         assert response.status_code == 200, response.text
         return response.json()
 
     def lines_after(self, mark: str, n: int) -> list[str]:
-        """Return the lines of the log after one with a mark, once there are so many: answers go before their lines."""
-        until = time.monotonic() + 10
-        while time.monotonic() < until:
+        """Return the log lines after the one with ``mark``, once at least ``n`` have been written."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
             _, found, after = self.log.read_text(encoding="utf-8").rpartition(mark)
             lines = after.splitlines()[1:]
             if found and len(lines) >= n and after.endswith("\n"):
@@ -56,12 +56,12 @@ class Running:
         raise AssertionError(f"no {n} lines after {mark}")
 
     def end(self) -> int:
-        """Tell it to end, and return how it did."""
+        """Stop the service, and return its exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(20)
 
 
-#: A service with settings that the command line has no options for.
+#: Starts a service with settings that the command line does not offer.
 PROGRAM = """
 import sys
 from dlfh.service import Settings, serve
@@ -74,7 +74,7 @@ serve(sys.argv[1], {settings}, port=0, on_ready=lambda address: print(address, f
 def serving(
     folder: Path, log: Path, *options: str, token: str | None = None, settings: str | None = None
 ) -> Iterator[Running]:
-    """Serve a collection in a process of its own, by the command line or with settings in Python."""
+    """Serve a collection in a separate process, from the command line or with Python settings."""
     env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
     env |= {"OPENBLAS_NUM_THREADS": "1"} | ({"DLFH_TOKEN": token} if token else {})
     command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0", *options]
@@ -98,19 +98,19 @@ def serving(
 
 
 def memory_of(process: int) -> int:
-    """Return how much memory of its own a process has, in bytes."""
+    """Return the anonymous memory of a process, in bytes."""
     status = Path(f"/proc/{process}/status")
     if not status.exists():
-        pytest.skip("there is no /proc here")
+        pytest.skip("needs /proc")
     return int(status.read_text(encoding="utf-8").split("RssAnon:")[1].split()[0]) * 1024
 
 
 def build(folder: Path, photos: Path) -> Path:
-    """Build a collection of the pictures, with probabilities, and with a column to filter by."""
+    """Build a calibrated collection of the pictures, with two columns."""
     read = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
     metadata = [
-        own | {"columns": {"parity": row % 2, "half": ("first", "second")[row // 20]}}
-        for row, own in enumerate(read.metadata)
+        fields | {"columns": {"parity": row % 2, "half": ("first", "second")[row // 20]}}
+        for row, fields in enumerate(read.metadata)
     ]
     ids = [*read.ids[:-3], *AWKWARD]
     items = Items(ids, read.modalities, read.labels, metadata, read.places, read.problems)
@@ -123,20 +123,20 @@ def build(folder: Path, photos: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def stripes_folder(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection that nobody changes."""
+    """A read-only collection."""
     return build(tmp_path_factory.mktemp("served") / "stripes", photos)
 
 
 @pytest.fixture(scope="session")
 def service(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service of it, that everybody may ask."""
+    """A service of the read-only collection, without a token."""
     with serving(stripes_folder, tmp_path_factory.mktemp("log") / "log") as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service that wants a token and has little patience."""
+    """A service with a token, small limits and short timeouts."""
     settings = (
         f"Settings(token={TOKEN!r}, limits=Limits(read_seconds=0.4, connections=6, body_bytes=2000, upload_bytes=4000))"
     )
@@ -151,7 +151,7 @@ def address(running: Running) -> tuple[str, int]:
 
 
 def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:
-    """Send bytes, and return all that comes back until the other side has no more to say."""
+    """Send bytes, and return the response until the connection is closed."""
     with socket.create_connection(address(running), timeout=wait) as connection:
         connection.sendall(content)
         received = b""

@@ -1,9 +1,9 @@
-"""Requests that are damaged in all ways, against a real service: none may fail it, slow it down or fill its memory.
+"""Sends damaged requests to a running service: none may cause a failure, a delay or a memory leak.
 
 python -m tests.service.fuzzing --cases 10000 [--first 0]
 
-Each case is drawn from its own number. Bodies, forms, pictures and heads of requests that are right are damaged: values
-swapped for others, parts left out, doubled or put elsewhere, bytes flipped, cut off, put in.
+The case number is the random seed. The body, form, picture or head of a valid request is damaged: values are replaced,
+parts removed, duplicated or moved, and bytes flipped, removed or inserted.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ SETTINGS = (
     f"Settings(token={TOKEN!r}, writable=True, "
     f"limits=Limits(read_seconds={READ_SECONDS}, answer_seconds={ANSWER_SECONDS}))"
 )
-#: More than this is growth; what is kept and bounded (words, thumbnails, what Python has freed) is less.
-MOST_GROWTH = 64 << 20
+#: Growth that counts as a leak; bounded caches and memory that Python has not returned stay below it.
+MAX_GROWTH = 64 << 20
 
 SEARCHES: list[dict[str, Any]] = [
     {"text": "level stripes", "k": 5},
@@ -53,7 +53,7 @@ ITEM: dict[str, Any] = {
     "labels": ["level"],
     "columns": {"parity": 1, "colour": "red"},
 }
-#: Values that programs stumble over.
+#: Values that often cause bugs.
 ODD: list[Any] = [
     None,
     True,
@@ -91,7 +91,7 @@ ODD: list[Any] = [
 
 @dataclass
 class Report:
-    """What became of requests."""
+    """Outcomes of the requests."""
 
     cases: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
@@ -111,7 +111,7 @@ class Report:
 
 
 def damaged(value: Any, rng: random.Random) -> Any:
-    """Return a value of JSON with one place of it changed."""
+    """Return a JSON value with one random change."""
     if isinstance(value, (dict, list)) and value and rng.random() < 0.8:
         places: list[Any] = list(value) if isinstance(value, dict) else list(range(len(value)))
         place = rng.choice(places)
@@ -133,7 +133,7 @@ def damaged(value: Any, rng: random.Random) -> Any:
 
 
 def dented(content: bytes, rng: random.Random) -> bytes:
-    """Return bytes with some of them flipped, cut off, doubled or put in."""
+    """Return bytes with some flipped, removed, duplicated or inserted."""
     copy = bytearray(content)
     for _ in range(rng.choice([1, 1, 2, 5, 20])):
         at = rng.randrange(len(copy) + 1)
@@ -152,7 +152,7 @@ def dented(content: bytes, rng: random.Random) -> bytes:
 
 
 def as_json(value: Any, rng: random.Random) -> bytes:
-    """Return a value as JSON, mostly as it must be."""
+    """Return a value as JSON, mostly valid."""
     text = json.dumps(value).encode()
     kind = rng.randrange(12)
     if kind == 0:
@@ -168,14 +168,14 @@ def as_json(value: Any, rng: random.Random) -> bytes:
 
 @functools.cache
 def bomb() -> bytes:
-    """Return a small file of a huge picture."""
+    """Return a decompression bomb."""
     content = BytesIO()
     Image.new("1", (12_000, 12_000)).save(content, "PNG")
     return content.getvalue()
 
 
 def picture(rng: random.Random) -> bytes:
-    """Return a picture of some format, mostly broken."""
+    """Return a picture in a random format, mostly damaged."""
     kind = rng.choice(["PNG", "JPEG", "GIF", "WEBP", "TIFF", "BMP", "PPM", "TGA", "JPEG2000"])
     mode = rng.choice(["RGB", "L", "1", "P"]) if kind in ("PNG", "TIFF") else "RGB"
     size = rng.choice([(1, 1), (8, 5), (64, 64), (1, 4000)])
@@ -187,7 +187,7 @@ def picture(rng: random.Random) -> bytes:
 
 
 def form(rng: random.Random) -> tuple[bytes, bytes]:
-    """Return a form with a picture and options, and its type."""
+    """Return a form with a picture and options, and its content type."""
     options = as_json(damaged({"k": 3, "modalities": "text"}, rng), rng) if rng.random() < 0.5 else b'{"k": 3}'
     parts = [(b'form-data; name="image"; filename="x.png"', picture(rng)), (b'form-data; name="options"', options)]
     kind = rng.randrange(10)
@@ -210,7 +210,7 @@ def form(rng: random.Random) -> tuple[bytes, bytes]:
 
 
 def request(rng: random.Random) -> bytes:
-    """Return a request that is damaged somewhere."""
+    """Return a damaged request."""
     method, path, kind, body = b"POST", b"/v1/search", b"application/json", b""
     which = rng.randrange(8)
     if which < 3:
@@ -224,7 +224,7 @@ def request(rng: random.Random) -> bytes:
         path, body = b"/v1/items", as_json(damaged({"items": [item], "update": True}, rng), rng)
         if rng.random() < 0.4:
             method, path = b"PUT", b"/v1/items/" + rng.choice([b"n1", b"%00", b"%ff", b"..%2f", b"n" * 5000])
-            body = as_json(damaged({name: own for name, own in item.items() if name != "id"}, rng), rng)
+            body = as_json(damaged({name: value for name, value in item.items() if name != "id"}, rng), rng)
     elif which == 5:
         path, body = b"/v1/remove", as_json(damaged({"ids": ["n0", "n1"]}, rng), rng)
     else:
@@ -253,45 +253,45 @@ def request(rng: random.Random) -> bytes:
     return b"\r\n".join(head) + b"\r\n\r\n" + body
 
 
-# ------------------------------------------------------------------------------------------------- asking
+# ------------------------------------------------------------------------------------------------- sending
 
 
-def ask(running: Running, content: bytes) -> bytes:
-    """Send bytes and return the first answer that comes back."""
+def send(running: Running, content: bytes) -> bytes:
+    """Send bytes, and return the first response."""
     received = b""
     with socket.create_connection(address(running), timeout=READ_SECONDS + ANSWER_SECONDS) as connection:
         try:
             connection.sendall(content)
             while not _is_whole(received, content) and (chunk := connection.recv(1 << 16)):
                 received += chunk
-        except ConnectionError:  # it closed while we still sent; what it said before may be lost
+        except ConnectionError:  # closed during sending; its response may be lost
             pass
     return received
 
 
-def _is_whole(received: bytes, asked: bytes) -> bool:
-    """Tell whether an answer is there to its end: a damaged request may leave the connection open."""
+def _is_whole(received: bytes, sent: bytes) -> bool:
+    """Return whether a response is complete; a damaged request may leave the connection open."""
     head, end, body = received.removeprefix(CONTINUE).partition(b"\r\n\r\n")
     length = re.search(rb"content-length: (\d+)", head)
-    n_bytes = 0 if length is None or asked.startswith(b"HEAD") else int(length[1])
+    n_bytes = 0 if length is None or sent.startswith(b"HEAD") else int(length[1])
     return bool(end) and len(body) >= n_bytes
 
 
 def status_of(answer: bytes) -> str:
-    """Return the status of an answer; "none" if there is none."""
+    """Return the status of a response, or "none"."""
     answer = answer.removeprefix(CONTINUE)
     return answer[9:12].decode("latin-1") if answer.startswith(b"HTTP/1.1 ") else "none"
 
 
 def fuzz(running: Running, cases: int, first: int) -> Report:
-    """Ask all requests, one after the other."""
+    """Send all requests, one after the other."""
     report = Report(cases)
     settled = 0
     for number in range(first, first + cases):
         content = request(random.Random(number))
         began = time.monotonic()
         try:
-            status = status_of(ask(running, content))
+            status = status_of(send(running, content))
         except TimeoutError:
             status = "no end"
         took = time.monotonic() - began
@@ -300,12 +300,12 @@ def fuzz(running: Running, cases: int, first: int) -> Report:
         if status.startswith("5") or status == "no end" or took > READ_SECONDS + ANSWER_SECONDS:
             report.findings.append(f"case {number}: {status} after {took:.2f} s: {content[:200]!r}")
         if running.process.poll() is not None:
-            report.findings.append(f"case {number}: the service ended: {content[:200]!r}")
+            report.findings.append(f"case {number}: the service stopped: {content[:200]!r}")
             return report
         if number - first == cases // 4:
             settled = memory_of(running.process.pid)
     report.growth = memory_of(running.process.pid) - settled
-    if report.growth > MOST_GROWTH:
+    if report.growth > MAX_GROWTH:
         report.findings.append(f"memory grew by {report.growth >> 20} MB")
     if '"failure"' in running.log.read_text(encoding="utf-8"):
         report.findings.append("the log has failures")

@@ -1,4 +1,4 @@
-"""Pictures of the page for the docs, taken of the demo's icons: ``make screenshots``."""
+"""Screenshots of the search page for the docs, with the demo's icons: ``make screenshots``."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tests.service.conftest import serving
 WIDE = {"viewport": {"width": 1280, "height": 860}}
 NARROW = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
 QUERY = "?q=weather+forecast"
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--demo", type=Path, default=Path("demo-output"), help="what the demo made")
-    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="folder for the pictures")
+    parser.add_argument("--demo", type=Path, default=Path("demo-output"), help="output folder of the demo")
+    parser.add_argument("--output", type=Path, default=Path("docs/images"), help="folder for the screenshots")
     arguments = parser.parse_args()
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
-        sys.exit("there is no Chromium to take pictures with")
+        sys.exit("screenshots need Chromium")
     icons = arguments.demo / "icons"
 
-    def ask_with_a_bus(page: Page) -> None:
+    def search_by_bus(page: Page) -> None:
         page.set_input_files("#file", icons / "bus.png")
         page.wait_for_selector(".grid.texts a.card")
 
@@ -54,7 +54,7 @@ def main() -> None:
         "page-dark": (QUERY, WIDE | {"color_scheme": "dark"}, None),
         "page-narrow": (QUERY, NARROW, None),
         "page-map": ("", WIDE, look_closer),
-        "page-image": ("?modalities=text", WIDE, ask_with_a_bus),
+        "page-image": ("?modalities=text", WIDE, search_by_bus),
         "page-about": (QUERY, WIDE, open_the_panel),
     }
     with (
@@ -64,24 +64,24 @@ def main() -> None:
     ):
         browser = open_browser(playwright, chromium)
         for name, (search, options, act) in pictures.items():
-            with tab(browser, running.address, **options) as own:
-                own.go(search)
+            with tab(browser, running.address, **options) as opened:
+                opened.go(search)
                 if act:
-                    act(own.page)
-                (arguments.output / f"{name}.png").write_bytes(take(own))
+                    act(opened.page)
+                (arguments.output / f"{name}.png").write_bytes(take(opened))
         browser.close()
 
 
-def take(own: Tab) -> bytes:
-    """Return a picture of what is seen when all is there, in few colours if it would be large otherwise."""
-    own.settle().page.evaluate("document.activeElement.blur()")
-    own.page.wait_for_load_state("networkidle")
-    own.page.wait_for_timeout(1000)
-    image = Image.open(BytesIO(own.page.screenshot())).convert("RGB")
+def take(opened: Tab) -> bytes:
+    """Return a screenshot of the loaded page, with 256 colours if it would be too large."""
+    opened.settle().page.evaluate("document.activeElement.blur()")
+    opened.page.wait_for_load_state("networkidle")
+    opened.page.wait_for_timeout(1000)
+    image = Image.open(BytesIO(opened.page.screenshot())).convert("RGB")
     for smaller in (image, image.quantize(256, Image.Quantize.FASTOCTREE)):
         content = BytesIO()
         smaller.save(content, "PNG", optimize=True)
-        if content.tell() <= MOST_BYTES:
+        if content.tell() <= MAX_BYTES:
             break
     return content.getvalue()
 

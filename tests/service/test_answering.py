@@ -1,4 +1,4 @@
-"""Questions are answered within limits, together as one by one."""
+"""Searches are limited, and answered in batches as they are one by one."""
 
 from __future__ import annotations
 
@@ -19,28 +19,30 @@ def state(stripes_folder: Path) -> State:
     return States(stripes_folder).current
 
 
-def asked(text: str, **options: object) -> SearchRequest:
+def request(text: str, **options: object) -> SearchRequest:
     return SearchRequest([Query("text", text)], SearchOptions(**options))  # type: ignore[arg-type]
 
 
-def test_a_radius_finds_all_or_says_that_it_is_too_large(state: State) -> None:
-    whole, refused = answer_together(state, [asked("level", radius=20, limit=38), asked("level", radius=20, limit=37)])
+def test_a_radius_returns_all_items_or_an_error(state: State) -> None:
+    whole, refused = answer_together(
+        state, [request("level", radius=20, limit=38), request("level", radius=20, limit=37)]
+    )
     assert isinstance(whole, bytes)
     assert len(json.loads(whole)["results"][0]["answers"]) == 38
     assert isinstance(refused, InputError)
     assert "38 items are within the radius, more than the limit of 37" in str(refused)
 
 
-def test_questions_that_are_answered_together_get_what_each_gets_alone(state: State) -> None:
+def test_batched_requests_get_the_same_responses(state: State) -> None:
     texts = ["level stripes 3", "upright", "stripes", "xylophone", "level", "upright 12"]
-    requests = [asked(text, k=1 + row, match="both") for row, text in enumerate(texts)]
+    requests = [request(text, k=1 + row, match="both") for row, text in enumerate(texts)]
     together = answer_together(state, requests)
-    assert together == [answer_together(state, [request])[0] for request in requests]
+    assert together == [answer_together(state, [single])[0] for single in requests]
 
 
-def test_one_that_is_wrong_is_wrong_alone(state: State) -> None:
+def test_an_invalid_request_does_not_affect_its_batch(state: State) -> None:
     right, wrong, also_right = answer_together(
-        state, [asked("level"), asked("x", modalities="sound"), asked("upright")]
+        state, [request("level"), request("x", modalities="sound"), request("upright")]
     )
     assert isinstance(wrong, InputError)
-    assert [right, also_right] == [answer_together(state, [asked(text)])[0] for text in ("level", "upright")]
+    assert [right, also_right] == [answer_together(state, [request(text)])[0] for text in ("level", "upright")]

@@ -1,4 +1,4 @@
-"""The endpoints answer as the collection does, and errors have a status and a sentence."""
+"""The endpoints return the same results as the collection; errors have a status and a message."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.service.conftest import AWKWARD, TOKEN, Running, memory_of, serving
 
 def answers(found: Any) -> list[dict[str, Any]]:
     (result,) = found["results"]
-    own: list[dict[str, Any]] = result["answers"]
-    return own
+    items: list[dict[str, Any]] = result["answers"]
+    return items
 
 
 def shown(found: Any) -> list[tuple[Any, ...]]:
-    """What a collection finds, as the service shows it."""
+    """Return the results of a collection with the fields of the service."""
     return [
         (
             item.rank,
@@ -52,7 +52,7 @@ def served(found: Any) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "options",
     [
         {},
         {"k": 3, "modalities": "image"},
@@ -62,11 +62,13 @@ def served(found: Any) -> list[tuple[Any, ...]]:
         {"ranking": "specific", "modalities": ("image", "text")},
     ],
 )
-def test_a_text_finds_what_the_collection_finds(service: Running, stripes_folder: Path, how: dict[str, Any]) -> None:
+def test_a_text_finds_what_the_collection_finds(
+    service: Running, stripes_folder: Path, options: dict[str, Any]
+) -> None:
     with Collection.open(stripes_folder) as collection:
-        found = collection.search("text", "level stripes", **how)
-        assert served(service.search(text="level stripes", **how)) == shown(found)
-        assert service.search(text="level stripes", **how)["results"][0]["query"]["code"] == found.code
+        found = collection.search("text", "level stripes", **options)
+        assert served(service.search(text="level stripes", **options)) == shown(found)
+        assert service.search(text="level stripes", **options)["results"][0]["query"]["code"] == found.code
 
 
 def test_an_image_finds_what_the_collection_finds(service: Running, stripes_folder: Path, photos: Path) -> None:
@@ -76,7 +78,7 @@ def test_an_image_finds_what_the_collection_finds(service: Running, stripes_fold
         assert served(response.json()) == shown(collection.search("image", photos / "8.png", 4))
 
 
-def test_an_item_finds_its_like(service: Running, stripes_folder: Path) -> None:
+def test_an_item_finds_similar_items(service: Running, stripes_folder: Path) -> None:
     with Collection.open(stripes_folder) as collection:
         assert served(service.search(id="8.png", k=5)) == shown(collection.similar("8.png", 5))
 
@@ -95,7 +97,7 @@ def test_a_code_finds_what_the_index_finds(service: Running, stripes_folder: Pat
     found = answers(service.search(code=code.tobytes().hex(), k=25, modalities="image"))
     assert [item["id"] for item in found] == hits.ids[0]
     assert [item["distance"] for item in found] == hits.distances[0].tolist()
-    assert found[-1]["n_equal"] is None  # others may be as far
+    assert found[-1]["n_equal"] is None  # further items may be at the same distance
     assert found[0]["n_equal"] == np.count_nonzero(hits.distances[0] == hits.distances[0, 0])
 
 
@@ -107,7 +109,7 @@ def test_a_batch_is_answered_in_its_order(service: Running) -> None:
         assert service.search(**query, k=4)["results"] == [result]
 
 
-def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> None:
+def test_filters_select_matching_items(service: Running) -> None:
     everything = answers(service.search(text="stripes", k=100, modalities="all"))
     for where, has in (
         ({"labels": "level"}, lambda item: "level" in item["labels"]),
@@ -130,17 +132,17 @@ def test_filters_leave_items_that_have_what_is_asked_for(service: Running) -> No
         assert len(found) > 10
 
 
-def test_what_nobody_knows_is_said_beside_the_answers(service: Running) -> None:
+def test_unknown_words_produce_a_warning(service: Running) -> None:
     (known,), (unknown,) = (service.search(text=text)["results"] for text in ("level", "xylophone"))
     assert known["warning"] is None
     assert "None of these words occur in the collection: xylophone" in unknown["warning"]
 
 
-def test_nothing_found_is_an_answer(service: Running) -> None:
+def test_an_empty_result_is_a_success(service: Running) -> None:
     assert answers(service.search(text="level", min_probability=0.999999)) == []
 
 
-def test_an_item_is_shown_without_the_place_of_its_picture(service: Running) -> None:
+def test_an_item_does_not_reveal_image_paths(service: Running) -> None:
     item = service.client.get("/v1/items/8.png").json()
     assert item["labels"] == ["upright"]
     assert item["metadata"] == {"text": "upright stripes 8", "columns": {"parity": 0, "half": "first"}}
@@ -148,7 +150,7 @@ def test_an_item_is_shown_without_the_place_of_its_picture(service: Running) -> 
     assert item["thumbnail"] == "/v1/items/8.png/thumbnail"
 
 
-def test_a_thumbnail_is_a_small_picture_that_browsers_keep(service: Running) -> None:
+def test_a_thumbnail_is_a_small_cacheable_image(service: Running) -> None:
     first = service.client.get("/v1/items/8.png/thumbnail")
     image = Image.open(BytesIO(first.content))
     assert (first.headers["content-type"], image.format, image.size) == ("image/webp", "WEBP", (32, 32))
@@ -156,27 +158,27 @@ def test_a_thumbnail_is_a_small_picture_that_browsers_keep(service: Running) -> 
     assert (again.status_code, again.content) == (304, b"")
 
 
-def test_the_collection_says_what_it_holds(service: Running, stripes_folder: Path) -> None:
+def test_the_collection_is_described(service: Running, stripes_folder: Path) -> None:
     about = service.client.get("/v1/collection").json()
     assert (about["name"], about["items"], about["bits"], about["method"]) == ("stripes", 40, 20, "DLFH")
     assert about["calibrated"]
     assert not about["writable"]
     assert about["modalities"]["image"]["takes"] == "images"
     assert {"value": "second", "count": 20} in about["filters"]["half"]
-    assert {own["value"] for own in about["filters"]["labels"]} == {"level", "upright"}
-    assert {(own["query"], own["database"]) for own in about["quality"]} == {("image", "text"), ("text", "image")}
-    assert all(own["chance"] < own["hamming"] <= 1 for own in about["quality"])
-    assert {own["query"] for own in about["calibration"]} == {"image", "text"}
+    assert {value["value"] for value in about["filters"]["labels"]} == {"level", "upright"}
+    assert {(row["query"], row["database"]) for row in about["quality"]} == {("image", "text"), ("text", "image")}
+    assert all(row["chance"] < row["hamming"] <= 1 for row in about["quality"])
+    assert {row["query"] for row in about["calibration"]} == {"image", "text"}
 
 
-def test_the_map_has_every_item_where_it_was(service: Running) -> None:
+def test_the_map_is_complete_and_deterministic(service: Running) -> None:
     drawn, again = (service.client.get("/v1/map").json() for _ in range(2))
     assert drawn == again
     assert len(drawn["points"]) == drawn["items"] == 40
     assert all(-1 <= point[axis] <= 1 for point in drawn["points"] for axis in "xy")
 
 
-def test_the_page_and_what_it_needs_are_served_from_here(service: Running) -> None:
+def test_the_page_loads_from_this_service_only(service: Running) -> None:
     page = service.client.get("/")
     assert page.headers["content-type"].startswith("text/html")
     for name in re.findall(r'(?:href|src)="([^"#]+)"', page.text):
@@ -184,7 +186,7 @@ def test_the_page_and_what_it_needs_are_served_from_here(service: Running) -> No
         assert service.client.get("/" + name).status_code == 200
 
 
-def test_health_and_metrics_are_there(service: Running) -> None:
+def test_health_and_metrics_are_served(service: Running) -> None:
     service.search(text="level")
     assert service.client.get("/healthz").json() == {"status": "ok"}
     assert service.client.get("/readyz").json() == {"status": "ready"}
@@ -194,7 +196,7 @@ def test_health_and_metrics_are_there(service: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "body", "status", "sentence"),
+    ("method", "path", "body", "status", "message"),
     [
         ("GET", "/v1/items/nope", None, 404, "unknown item 'nope'"),
         ("GET", "/v1/items/nope/thumbnail", None, 404, "unknown item 'nope'"),
@@ -237,20 +239,20 @@ def test_health_and_metrics_are_there(service: Running) -> None:
         ("POST", "/v1/items", {"items": [{"id": "a", "text": "b"}]}, 403, "read-only"),
     ],
 )
-def test_what_is_wrong_gets_its_status_and_one_sentence(
-    service: Running, method: str, path: str, body: Any, status: int, sentence: str
+def test_an_invalid_request_gets_a_status_and_a_message(
+    service: Running, method: str, path: str, body: Any, status: int, message: str
 ) -> None:
     response = service.client.request(method, path, json=body)
     assert response.status_code == status, response.text
     assert set(response.json()) == {"error"}
-    assert sentence in response.json()["error"]
+    assert message in response.json()["error"]
     assert "\n" not in response.json()["error"]
 
 
 @pytest.mark.parametrize(
     "body", [b"{", b"\xff", b"[" * 100_000, b'{"text": "\\ud800"}', b'{"text": NaN}', b"null", b""]
 )
-def test_a_body_that_is_no_search_is_refused(service: Running, body: bytes) -> None:
+def test_an_invalid_body_is_rejected(service: Running, body: bytes) -> None:
     response = service.client.post("/v1/search", content=body, headers={"content-type": "application/json"})
     assert response.status_code in (400, 422)
     assert set(response.json()) == {"error"}
@@ -264,12 +266,12 @@ def test_a_body_that_is_no_search_is_refused(service: Running, body: bytes) -> N
         (b"\x89PNG\r\n\x1a\n" + b"\0" * 50, 422, "the image cannot be read"),
     ],
 )
-def test_a_broken_image_is_refused(service: Running, content: bytes, status: int, sentence: str) -> None:
+def test_a_damaged_image_is_rejected(service: Running, content: bytes, status: int, sentence: str) -> None:
     response = service.client.post("/v1/search/image", files={"image": content})
     assert (response.status_code, sentence in response.json()["error"]) == (status, True), response.text
 
 
-def test_a_decompression_bomb_gets_its_status_and_nothing_else(service: Running) -> None:
+def test_a_decompression_bomb_is_rejected_without_decoding(service: Running) -> None:
     bomb = BytesIO()
     Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
     assert len(bomb.getvalue()) < 100_000
@@ -280,7 +282,7 @@ def test_a_decompression_bomb_gets_its_status_and_nothing_else(service: Running)
     assert memory_of(service.process.pid) - before < 50 << 20
 
 
-def test_ids_with_slashes_are_asked_for_as_they_are_written(service: Running) -> None:
+def test_ids_may_contain_slashes(service: Running) -> None:
     for name in AWKWARD:
         item = service.client.get(f"/v1/items/{quote(name, safe='')}").json()
         assert item["id"] == name
@@ -296,15 +298,15 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "service.md"
 
 @pytest.fixture(scope="module")
 def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A service with what the documentation asks for."""
+    """A service with the items of the documentation."""
     kinds = ["shoe" if number % 2 else "coat" for number in range(40)]
     texts = [f"a {('red', 'blue', 'green')[number % 3]} {kind}" for number, kind in enumerate(kinds)]
     images = [photos / f"{number}.png" if number not in (3, 4) else None for number in range(40)]
     items = Items.of(
         {"image": images, "text": texts}, [[kind + "s"] for kind in kinds], [f"sku-{n}" for n in range(40)]
     )
-    for number, own in enumerate(items.metadata):
-        own["columns"] = {"price": number}
+    for number, metadata in enumerate(items.metadata):
+        metadata["columns"] = {"price": number}
     encoder = Encoder({"image": Thumbnail(8), "text": BagOfWords()}, DLFH(n_bits=20, random_state=0))
     place = tmp_path_factory.mktemp("shop")
     Collection.build(place / "shop", items, encoder, hold_out=12).collection.close()

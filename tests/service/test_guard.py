@@ -1,4 +1,4 @@
-"""Who may ask, how much, for how long; and what every answer carries."""
+"""Tokens, host names, size and time limits, and response headers."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from tests.service.conftest import TOKEN, Running, memory_of, raw
     ],
 )
 @pytest.mark.parametrize("path", ["/v1/collection", "/v1/items/8.png/thumbnail", "/metrics", "/v1/nothing"])
-def test_without_the_right_token_nothing_is_answered(
-    strict: Running, authorization: str | None, sentence: str, path: str
-) -> None:
+def test_requests_need_the_token(strict: Running, authorization: str | None, sentence: str, path: str) -> None:
     headers = [] if authorization is None else [(b"authorization", authorization.encode("latin-1"))]
     with httpx.Client(base_url=strict.address, trust_env=False) as client:
         response = client.get(path, headers=headers)
@@ -39,8 +37,8 @@ def test_the_page_and_health_need_no_token(strict: Running) -> None:
         assert [client.get(path).status_code for path in ("/", "/healthz", "/readyz")] == [200] * 3
 
 
-def test_the_token_is_nowhere_in_the_log(strict: Running) -> None:
-    strict.client.options("/v1/map")  # as no other test does
+def test_the_log_does_not_contain_the_token(strict: Running) -> None:
+    strict.client.options("/v1/map")  # a marker that no other test produces
     strict.client.get("/v1/collection")
     assert "/v1/collection" in "".join(strict.lines_after('"OPTIONS"', 1))
     assert TOKEN not in strict.log.read_text(encoding="utf-8")
@@ -49,18 +47,18 @@ def test_the_token_is_nowhere_in_the_log(strict: Running) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost.", "[::2]", "127.0.0.1@evil"]
 )
-def test_a_foreign_host_is_refused(service: Running, host: str) -> None:
+def test_an_unknown_host_is_rejected(service: Running, host: str) -> None:
     response = service.client.get("/v1/collection", headers={"host": host})
     assert response.status_code == 421
     assert "host name is not allowed" in response.json()["error"]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1234", "127.0.0.1:80", "[::1]:80"])
-def test_names_of_the_machine_itself_are_its_own(service: Running, host: str) -> None:
+def test_local_host_names_are_accepted(service: Running, host: str) -> None:
     assert service.client.get("/healthz", headers={"host": host}).status_code == 200
 
 
-def test_every_answer_has_its_headers(service: Running) -> None:
+def test_every_response_has_security_headers(service: Running) -> None:
     for path in ("/", "/v1/collection", "/nothing", "/v1/items/nope"):
         headers = service.client.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
@@ -69,7 +67,7 @@ def test_every_answer_has_its_headers(service: Running) -> None:
         assert "server" not in headers
 
 
-def test_a_body_is_measured_whatever_it_says_of_itself(strict: Running) -> None:
+def test_the_actual_size_of_a_body_is_limited(strict: Running) -> None:
     def chunks() -> Iterator[bytes]:
         for _ in range(300):
             yield b" " * 10_000
@@ -84,23 +82,23 @@ def test_a_body_is_measured_whatever_it_says_of_itself(strict: Running) -> None:
     assert strict.client.post("/v1/search/image", files={"image": b"x" * 5000}).status_code == 413
 
 
-def test_items_are_no_upload_where_nothing_is_changed(strict: Running) -> None:
+def test_a_read_only_service_rejects_large_items(strict: Running) -> None:
     response = strict.client.post("/v1/items", json={"items": [{"id": "a", "text": "b" * 3000}]})
     assert response.status_code == 413
     assert "more than 2,000 bytes" in response.json()["error"]
 
 
-def test_a_long_body_takes_no_memory(service: Running) -> None:
+def test_an_oversized_body_is_not_kept_in_memory(service: Running) -> None:
     before = memory_of(service.process.pid)
     response = service.client.post("/v1/search", content=(b" " * 65536 for _ in range(800)))
     assert response.status_code == 413
     assert memory_of(service.process.pid) - before < 30 << 20
 
 
-def test_who_is_slow_is_not_waited_for(strict: Running) -> None:
+def test_slow_requests_time_out(strict: Running) -> None:
     head = b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer " + TOKEN.encode() + b"\r\n"
     began = time.monotonic()
-    assert raw(strict, head).startswith(b"HTTP/1.1 408 ")  # the head does not end
-    assert raw(strict, head + b"content-length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408 ")  # nor does the body
-    assert raw(strict, b"") == b""  # nothing comes at all
+    assert raw(strict, head).startswith(b"HTTP/1.1 408 ")  # incomplete head
+    assert raw(strict, head + b"content-length: 9\r\n\r\n{").startswith(b"HTTP/1.1 408 ")  # incomplete body
+    assert raw(strict, b"") == b""  # no data
     assert time.monotonic() - began < 3

@@ -1,4 +1,4 @@
-"""Similar vectors are near to each other on the map, and everything is on it."""
+"""The map shows all items, similar ones near each other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlfh.service.map import lay_out
 
 
 def clusters(n: int, n_clusters: int, n_bits: int = 64) -> tuple[np.ndarray, np.ndarray]:
-    """Return codes around some centres, and which centre each has."""
+    """Return noisy copies of random codes, and the cluster of each."""
     rng = np.random.default_rng(3)
     centres = rng.choice([-1.0, 1.0], (n_clusters, n_bits))
     members = rng.integers(0, n_clusters, n)
@@ -17,7 +17,7 @@ def clusters(n: int, n_clusters: int, n_bits: int = 64) -> tuple[np.ndarray, np.
     return np.where(flips, -1, 1) * centres[members], members
 
 
-def test_neighbours_on_the_map_are_of_one_kind() -> None:
+def test_neighbours_on_the_map_share_a_cluster() -> None:
     codes, members = clusters(600, 20)
     places = lay_out(codes.astype(np.float32))
     distances = np.linalg.norm(places[:, None] - places, axis=2)
@@ -29,12 +29,12 @@ def test_neighbours_on_the_map_are_of_one_kind() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 2, 30, 31, 200])
 @pytest.mark.parametrize("equal", [False, True])
-def test_everything_is_on_the_map(n: int, equal: bool) -> None:
+def test_every_item_is_on_the_map(n: int, equal: bool) -> None:
     codes, _ = clusters(n, 3, 12)
     places = lay_out(np.ones_like(codes, np.float32) if equal else codes.astype(np.float32))
     assert places.shape == (n, 2)
     assert np.all(np.abs(places) <= 1 + 1e-9)
-    assert n < 31 or len(np.unique(places, axis=0)) == n  # nobody hides another
+    assert n < 31 or len(np.unique(places, axis=0)) == n  # no two coincide
 
 
 def test_a_single_bit_is_a_line() -> None:

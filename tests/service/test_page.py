@@ -253,8 +253,8 @@ def test_an_address_contains_the_whole_search(page: Tab) -> None:
         again = page.page.evaluate(
             """async (many) => {
                 const { read, write } = await import("./address.js");
-                return many.map((own) => {
-                    const { picture, ...rest } = read(new URL(write({ ...own, picture: null }), location).search);
+                return many.map((search) => {
+                    const { picture, ...rest } = read(new URL(write({ ...search, picture: null }), location).search);
                     return rest;
                 });
             }""",

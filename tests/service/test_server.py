@@ -1,4 +1,4 @@
-"""A service starts where it is told, says who can ask, and ends well."""
+"""Start, logs and graceful shutdown of a service."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlfh.cli import main
 from tests.service.conftest import Running, serving
 
 
-def test_requests_under_way_are_answered_when_the_service_is_told_to_end(stripes_folder: Path, tmp_path: Path) -> None:
+def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, tmp_path: Path) -> None:
     answered: list[int] = []
     lost: list[BaseException] = []
     refused = 0
@@ -41,7 +41,7 @@ def test_requests_under_way_are_answered_when_the_service_is_told_to_end(stripes
                     if response.will_close:
                         break
             except BaseException as error:
-                # A connection that waited in the queue of the socket when that was closed was never the service's.
+                # Connections in the backlog of the socket when it is closed never reached the service.
                 if served or not (ending.is_set() and isinstance(error, ConnectionError)):
                     lost.append(error)
                 return
@@ -69,8 +69,8 @@ def test_requests_under_way_are_answered_when_the_service_is_told_to_end(stripes
     assert events[-1] == "stopped"
 
 
-def test_lines_of_the_log_say_what_happened_and_not_what_was_asked(service: Running) -> None:
-    service.client.options("/v1/search")  # as no other test does
+def test_log_lines_contain_no_payload(service: Running) -> None:
+    service.client.options("/v1/search")  # a marker that no other test produces
     service.search(text="a secret wish")
     service.client.get("/v1/items/a%20secret%20id")
     service.client.get("/a-secret-path?secret=1")
@@ -90,7 +90,7 @@ def test_lines_of_the_log_say_what_happened_and_not_what_was_asked(service: Runn
         (["--host", "203.0.113.1"], "cannot listen on 203.0.113.1"),
     ],
 )
-def test_what_cannot_be_served_is_said(
+def test_invalid_options_are_reported(
     stripes_folder: Path,
     options: list[str],
     sentence: str,
@@ -102,7 +102,7 @@ def test_what_cannot_be_served_is_said(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_short_token_is_refused_and_not_shown(
+def test_a_short_token_is_rejected_and_not_printed(
     stripes_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "token").write_text("hush\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A collection that changes while it is asked: every answer is of one state, and no request is lost."""
+"""A collection that changes while it is served: each response comes from one state, and no request fails."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def change(folder: Path, step: int) -> str:
         return collection.index.state
 
 
-def test_answers_are_of_one_state_while_another_process_changes_the_collection(
-    stripes_folder: Path, tmp_path: Path
-) -> None:
+def test_a_response_comes_from_one_state_during_changes(stripes_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(stripes_folder, tmp_path / "stripes"))
     with Collection.open(folder) as collection:
         steps = {collection.index.state: -1}
@@ -66,14 +64,14 @@ def test_answers_are_of_one_state_while_another_process_changes_the_collection(
     assert len(seen) > 20
     for response in seen:
         found = response.json()
-        step = steps[found["state"]]  # a state that there was
+        step = steps[found["state"]]  # a state that existed
         expected = {f"step {earlier} of {number}" for earlier in range(step + 1) for number in range(3)}
         for result in found["results"]:
             assert {item["id"] for item in result["answers"] if item["id"].startswith("step")} == expected
     assert len({response.json()["state"] for response in seen}) >= 4
 
 
-def test_a_folder_that_is_broken_for_a_while_leaves_the_last_state(stripes_folder: Path, tmp_path: Path) -> None:
+def test_a_damaged_folder_keeps_the_last_state(stripes_folder: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(stripes_folder, tmp_path / "stripes"))
     states = States(folder)
     before = states.current

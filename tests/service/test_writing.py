@@ -1,4 +1,4 @@
-"""Items that come and go over HTTP are there when the answer is, and stay; again changes nothing."""
+"""Changes over HTTP are visible and durable when their response arrives, atomic, and idempotent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ok(response: httpx.Response) -> Any:
     return response.json()
 
 
-def test_an_item_that_was_put_is_found_at_once_and_by_others(writable: Running, folder: Path, photos: Path) -> None:
+def test_a_new_item_is_found_immediately_and_by_other_processes(writable: Running, folder: Path, photos: Path) -> None:
     picture = base64.b64encode((photos / "8.png").read_bytes()).decode()
     new = {"text": "zebra crossing", "image": picture, "labels": ["upright"], "columns": {"colour": "white"}}
     before = ok(writable.client.get("/v1/collection"))["items"]
@@ -50,7 +50,7 @@ def test_an_item_that_was_put_is_found_at_once_and_by_others(writable: Running, 
     assert writable.search(text="x", where={"colour": "white"})["results"][0]["answers"][0]["id"] == "z/1"
 
 
-def test_putting_an_item_again_changes_nothing_of_it(writable: Running) -> None:
+def test_putting_an_item_is_idempotent(writable: Running) -> None:
     new = {"text": "level lines", "labels": ["level"]}
     first = ok(writable.client.put("/v1/items/twice", json=new))
     item = ok(writable.client.get("/v1/items/twice"))
@@ -59,7 +59,7 @@ def test_putting_an_item_again_changes_nothing_of_it(writable: Running) -> None:
     assert ok(writable.client.get("/v1/items/twice")) | {"state": ""} == item | {"state": ""}
 
 
-def test_an_item_that_was_removed_is_gone(writable: Running) -> None:
+def test_a_removed_item_is_unknown(writable: Running) -> None:
     ok(writable.client.put("/v1/items/brief", json={"text": "level"}))
     assert ok(writable.client.delete("/v1/items/brief"))["removed"] == 1
     assert writable.client.get("/v1/items/brief").status_code == 404
@@ -88,14 +88,14 @@ def test_items_are_added_together_or_not_at_all(writable: Running, items: list[A
     assert ok(writable.client.get("/v1/collection"))["state"] == before["state"]
 
 
-def test_a_batch_is_one_step(writable: Running) -> None:
+def test_a_batch_is_added_in_one_step(writable: Running) -> None:
     items = [{"id": f"many {number}", "text": f"upright {number}"} for number in range(20)]
     before = ok(writable.client.get("/v1/collection"))["items"]
     done = ok(writable.client.post("/v1/items", json={"items": items}))
     assert (done["added"], done["items"]) == (20, before + 20)
 
 
-def test_changes_wait_for_no_other_writer(writable: Running, folder: Path) -> None:
+def test_a_change_conflicts_with_another_writer(writable: Running, folder: Path) -> None:
     with Collection.open(folder, writable=True):
         response = writable.client.put("/v1/items/late", json={"text": "level"})
     assert response.status_code == 409
@@ -104,7 +104,7 @@ def test_changes_wait_for_no_other_writer(writable: Running, folder: Path) -> No
     assert ok(writable.client.put("/v1/items/late", json={"text": "level"}))["added"] == 1
 
 
-def test_nothing_is_written_without_the_token(writable: Running) -> None:
+def test_changes_need_the_token(writable: Running) -> None:
     with httpx.Client(base_url=writable.address, trust_env=False) as client:
         assert client.put("/v1/items/a", json={"text": "level"}).status_code == 401
         assert client.delete("/v1/items/8.png").status_code == 401

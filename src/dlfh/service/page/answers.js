@@ -50,7 +50,7 @@ function markCode(header, about, query, code) {
 function card(answer, about, search, query) {
   const probability = answer.probability;
   const words = textsOf(answer.metadata)[0];
-  const kind = answer.learned ? "learned code" : "hashed code";
+  const kind = answer.learned ? "learned" : "hashed";
   const bar = probability === null ? null : element("span", { class: "probability", "aria-hidden": "true" });
   bar?.style.setProperty("--probability", probability);
   const weighted = answer.distance !== answer.hamming_distance;
