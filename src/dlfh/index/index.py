@@ -156,19 +156,6 @@ class Index:
         """Whether the index was closed."""
         return self._backend.closed
 
-    @property
-    def identity(self) -> str | None:
-        """An identifier drawn when the index was created; None in memory."""
-        return self._backend.identity
-
-    @property
-    def state(self) -> str | None:
-        """An identifier of the current content, different after every change; None in memory.
-
-        No other index ever has the same state, not even a backup that was restored and then changed.
-        """
-        return self._backend.state
-
     def close(self) -> None:
         """Close the index and release its lock, so that another process may write. An index in memory is lost."""
         self._backend.close()
@@ -322,34 +309,6 @@ class Index:
         codes = as_codes(check_queries(queries, self.n_bits))
         return backend.within(Request(column, codes, *_scope(ids, where), n_jobs=n_jobs), radius)
 
-    def distances(
-        self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
-    ) -> npt.NDArray[np.float64]:
-        """Return the distances of items from each query; infinity for items without a code in the modality.
-
-        Parameters
-        ----------
-        modality : str
-        queries : array of uint8 or float
-            As in `search`: Hamming distances for codes, weighted distances for projections.
-        positions : array of int64, optional
-            Positions of the items; by default all items, in order.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_queries, n_items)
-
-        Examples
-        --------
-        >>> index = Index(n_bits=4, modalities=["image", "text"])
-        >>> codes = np.array([[0b11000000], [0]], np.uint8)
-        >>> index.add(["a", "b"], {"image": codes, "text": codes}, present={"text": np.array([True, False])})
-        >>> index.distances("text", np.array([[0b01000000]], np.uint8))
-        array([[ 1., inf]])
-        """
-        request = Request(self._column(modality), check_queries(queries, self.n_bits))
-        return self._open_backend().distances(request, positions)
-
     # Items
 
     def get(self, identifier: str) -> Item:
@@ -372,10 +331,6 @@ class Index:
             if at != position or item is None:
                 raise InputError(f"positions must be those of items in the index, got {position}")
             yield item
-
-    def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
-        """Return the items at the given positions, with these; items that another process removed are left out."""
-        return list(self._open_backend().items(positions))
 
     def ids(self) -> list[str]:
         """Return all ids, in the order in which items were added."""
@@ -414,6 +369,45 @@ class Index:
         array([ True, False,  True])
         """
         return self._open_backend().matches(parse_where(where), None)
+
+    def __len__(self) -> int:
+        return len(self._open_backend())
+
+    def __contains__(self, identifier: object) -> bool:
+        backend = self._open_backend()
+        try:
+            name = Strings.of(check_ids([identifier]))
+        except InputError:  # not a valid id
+            return False
+        return bool(backend.find(name)[0] >= 0)
+
+    def __repr__(self) -> str:
+        place = f"in {self.folder}" if self.folder else f"at {self.address}" if self.address else "in memory"
+        parts = [f"{self.n_bits} bits", *self.modalities, place]
+        if self.closed:
+            parts.insert(0, "closed")
+        elif self.address is None:  # counting takes a query in a database
+            parts.insert(0, f"{len(self):,} items")
+        return f"Index({', '.join(parts)})"
+
+    # For the packages built on the index; not part of the documented interface
+
+    @property
+    def identity(self) -> str | None:
+        """An identifier drawn when the index was created; None in memory."""
+        return self._backend.identity
+
+    @property
+    def state(self) -> str | None:
+        """An identifier of the current content, different after every change; None in memory.
+
+        No other index ever has the same state, not even a backup that was restored and then changed.
+        """
+        return self._backend.state
+
+    def existing_items(self, positions: Sequence[int]) -> list[tuple[int, Item]]:
+        """Return the items at the given positions, with these; items that another process removed are left out."""
+        return list(self._open_backend().items(positions))
 
     def positions(self, ids: Sequence[str] | None = None) -> npt.NDArray[np.int64]:
         """Return the positions of the given ids, or of all items.
@@ -456,25 +450,23 @@ class Index:
                 break
         return found[:n]
 
-    def __len__(self) -> int:
-        return len(self._open_backend())
+    def distances(
+        self, modality: str, queries: npt.NDArray[Any], positions: npt.NDArray[np.int64] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """Return the distances of items from each query, shape (n_queries, n_items); infinity for items without a code.
 
-    def __contains__(self, identifier: object) -> bool:
-        backend = self._open_backend()
-        try:
-            name = Strings.of(check_ids([identifier]))
-        except InputError:  # not a valid id
-            return False
-        return bool(backend.find(name)[0] >= 0)
+        Codes give Hamming distances and projections weighted ones. By default, all items are compared, in order.
 
-    def __repr__(self) -> str:
-        place = f"in {self.folder}" if self.folder else f"at {self.address}" if self.address else "in memory"
-        parts = [f"{self.n_bits} bits", *self.modalities, place]
-        if self.closed:
-            parts.insert(0, "closed")
-        elif self.address is None:  # counting takes a query in a database
-            parts.insert(0, f"{len(self):,} items")
-        return f"Index({', '.join(parts)})"
+        Examples
+        --------
+        >>> index = Index(n_bits=4, modalities=["image", "text"])
+        >>> codes = np.array([[0b11000000], [0]], np.uint8)
+        >>> index.add(["a", "b"], {"image": codes, "text": codes}, present={"text": np.array([True, False])})
+        >>> index.distances("text", np.array([[0b01000000]], np.uint8))
+        array([[ 1., inf]])
+        """
+        request = Request(self._column(modality), check_queries(queries, self.n_bits))
+        return self._open_backend().distances(request, positions)
 
     def _open_backend(self) -> Backend:
         if self._backend.closed:
