@@ -28,11 +28,7 @@ _WIDTH = 60
 
 @dataclass
 class SearchSession:
-    """How queries are answered, and how their results are shown.
-
-    output: The picture to draw the images found into.
-    overwrite: Whether to replace an existing picture. Each result replaces the picture of the last one.
-    """
+    """Answers queries, and prints and draws the results; each picture replaces the one before."""
 
     collection: Collection
     options: SearchOptions

@@ -74,12 +74,8 @@ def write_answers(
 ) -> int:
     """Draw the items of a result, and write a page beside the picture; return the number of missing images.
 
-    The page contains its images and loads nothing from other hosts.
-
-    title: The query, such as ``text: red shoes``.
-    picture: Its name ends in ``.png``, ``.jpg`` or ``.webp``.
-    image: The image of the query.
-    overwrite: Whether to replace existing files; otherwise they raise InputError.
+    The title is the query, such as ``text: red shoes``, and ``image`` its image. The page contains its images and loads
+    nothing from other hosts. Without ``overwrite``, existing files raise InputError.
     """
     paths = [collection.image_path(item.metadata) for item in result]
     if not any(paths):

@@ -109,8 +109,7 @@ class Collection:
             A new or empty folder.
         encoder : Encoder
         address : str, optional
-            Address of the database to store the items in, as `Index.create` takes it. By default they are
-            stored in the folder.
+            Database to store the items in, see `Index.create`; by default they are stored in the folder.
         """
         path = Path(folder)
         with new_folder(path) as building:
@@ -168,8 +167,7 @@ class Collection:
         random_state : int
             Random seed of the draw.
         address : str, optional
-            Address of the database to store the items in, as `Index.create` takes it. By default they are
-            stored in the folder.
+            Database to store the items in, see `Index.create`; by default they are stored in the folder.
 
         Returns
         -------
@@ -249,8 +247,7 @@ class Collection:
         folder : path
             A new or empty folder.
         address : str, optional
-            Address of the database to store the items in, as `Index.create` takes it. By default they are
-            stored in the folder.
+            Database to store the items in, see `Index.create`; by default they are stored in the folder.
         """
         from dlfh.collection.adding import copy_items
 

@@ -41,10 +41,7 @@ _DIGEST = 16
 def content_hashes(
     featurizers: Mapping[str, Featurizer], items: Items, hash_path: Callable[[Any], str] | None = None
 ) -> list[dict[str, str]]:
-    """Return the hashes of each item's images and vectors, by modality.
-
-    hash_path: Hashes a file; `hash_file` by default.
-    """
+    """Return the hashes of each item's images and vectors, by modality. ``hash_path`` is `hash_file` by default."""
     hashes: list[dict[str, str]] = [{} for _ in items.ids]
     for name, values in items.modalities.items():
         if featurizers[name].takes != "texts":
@@ -93,10 +90,9 @@ def hash_file(path: str | os.PathLike[str]) -> str:
 
 
 class FileHashes:
-    """Hashes of files; files that have not changed since the last run are not read again.
+    """Hashes of files; with the cache, files that have not changed since the last run are not read again.
 
-    folder: The folder of a collection. Paths are stored relative to it, so that both can be moved.
-    use_cache: Whether to use the hashes of the last run; otherwise every file is read.
+    Paths are stored relative to the folder of the collection, so that both can be moved.
     """
 
     def __init__(self, folder: Path, *, use_cache: bool = True) -> None:

@@ -28,14 +28,10 @@ def contact_sheet(
     size: int = 96,
     title: str | None = None,
 ) -> Any:
-    """Arrange images in rows on one sheet.
+    """Arrange images, scaled to squares of ``size`` pixels, in rows on one sheet, a PIL image.
 
-    images: Of any size; each is scaled to fit a square. An image that cannot be read is drawn as a crossed box.
-    captions: Up to three lines per image, each cut to the width of the square. Characters that the font lacks are drawn
-        as "?".
-    size: Side of a square in pixels.
-    title: A line above the images.
-    Returns: Save it with ``sheet.save("found.png")``.
+    An image that cannot be read is drawn as a crossed box. Captions have up to three lines, cut to the width of the
+    square; characters that the font lacks are drawn as "?".
 
     >>> import numpy as np
     >>> contact_sheet([np.zeros((30, 20))] * 3, ["one", "two", "three"], columns=2).size
@@ -66,11 +62,7 @@ def contact_sheet(
 
 
 def write_picture(picture: Any, path: str | os.PathLike[str], *, overwrite: bool = True) -> None:
-    """Write an image to a file atomically.
-
-    path: Its name ends in ``.png``, ``.jpg`` or ``.webp``.
-    overwrite: Whether to replace an existing file; otherwise it raises InputError.
-    """
+    """Write an image to a .png, .jpg or .webp file atomically; an existing file is an error without ``overwrite``."""
     target = Path(path)
     formats = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}
     if target.suffix.lower() not in formats:

@@ -111,13 +111,10 @@ def _strings(values: Any, name: str) -> tuple[str, ...]:
 
 @dataclass(eq=False)
 class Query:
-    """One query. `Searcher.encode` fills in the projection of a text, image or vector when it is first needed.
+    """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection.
 
-    value: The text, image or vector; a binary code in hexadecimal; or the id of an item of the collection.
-    modality: The modality of a text, image or vector. By default that called "text" or "image", or else the first that
-        takes texts or images.
-    projection (n_bits,): The real values whose signs are the query's code.
-    is_known: False for a text without any word of the model's vocabulary.
+    Without a modality, a text or image belongs to that called "text" or "image", or else to the first that takes it.
+    `Searcher.encode` sets the projection and, for a text without any word of the model's vocabulary, ``is_known``.
     """
 
     kind: Literal["text", "image", "vector", "code", "id"]

@@ -9,7 +9,6 @@ and finally by insertion order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -34,10 +33,8 @@ Coverage = Callable[[str, Sequence[int]], Floats]
 class EncodedQuery(NamedTuple):
     """A query in the form that codes and texts are compared with.
 
-    modality: Its modality; None for an item of the collection, for which no probabilities are calibrated.
-    values (n_bits,): Signs and weights of its bits.
-    tie_breakers (n_bits,): By modality, the signs and weights that hashed codes are compared with to order equal items.
-    text: The text whose words are searched.
+    An item of the collection has no modality here: probabilities are not calibrated for it. ``values`` has the signs
+    and weights of the query's bits. To order equal items, hashed codes are compared with ``tie_breakers``, by modality.
     """
 
     modality: str | None
@@ -47,13 +44,11 @@ class EncodedQuery(NamedTuple):
     text: str | None = None
 
 
-@dataclass(frozen=True)
-class Ranked:
-    """Items in order, the most probable first.
+class Ranked(NamedTuple):
+    """Positions of items in order, the most probable first, and their log-odds.
 
-    positions: Positions in the index.
-    n_equal: Number of items with the same log-odds, the item included.
-    n_tied: Number of those that hashed codes do not distinguish either: they are in insertion order.
+    ``n_equal`` is the number of items with the same log-odds, the item included. Hashed codes do not distinguish
+    ``n_tied`` of these, which are in insertion order.
     """
 
     positions: Positions
@@ -65,10 +60,8 @@ class Ranked:
 class Ranker:
     """Ranks the items of an index for queries of one modality.
 
-    index: With the columns of a collection, in memory or in a folder.
-    modality: Modality of the queries.
-    options: With modalities, match and ranking filled in.
-    coverage: `WordIndex.coverage`, if words are searched.
+    Modalities, match and ranking of the options are filled in. Searches of words need ``coverage``, which is
+    `WordIndex.coverage`.
     """
 
     def __init__(

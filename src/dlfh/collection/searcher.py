@@ -20,7 +20,6 @@ from dlfh.collection.ranking import Coverage, EncodedQuery, Ranker
 from dlfh.collection.words import WordIndexFile
 from dlfh.errors import InputError
 from dlfh.index import Index
-from dlfh.index.items import Item
 from dlfh.index.where import names_of, parse_where
 
 Mask = npt.NDArray[np.bool_]
@@ -36,10 +35,7 @@ class _Space(NamedTuple):
 
 
 class Searcher:
-    """Answers queries with the items of a collection.
-
-    index: With the columns of a collection.
-    """
+    """Answers queries with the items of a collection, whose index has the columns of `dlfh.collection.columns`."""
 
     def __init__(self, encoder: Encoder, index: Index, words: WordIndexFile) -> None:
         self.encoder = encoder
@@ -56,7 +52,8 @@ class Searcher:
         """Return the result of each query."""
         resolved = [self.resolve(query, options) for query in queries]
         self.encode(queries)
-        space = None if self._in_database else self._local_space(options)
+        is_ranked = any(query.kind != "code" for query in queries)
+        space = self._local_space(options) if is_ranked and not self._in_database else None
         rankers: dict[str, Ranker] = {}  # the queries of one modality share one
         results = []
         for query, own in zip(queries, resolved, strict=True):
@@ -118,10 +115,10 @@ class Searcher:
         ):
             if value not in (None, allowed):
                 raise InputError(f"a search by {what} does not support {name}={value!r}")
-        default = (
-            self.encoder.searchable_modalities()[0] if query.kind == "code" else next(iter(self._item(query).codes))
-        )
-        names = self._named(default if options.modalities is None else options.modalities)
+        names = () if options.modalities is None else self._named(options.modalities)
+        if options.modalities is None:
+            known = self.encoder.searchable_modalities() if query.kind == "code" else self.index.get(query.value).codes
+            names = (next(iter(known)),)
         if len(names) != 1:
             raise InputError(f"a search by {what} compares codes of one modality: name one of {names}")
         return replace(options, modalities=names, match="codes", ranking="hamming")
@@ -189,16 +186,13 @@ class Searcher:
         )
 
     def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
-        item, (searched,) = self._item(query), tuple(options.modalities or ())
+        item, (searched,) = self.index.get(query.value), tuple(options.modalities or ())
         hashed = hashed_codes(item, self.encoder.modalities_)
         first = next(iter(hashed))
         codes = hashed if options.hashed_only else item.codes
         code = codes.get(searched, codes[first])
         signs = {name: self._signs(hashed.get(name, hashed[first])) for name in self.encoder.modalities_}
         return EncodedQuery(None, code, self._signs(code), signs)
-
-    def _item(self, query: Query) -> Item:
-        return self.index.get(query.value)
 
     def _signs(self, code: Codes) -> npt.NDArray[np.float32]:
         return unpack(code[None], self.encoder.n_bits)[0].astype(np.float32)
@@ -261,11 +255,10 @@ class Searcher:
         modalities, match = self._defaults(modality, SearchOptions())
         options = SearchOptions(modalities=modalities, match=match, ranking=RANKINGS[0])
         ranker = Ranker(self.index, self.encoder, modality, options, self._coverage)
-        projections = self.encoder.model_.project(modality, vectors)
-        queries = [
-            Query("vector" if texts is None else "text", None if texts is None else texts[row], modality, projection)
-            for row, projection in enumerate(projections)
-        ]
+        projections = self.encoder.project_vectors(modality, vectors)
+        queries: list[Query] = [Query("vector", None, modality, projection) for projection in projections]
+        if texts is not None:
+            queries = [replace(query, kind="text", value=text) for query, text in zip(queries, texts, strict=True)]
         log_odds = [ranker.log_odds(self._encoded(query, options)) for query in queries]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
         return np.stack(log_odds), learned
@@ -281,9 +274,7 @@ class Searcher:
             candidates[space.items.positions([query.value])] = False
         ranked = ranker.rank(encoded, candidates)
         searched = tuple(options.modalities or ())
-        is_calibrated = encoded.modality is not None and self.calibration.is_fitted_for(
-            options.ranking or "", encoded.modality
-        )
+        is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
         probabilities = probability(ranked.log_odds).tolist() if is_calibrated else [None] * len(ranked.positions)
         found = []
         for row, item in enumerate(space.items.items(ranked.positions.tolist())):

@@ -41,9 +41,7 @@ _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
 
 class WordIndex:
-    """A full-text index of texts.
-
-    database: As `WordIndex.build` creates it.
+    """A full-text index of texts, created by `WordIndex.build` or `WordIndex.read`.
 
     >>> words = WordIndex.build([["a red car"], ["two blue cars, parked"], ["a tree"], [None], ["a dog"]])
     >>> words.coverage("blue car").round(2)
@@ -139,11 +137,7 @@ class WordIndex:
 
 
 class WordIndexFile:
-    """The word index of a collection, kept equal to the collection's index.
-
-    modalities: The modalities that take texts; the metadata of items contain these.
-    folder: The folder of the collection.
-    """
+    """The word index of a collection, kept equal to the collection's index; its columns are modalities of texts."""
 
     def __init__(self, index: Index, modalities: tuple[str, ...], folder: Path) -> None:
         self._index = index

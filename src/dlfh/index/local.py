@@ -34,6 +34,7 @@ class LocalBackend:
         self.modalities = modalities
         self._store = store
         self._writing = threading.RLock()
+        self.state: str | None = None
         self._snapshot: Snapshot | None = self._snapshot_of(() if store is None else store.parts)
 
     @classmethod
@@ -56,10 +57,6 @@ class LocalBackend:
     @property
     def identity(self) -> str | None:
         return None if self._store is None else self._store.manifest.identity
-
-    @property
-    def state(self) -> str | None:
-        return None if self._store is None else self._store.manifest.state
 
     @property
     def writable(self) -> bool:
@@ -196,6 +193,7 @@ class LocalBackend:
     # Inside
 
     def _snapshot_of(self, parts: tuple[Part, ...]) -> Snapshot:
+        self.state = None if self._store is None else self._store.manifest.state
         return Snapshot(parts, self.n_bits)
 
     def _current(self) -> Snapshot:
