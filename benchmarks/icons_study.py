@@ -221,14 +221,14 @@ def test_table(pool: Icons, test: Icons, seeds: int, tuned: dict[str, tuple[int,
     rich = described(pool, test, TEXTS[BEST_TEXT](), IMAGES[BEST_IMAGE]())
     wide = described(pool, test, TEXTS[WIDE_TEXT](), IMAGES[BEST_IMAGE]())
 
-    def cca_itq(n_bits: int, strength: float) -> Callable[[int], Any]:
+    def ccaitq(n_bits: int, strength: float) -> Callable[[int], Any]:
         return lambda seed: CCAITQ(n_bits, ridge=strength, random_state=seed)
 
     # The seed of CCA-ITQ turns nothing but its rotation, and its fits are the slow ones: two of them will do.
     rows: list[tuple[str, Callable[[int], Any], Data, bool, int]] = [
-        ("CCA-ITQ, default | TF-IDF, GIST | 64", cca_itq(*BASELINES[0]), plain, False, 2),
-        (f"CCA-ITQ, tuned | TF-IDF, GIST | {tuned['GIST'][0]}", cca_itq(*tuned["GIST"]), plain, False, 2),
-        (f"CCA-ITQ, tuned | all | {tuned[BEST_IMAGE][0]}", cca_itq(*tuned[BEST_IMAGE]), rich, False, 2),
+        ("CCA-ITQ, default | TF-IDF, GIST | 64", ccaitq(*BASELINES[0]), plain, False, 2),
+        (f"CCA-ITQ, tuned | TF-IDF, GIST | {tuned['GIST'][0]}", ccaitq(*tuned["GIST"]), plain, False, 2),
+        (f"CCA-ITQ, tuned | all | {tuned[BEST_IMAGE][0]}", ccaitq(*tuned[BEST_IMAGE]), rich, False, 2),
         ("DLFH, default | TF-IDF, GIST | 64", lambda seed: DLFH(64, random_state=seed), plain, False, seeds),
         ("DLFH, chosen | TF-IDF, GIST | 64", mixed(64), plain, False, seeds),
         ("DLFH, chosen | all | 64", mixed(64), rich, False, seeds),

@@ -15,7 +15,7 @@ from dlfh.codes import pack
 from dlfh.datasets import make_paired
 from dlfh.methods import ACQ
 from dlfh.methods.acq import co_quantize
-from dlfh.methods.cca_itq import correlated_embeddings
+from dlfh.methods.ccaitq import correlated_embeddings
 from tests.methods.small_data import small
 from tests.strategies import seeds
 

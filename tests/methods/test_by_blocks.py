@@ -25,7 +25,7 @@ from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays
 from dlfh.errors import InputError
 from dlfh.hashing import KernelLogistic, KernelRidge, LinearRidge
-from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, cca_itq
+from dlfh.methods import ACQ, CCAITQ, CMFH, CVH, SCM, ccaitq
 from dlfh.metrics import mean_average_precision
 from tests.methods.small_data import small
 from tests.strategies import seeds
@@ -143,7 +143,7 @@ def test_methods_of_sums_learn_the_same_from_blocks_and_from_memory(
     labels: Any = np.asarray(data_.labels.toarray().argmax(axis=1) if classes else data_.labels.toarray())
     cut, cut_labels = in_blocks(modalities, labels, [0, *sorted(inner), 150])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cca_itq, "_MAX_KEPT", 0 if read_again else 1 << 20)
+        patch.setattr(ccaitq, "_MAX_KEPT", 0 if read_again else 1 << 20)
         patch.setattr(random_rows, "_GROUP", 60)
         whole = clone(method).fit(modalities, labels)
         ours = clone(method).fit(cut, cut_labels)

@@ -17,7 +17,6 @@ from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import DOCH
 from dlfh.methods.doch import AnchoredLikelihood
-from dlfh.methods.label_matrices import LabelMatrices
 from tests.methods.small_data import dense, small
 from tests.strategies import Problem, problems
 
@@ -73,23 +72,15 @@ def test_updates_equal_the_dense_reference(scale: Any, theta: float) -> None:
         np.testing.assert_allclose(model.project(name, data.modalities[name]), X @ W, atol=1e-3)
 
 
-def of_points(labels: LabelSets) -> LabelMatrices:
-    return LabelMatrices(LabelRows.of_points(labels))
-
-
-def of_sets(labels: LabelSets) -> LabelMatrices:
-    return LabelMatrices(LabelRows.of_label_sets(labels))
-
-
 @given(problems(max_points=30), st.integers(1, 10), st.floats(0.01, 2.0), st.floats(0.0, 3.0))
 def test_objective_never_decreases_with_fixed_anchors(
     problem: Problem, n_bits: int, scale: float, theta: float
 ) -> None:
     labels, rng = problem.labels, problem.rng
-    chunk, likelihood = of_points(labels), AnchoredLikelihood(n_bits, scale, theta)
+    chunk, likelihood = LabelRows.of_points(labels), AnchoredLikelihood(n_bits, scale, theta)
     signs = np.array([-1, 1], np.int8)
     B, A = rng.choice(signs, (labels.n_points, n_bits)), rng.choice(signs, (7, n_bits))
-    P, anchors = rng.standard_normal((n_bits, labels.n_labels)), chunk.L[rng.integers(labels.n_points, size=7)]
+    P, anchors = rng.standard_normal((n_bits, labels.n_labels)), chunk.indicator[rng.integers(labels.n_points, size=7)]
     values = [likelihood.value(B, P, chunk, A, anchors)]
     with Workers(1) as workers:
         for _ in range(4):
@@ -106,10 +97,10 @@ def test_label_sets_and_points_with_equal_starts_give_the_same_codes(problem: Pr
     P, likelihood = rng.standard_normal((n_bits, labels.n_labels)), AnchoredLikelihood(n_bits, 0.4, 0.2)
     anchors, points = labels.rows()[rng.integers(labels.n_sets, size=9)], B[labels.set_of_point]
     order = rng.permutation(labels.n_points)
-    permuted, shuffled = points[order], of_points(labels.take(order))
+    permuted, shuffled = points[order], LabelRows.of_points(labels.take(order))
     with Workers(2) as workers:
-        likelihood.sweep(B, P, of_sets(labels), A, anchors, workers)
-        likelihood.sweep(points, P, of_points(labels), A, anchors, workers)
+        likelihood.sweep(B, P, LabelRows.of_label_sets(labels), A, anchors, workers)
+        likelihood.sweep(points, P, LabelRows.of_points(labels), A, anchors, workers)
         likelihood.sweep(permuted, P, shuffled, A, anchors, workers)
     np.testing.assert_array_equal(points, B[labels.set_of_point])
     np.testing.assert_array_equal(permuted, points[order])
@@ -125,9 +116,9 @@ def test_a_sweep_without_label_prediction_equals_dlfhs_update(problem: Problem, 
     L = problem.indicator.astype(float)
     expected = B.astype(float)
     paper.update(expected, A.astype(float), (L @ L[drawn].T > 0).astype(float), 8.0)
-    chunk, P = of_points(labels), np.zeros((n_bits, labels.n_labels))
+    chunk, P = LabelRows.of_points(labels), np.zeros((n_bits, labels.n_labels))
     with Workers(1) as workers:
-        AnchoredLikelihood(n_bits, 8.0 / n_bits, 0.0).sweep(B, P, chunk, A, chunk.L[drawn], workers)
+        AnchoredLikelihood(n_bits, 8.0 / n_bits, 0.0).sweep(B, P, chunk, A, chunk.indicator[drawn], workers)
     assert np.mean(expected == B) > 0.99  # rounding decides exact ties
 
 

@@ -15,7 +15,6 @@ from dlfh._mathematics.rotation import random_rotation, uncorrelated
 from dlfh.codes import pack, unpack
 from dlfh.datasets import Paired
 from dlfh.methods import LEMON
-from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.lemon import EmbeddedChunk
 from dlfh.methods.online import Stream
 from tests.methods.small_data import dense, small, unit_labels
@@ -137,7 +136,7 @@ def test_label_sets_and_points_with_equal_starts_give_the_same_codes(seed: int, 
     labels, rng = LabelSets.from_labels(small(seed).labels), np.random.default_rng(seed)
     past, labels = empty(n_bits).with_labels(labels)
     B, V, R = rng.choice([-1.0, 1.0], (labels.n_sets, n_bits)), rng.random((labels.n_sets, n_bits)), np.eye(n_bits)
-    of_sets, of_points = (LabelMatrices(make(labels)) for make in (LabelRows.of_label_sets, LabelRows.of_points))
+    of_sets, of_points = (make(labels) for make in (LabelRows.of_label_sets, LabelRows.of_points))
     model = LEMON(n_bits, alpha=0.5, beta=0.7)
     by_set = EmbeddedChunk(of_sets, past, B, V, R, model)
     by_point = EmbeddedChunk(of_points, past, B[labels.set_of_point], V[labels.set_of_point], R, model)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._factorization.likelihood import LatentFactorModel
@@ -111,6 +112,20 @@ class LabelRows:
             return np.searchsorted(np.cumsum(self.weights_in(modality)), places, side="right")
         order = self._order
         return self.row_of_point[order if self.present is None else order[self.present[modality][order]]][places]
+
+    @functools.cached_property
+    def indicator(self) -> sp.csr_array:
+        """The labels of each row as 0 and 1."""
+        return self.labels.rows()[self.set_of_row]
+
+    @functools.cached_property
+    def unit_indicator(self) -> sp.csr_array:
+        """The labels of each row, scaled to length 1; a row without labels is 0."""
+        return self.labels.unit_rows()[self.set_of_row]
+
+    def sums(self, left: Any, right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Return left' right, summed over the points."""
+        return left.T @ (self.weights[:, None] * right)
 
     @functools.cached_property
     def _order(self) -> Integers:

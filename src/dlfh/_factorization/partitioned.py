@@ -67,7 +67,7 @@ class PartitionedLabels:
         keys = sorted({key for _, block_keys in sampled for key in block_keys})
         bounds = sorted({keys[len(keys) * number // n_parts] for number in range(1, n_parts)} - {keys[0]})
         parts = blocks.map(functools.partial(_cut, bounds)).transpose(len(bounds) + 1, _part)
-        sizes, points = np.array(parts.map(_size).results(), np.int64).T
+        sizes, points = np.array(parts.map(operator.attrgetter("sets.n_sets", "sets.n_points")).results(), np.int64).T
         return cls(parts, len(blocks), sizes, points, pair_weights)
 
     @property
@@ -117,6 +117,7 @@ class PartitionedFactorization:
     parts: PartitionedLabels
     states: BlockValues
     n_bits: int
+    n_codes: int
     flips: list[int] = field(default_factory=list)
     received: list[int] = field(default_factory=list)
 
@@ -124,8 +125,7 @@ class PartitionedFactorization:
         """Return the codes of each block's points, by modality."""
         answers = self.parts.parts.map(functools.partial(_codes_by_block, n_bytes(self.n_bits)), self.states)
         by_block = answers.transpose(self.parts.n_blocks, _all_codes)
-        n_codes = self.states.map(_n_codes).results()[0]
-        return [blocks.map(functools.partial(_codes_of_points, number), by_block) for number in range(n_codes)]
+        return [blocks.map(functools.partial(_codes_of_points, number), by_block) for number in range(self.n_codes)]
 
 
 def factorize_partitioned(
@@ -146,7 +146,7 @@ def factorize_partitioned(
     draws = [list(_generators(sample.rng, parts.sizes, model.n_bits)) for _ in range(n_codes)]
     start = functools.partial(_start, model.n_bits)
     result = PartitionedFactorization(
-        parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits
+        parts, parts.parts.map(start, arguments=list(zip(*draws, strict=True))), model.n_bits, n_codes
     )
     for _ in range(max_iter):
         flips = received = 0
@@ -159,7 +159,7 @@ def factorize_partitioned(
             )
             update_part = functools.partial(_updated, model, modality)
             result.states = parts.parts.map(update_part, result.states, picked.combine(_columns))
-            summary = result.states.map(_summary).results()
+            summary = result.states.map(operator.attrgetter("flips", "received")).results()
             flips += sum(part_flips for part_flips, _ in summary)
             received += max(part_bytes for _, part_bytes in summary)
         result.flips.append(flips)
@@ -224,10 +224,6 @@ def _part(pieces: list[LabelSets]) -> _Part:
     return _Part(*LabelSets.merge(pieces))
 
 
-def _size(part: _Part) -> tuple[int, int]:
-    return part.sets.n_sets, part.sets.n_points
-
-
 def _strided(stride: int, part: _Part, first: int) -> LabelSets:
     return part.sets.select(np.arange(first, part.sets.n_sets, stride))
 
@@ -272,14 +268,6 @@ def _updated(model: LatentFactorModel, modality: int, part: _Part, state: _State
     codes = (*state.codes[:modality], updated, *state.codes[modality + 1 :])
     received = sum(array.nbytes for array in (columns.codes, columns.weights, *columns.lists))
     return _State(codes, flips, received)
-
-
-def _summary(state: _State) -> tuple[int, int]:
-    return state.flips, state.received
-
-
-def _n_codes(state: _State) -> int:
-    return len(state.codes)
 
 
 def _codes_by_block(width: int, part: _Part, state: _State) -> list[tuple[Codes, ...]]:

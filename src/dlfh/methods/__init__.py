@@ -15,7 +15,7 @@ from dlfh.methods.info import MethodInfo
 if TYPE_CHECKING:
     from dlfh.methods.acq import ACQ
     from dlfh.methods.batch import BATCH
-    from dlfh.methods.cca_itq import CCAITQ
+    from dlfh.methods.ccaitq import CCAITQ
     from dlfh.methods.cmfh import CMFH
     from dlfh.methods.cmssh import CMSSH
     from dlfh.methods.crh import CRH

@@ -12,7 +12,7 @@ from dlfh._mathematics.centred import Centred
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, signs
 from dlfh._validation import Features, check_random_state
 from dlfh.errors import InputError
-from dlfh.methods.cca_itq import correlated_embeddings
+from dlfh.methods.ccaitq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, RandomState

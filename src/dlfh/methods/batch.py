@@ -18,7 +18,6 @@ from dlfh.codes import pack
 from dlfh.methods.anchors import AnchorFeatures
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState
 
 Floats = npt.NDArray[np.float64]
@@ -160,8 +159,8 @@ class SharedCodes:
 
     def __init__(self, rows: LabelRows, views: list[AnchorFeatures], B: Floats, V: Floats, model: BATCH) -> None:
         self.views, self.B, self.V, self.model = views, B, V, model
-        labels = LabelMatrices(rows)
-        self.weights, self.L, self.G, self._sums = labels.weights, labels.L, labels.G, labels.sums
+        self.weights: Floats = rows.weights.astype(np.float64)
+        self.L, self.G, self._sums = rows.indicator, rows.unit_indicator, rows.sums
         self.products = self._products()
         self.U: list[Floats] = []
 

@@ -6,27 +6,28 @@ from collections.abc import Iterator, Mapping
 
 from dlfh.methods.base import CrossModalHasher
 
+_NAMES = [
+    "ACQ",
+    "BATCH",
+    "CCAITQ",
+    "CMFH",
+    "CMSSH",
+    "CRH",
+    "CVH",
+    "DLFH",
+    "DOCH",
+    "KDLFH",
+    "LEMON",
+    "LFH",
+    "MLBE",
+    "PDH",
+    "SCM",
+    "SCRATCH",
+    "SMFH",
+    "SePH",
+]
 #: Module of each method, by the name under which models are saved.
-MODULES = {
-    "ACQ": "acq",
-    "BATCH": "batch",
-    "CCAITQ": "cca_itq",
-    "CMFH": "cmfh",
-    "CMSSH": "cmssh",
-    "CRH": "crh",
-    "CVH": "cvh",
-    "DLFH": "dlfh",
-    "DOCH": "doch",
-    "KDLFH": "kdlfh",
-    "LEMON": "lemon",
-    "LFH": "lfh",
-    "MLBE": "mlbe",
-    "PDH": "pdh",
-    "SCM": "scm",
-    "SCRATCH": "scratch",
-    "SMFH": "smfh",
-    "SePH": "seph",
-}
+MODULES = {name: name.lower() for name in _NAMES}
 CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 

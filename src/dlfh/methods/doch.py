@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from dlfh import _kernels
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, unpack
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import NonNegative, Positive, PositiveInt, RandomState, RidgeOrAuto
 
@@ -125,9 +125,9 @@ class DOCH(OnlineHasher):
     verbose: bool = False
 
     def _learn_chunk(
-        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
-        c, L = int(self.n_bits), chunk.L
+        c, L = int(self.n_bits), chunk.indicator
         likelihood = AnchoredLikelihood(c, self._scale(), float(self.theta))
         B = rng.choice(np.array([-1, 1], np.int8), (len(chunk.weights), c))
         P = rng.standard_normal((c, L.shape[1]))
@@ -139,7 +139,7 @@ class DOCH(OnlineHasher):
                     drawn = self._draw_old(past, rng)
                     anchors, labels = unpack(old[drawn], c), past.point_labels[drawn]
                 else:
-                    row_of_point = chunk.rows.row_of_point
+                    row_of_point = chunk.row_of_point
                     rows = row_of_point[_draw(len(row_of_point), int(self.n_anchors), rng)]
                     anchors, labels = B[rows], L[rows]
                 likelihood.sweep(B, P, chunk, anchors, labels, workers)
@@ -181,15 +181,15 @@ class AnchoredLikelihood:
         self.sigmas = np.rint(_kernels.ONE * expit(scale * np.arange(-n_bits, n_bits + 1))).astype(np.int32)
 
     def sweep(
-        self, B: Signs, P: Floats, chunk: LabelMatrices, anchors: Signs, labels: sp.csr_array, workers: Workers
+        self, B: Signs, P: Floats, chunk: LabelRows, anchors: Signs, labels: sp.csr_array, workers: Workers
     ) -> None:
         """Update all bits of all rows of B in place."""
-        similar = np.ascontiguousarray((chunk.rows.labels.rows() @ labels.T).toarray() > 0, np.uint8)
-        predicted = np.ascontiguousarray(2 * self.theta * (chunk.L @ P.T))
+        similar = np.ascontiguousarray((chunk.labels.rows() @ labels.T).toarray() > 0, np.uint8)
+        predicted = np.ascontiguousarray(2 * self.theta * (chunk.indicator @ P.T))
         update = functools.partial(
             _kernels.update_anchored_rows,
             B,
-            chunk.rows.set_of_row,
+            chunk.set_of_row,
             similar,
             np.ascontiguousarray(anchors.T),
             self.sigmas,
@@ -199,10 +199,10 @@ class AnchoredLikelihood:
         )
         workers.map_blocks(update, len(B), _ROWS)
 
-    def value(self, B: Signs, P: Floats, chunk: LabelMatrices, anchors: Signs, labels: sp.csr_array) -> float:
+    def value(self, B: Signs, P: Floats, chunk: LabelRows, anchors: Signs, labels: sp.csr_array) -> float:
         """Return the objective of the chunk."""
         Theta = self.scale * (B.astype(np.float64) @ anchors.T)
-        S = (chunk.L @ labels.T).toarray() > 0
+        S = (chunk.indicator @ labels.T).toarray() > 0
         terms = S * Theta - np.logaddexp(0, Theta)
-        errors = chunk.L.toarray() - B @ P
+        errors = chunk.indicator.toarray() - B @ P
         return float(chunk.weights @ (terms.sum(axis=1) - self.theta * np.sum(errors**2, axis=1)))

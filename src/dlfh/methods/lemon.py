@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._factorization.label_rows import LabelRows
 from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.rotation import closest_rotation, random_rotation, uncorrelated
 from dlfh._parallel import Workers
 from dlfh.codes import Codes
 from dlfh.methods.info import MethodInfo
-from dlfh.methods.label_matrices import LabelMatrices
 from dlfh.methods.online import OnlineHasher, Stream
 from dlfh.methods.parameter_types import Positive, PositiveInt, RandomState, RidgeOrAuto
 
@@ -104,7 +104,7 @@ class LEMON(OnlineHasher):
     verbose: bool = False
 
     def _learn_chunk(
-        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         c = int(self.n_bits)
         B = rng.choice(np.array([-1.0, 1.0]), (len(chunk.weights), c))
@@ -118,12 +118,12 @@ class LEMON(OnlineHasher):
 class EmbeddedChunk:
     """B, V, P and R of one chunk, and LEMON's updates.
 
-    R (c, c): Initial values. V need not satisfy the constraints.
+    V need not satisfy the constraints at the start.
     """
 
-    def __init__(self, chunk: LabelMatrices, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
+    def __init__(self, chunk: LabelRows, past: Stream, B: Floats, V: Floats, R: Floats, model: LEMON) -> None:
         self.chunk, self.past, self.model = chunk, past.sums, model
-        self.L, self.G = chunk.L, chunk.G
+        self.L, self.G = chunk.indicator, chunk.unit_indicator
         self.B, self.V, self.R, self.P = B, V, R, np.empty(0)
 
     def _sum(self, name: str) -> Floats:
@@ -143,6 +143,6 @@ class EmbeddedChunk:
         similar = 2 * float(self.model.alpha) * self.B.shape[1]
         self.P = solve_ridge(self._sum("VV"), float(self.model.gamma), self._sum("LV").T)
         Z = self.B @ self.R.T + float(self.model.beta) * (self.L @ self.P.T) + similar * (self.G @ self._sum("GB"))
-        self.V = uncorrelated(Z, self.chunk.weights, rng)
+        self.V = uncorrelated(Z, self.chunk.weights.astype(np.float64), rng)
         self.R = closest_rotation(self._sum("BV").T)
         self.B = np.where(similar * (self.G @ self._sum("GV")) + self.V @ self.R >= 0, 1.0, -1.0)

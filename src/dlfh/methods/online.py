@@ -26,7 +26,6 @@ from dlfh.hashing.base import check_array
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.scaling import UNSCALED
 from dlfh.methods.base import CrossModalHasher
-from dlfh.methods.label_matrices import LabelMatrices
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -213,11 +212,10 @@ class OnlineHasher(CrossModalHasher):
         for name, matrix in features.items():
             raise_if_not_finite(matrix, name)
         stream, labels = stream.with_labels(labels)
-        rows = (LabelRows.of_label_sets if self.init == "labels" else LabelRows.of_points)(labels)
-        chunk = LabelMatrices(rows)
+        chunk = (LabelRows.of_label_sets if self.init == "labels" else LabelRows.of_points)(labels)
         with Workers(self.n_jobs) as workers:
             B, sums = self._learn_chunk(chunk, stream, codes, self._generator(stream.n_chunks), workers)
-        points = B[rows.row_of_point]
+        points = B[chunk.row_of_point]
         feature_sums = {name: FeatureSums.of_chunk(matrix, points, name) for name, matrix in features.items()}
         if stream.features:
             feature_sums = {name: stream.features[name] + added for name, added in feature_sums.items()}
@@ -242,7 +240,7 @@ class OnlineHasher(CrossModalHasher):
 
     @abstractmethod
     def _learn_chunk(
-        self, chunk: LabelMatrices, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
+        self, chunk: LabelRows, past: Stream, codes: list[Codes], rng: np.random.Generator, workers: Workers
     ) -> tuple[Floats, dict[str, Floats]]:
         """Return the codes of a chunk's rows as -1.0 and +1.0, and the chunk's part of the sums."""
 

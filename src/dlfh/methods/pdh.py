@@ -15,7 +15,7 @@ from dlfh._mathematics.rotation import signs
 from dlfh._parallel import Workers
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
-from dlfh.methods.cca_itq import correlated_embeddings
+from dlfh.methods.ccaitq import correlated_embeddings
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState

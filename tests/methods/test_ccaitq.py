@@ -9,7 +9,7 @@ from dlfh._mathematics.rotation import iterative_quantization, random_rotation, 
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import unpack
 from dlfh.methods import CCAITQ
-from dlfh.methods.cca_itq import correlated_embeddings
+from dlfh.methods.ccaitq import correlated_embeddings
 from tests.methods.small_data import small
 
 
