@@ -32,10 +32,6 @@ class LabelSets:
     starts, labels (n_sets + 1,): Set g has the labels ``labels[starts[g]:starts[g + 1]]``, in increasing order.
     set_of_point (n_points,): Empty if the points are in blocks elsewhere.
     counts (n_sets,): Number of points with each label set.
-
-    >>> sets = LabelSets.from_labels([["sky", "sea"], ["sea", "sky"], ["tree"]])
-    >>> sets.names, sets.set_of_point, sets.counts
-    (('sea', 'sky', 'tree'), array([0, 0, 1]), array([2, 1]))
     """
 
     names: tuple[Any, ...] | None

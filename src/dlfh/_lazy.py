@@ -16,10 +16,6 @@ def import_on_demand(package: str, modules: Mapping[str, str]) -> tuple[Callable
 
     package: The package's ``__name__``.
     modules: Space-separated names exported by each module of the package.
-
-    >>> get, names = import_on_demand("dlfh", {"codes": "pack unpack"})
-    >>> get("pack")([[1, -1]])
-    array([[128]], dtype=uint8)
     """
     module_of = {name: module for module, names in modules.items() for name in names.split()}
 

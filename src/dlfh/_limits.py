@@ -35,11 +35,7 @@ _LIMITS = {
 
 
 def limit_of(variable: str) -> int:
-    """Return a limit: the value of its environment variable, or the default.
-
-    >>> limit_of("DLFH_MAX_PIXELS")
-    128000000
-    """
+    """Return a limit: the value of its environment variable, or the default."""
     text = os.environ.get(variable)
     if text is None:
         return _LIMITS[variable]
@@ -49,13 +45,7 @@ def limit_of(variable: str) -> int:
 
 
 def check_limit(variable: str, value: int, statement: str) -> None:
-    """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message.
-
-    >>> check_limit("DLFH_MAX_PIXELS", 10**10, "wall.png has 10,000,000,000 pixels")
-    Traceback (most recent call last):
-    dlfh.errors.InputError: wall.png has 10,000,000,000 pixels, more than the limit of 128,000,000: set
-    DLFH_MAX_PIXELS to raise it
-    """
+    """Raise InputError if ``value`` exceeds a limit; ``statement`` begins the message."""
     limit = limit_of(variable)
     if value > limit:
         raise InputError(f"{statement}, more than the limit of {limit:,}: set {variable} to raise it")

@@ -18,12 +18,6 @@ def require(module: str, purpose: str, extra: str) -> Any:
     module: Dotted name of the module.
     purpose: The feature that needs it: subject of the error message.
     extra: The extra of ``dlfh`` that installs it.
-
-    >>> require("math", "counting", "numbers").sqrt(4)
-    2.0
-    >>> require("no_such_module", "counting", "numbers")
-    Traceback (most recent call last):
-    dlfh.errors.InputError: counting needs no_such_module, which is not installed: pip install "dlfh[numbers]"
     """
     try:
         return importlib.import_module(module)
@@ -32,11 +26,7 @@ def require(module: str, purpose: str, extra: str) -> Any:
 
 
 def is_installed(module: str) -> bool:
-    """Return whether a module can be imported, without importing it.
-
-    >>> is_installed("math"), is_installed("no_such_module")
-    (True, False)
-    """
+    """Return whether a module can be imported, without importing it."""
     try:
         return importlib.util.find_spec(module) is not None
     except (ImportError, ValueError):  # the parent package is missing, or a test disabled the module

@@ -44,12 +44,7 @@ def resolve_n_jobs(n_jobs: int | None) -> int:
 
 
 class Workers:
-    """Threads that run a function over blocks of rows.
-
-    >>> with Workers(n_jobs=2) as workers:
-    ...     workers.map_blocks(lambda start, stop: stop - start, 10, 4)
-    [4, 4, 2]
-    """
+    """Threads that run a function over blocks of rows."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = resolve_n_jobs(n_jobs)

@@ -17,15 +17,6 @@ class Parameterized:
     It stands in for scikit-learn's ``BaseEstimator``, because importing scikit-learn takes a second: ``clone`` and
     ``check_is_fitted`` accept every subclass, and pipelines and ``GridSearchCV`` accept featurisers. ``GridSearchCV``
     does not accept methods, whose ``fit`` takes several matrices: use ``dlfh tune``.
-
-    >>> class Ridge(Parameterized):
-    ...     def __init__(self, alpha=1.0, *, centred=True):
-    ...         self.alpha = alpha
-    ...         self.centred = centred
-    >>> Ridge(alpha=0.5)
-    Ridge(alpha=0.5)
-    >>> Ridge(alpha=0.5).set_params(centred=False).get_params()
-    {'alpha': 0.5, 'centred': False}
     """
 
     #: Parameters that cannot be saved; a loaded object has None instead.

@@ -92,10 +92,6 @@ def least_regularised_within_one_se(trials: Sequence[Trial[C]], strength: Callab
     """Return the least regularised of the trials whose score is within one standard error of the best.
 
     Held-out points cannot tell these apart, and the least regularised fits its training points best.
-
-    >>> trials = [Trial(ridge, np.array(scores)) for ridge, scores in ((1.0, [0.5, 0.7]), (0.1, [0.7, 0.4]))]
-    >>> least_regularised_within_one_se(trials, float).candidate
-    0.1
     """
     best = best_trial(trials)
 
@@ -125,9 +121,5 @@ def successive_halving(
 
 
 def format_parameters(parameters: Mapping[str, Any]) -> str:
-    """Return parameters as text.
-
-    >>> format_parameters({"scale": 4, "solver": "full"}), format_parameters({})
-    ('scale = 4, solver = full', 'defaults')
-    """
+    """Return parameters as text."""
     return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"

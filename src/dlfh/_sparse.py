@@ -38,12 +38,6 @@ def compressed_rows(matrix: Any, called: str) -> sp.csr_array:
     Valid parts are shared, not copied; column indices need not be sorted or unique.
 
     called: Name of the matrix in error messages.
-
-    >>> matrix = sp.csr_array(np.eye(3))
-    >>> matrix.indices[1] = 7
-    >>> compressed_rows(matrix, "modality 'text'")
-    Traceback (most recent call last):
-    dlfh.errors.InputError: modality 'text' is a damaged sparse matrix: indices must be from 0 to 2, found 7
     """
     return sp.csr_array(checked_sparse(matrix, called))
 
@@ -65,10 +59,6 @@ def rows_from_parts(called: str, parts: Mapping[str, Any], shape: Any, layout: s
 
     called: Name of the matrix in error messages.
     parts: SciPy's attributes: ``data`` with ``indices`` and ``indptr``, with ``row`` and ``col``, or with ``offsets``.
-
-    >>> rows_from_parts("text", {"data": [5.0], "indices": [2], "indptr": [0, 0, 1]}, (2, 3)).toarray()
-    array([[0., 0., 0.],
-           [0., 0., 5.]])
     """
     size = _checked_shape(called, shape)
     if layout not in _PARTS or not all(name in parts for name in _PARTS[layout]):

@@ -19,11 +19,7 @@ Codes = npt.NDArray[np.uint8]
 
 
 def n_bytes(n_bits: int) -> int:
-    """Return the number of bytes of a code of ``n_bits`` bits.
-
-    >>> n_bytes(20)
-    3
-    """
+    """Return the number of bytes of a code of ``n_bits`` bits."""
     return -(-int(n_bits) // 8)
 
 

@@ -56,9 +56,6 @@ class LatentFactorModel:
     step: Flip a bit if the objective increases, or if the paper's lower bound does.
     similar_weight: Weight of a similar pair relative to a dissimilar pair.
     bias: Theta of codes that agree in half of their bits.
-
-    >>> LatentFactorModel.balanced(16, 8.0, "exact", similar_share=0.2).similar_weight
-    4.0
     """
 
     n_bits: int

@@ -34,10 +34,6 @@ class ObservedPairs:
         modality, column j point j in a later modality.
     present (n,): For each modality, the points that have it.
     pair_weights (modalities, modalities): Weights of pairs, 1 by default.
-
-    >>> pairs = ObservedPairs.from_matrix(np.array([[1.0, np.nan], [0.0, 1.0]]), n_points=2)
-    >>> pairs.n_observed
-    3
     """
 
     S: Any

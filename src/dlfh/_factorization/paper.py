@@ -45,14 +45,6 @@ def learn(U: Matrix, V: Matrix, S: Matrix, scale: float, samples: Iterable[tuple
     scale: The paper's lambda.
     samples (columns, rows): For each of T iterations, the sampled columns of S for eq. (5) and rows for eq. (6). With
         all of them in every iteration this is full DLFH.
-
-    >>> rng = np.random.default_rng(0)
-    >>> S = np.kron(np.eye(2), np.ones((5, 5)))  # two groups of five similar points
-    >>> U, V = np.where(rng.random((2, 10, 16)) < 0.5, -1.0, 1.0)
-    >>> before = log_likelihood(U, V, S, scale=4.0)
-    >>> learn(U, V, S, 4.0, [(np.arange(10), np.arange(10))] * 5)
-    >>> bool(log_likelihood(U, V, S, scale=4.0) > before)
-    True
     """
     for columns, rows in samples:
         update(U, V[columns], S[:, columns], scale)

@@ -29,13 +29,6 @@ class WeightedPairs:
     the points ``rows[0][index[0][n]]`` and ``rows[1][index[1][n]]``.
 
     weights (N,): Non-negative with sum 1; initially equal.
-
-    >>> pairs = WeightedPairs(np.array([7, 7, 9]), np.array([2, 5, 5]), np.array([True, False, True]))
-    >>> pairs.rows[0], pairs.index[0]
-    (array([7, 9]), array([0, 0, 1]))
-    >>> pairs.reweight(np.array([True, True, False]), 0.5)
-    >>> pairs.weights
-    array([0.25, 0.25, 0.5 ])
     """
 
     def __init__(self, first: Integers, second: Integers, similar: Bools) -> None:

@@ -137,10 +137,6 @@ class Centred(CentredRows):
     modality: Name in error messages.
     first_row: Number of the first row, for error messages.
     gram (d, d): X'X of the centred X.
-
-    >>> X = Centred(np.array([[1.0, 5.0], [3.0, 5.0]]), "image")
-    >>> X.mean, X.gram
-    (array([2., 5.]), array([[2., 0.], [0., 0.]]))
     """
 
     def __init__(self, features: Features, modality: str, first_row: int = 0) -> None:
@@ -237,12 +233,6 @@ def centre(
     targets (n, k): A matrix whose `CentredBlocks.transposed_times` is computed in the same pass; others take another
         pass.
     crosses: Whether to compute `CentredBlocks.cross` in the same pass; otherwise it takes another one.
-
-    >>> from dlfh.blocks.base import ArrayBlocks
-    >>> blocks = ArrayBlocks(np.array([[1.0, 5.0], [3.0, 5.0]]), [0, 1, 2], "modality 'image'")
-    >>> (X,) = centre({"image": blocks})
-    >>> X.mean, X.gram
-    (array([2., 5.]), array([[2., 0.], [0., 0.]]))
     """
     first, *others = features.values()
     if first.n_blocks > 1:

@@ -66,12 +66,7 @@ class CanonicalDirections:
 
 
 def canonical_directions(x: Whitening, y: Whitening, cross: Floats) -> CanonicalDirections:
-    """Return all canonical directions of two whitened modalities with the cross matrix ``cross``.
-
-    >>> identity = Whitening(np.eye(2), ridge=0)
-    >>> canonical_directions(identity, identity, np.diag([0.5, 0.9])).correlations
-    array([0.9, 0.5])
-    """
+    """Return all canonical directions of two whitened modalities with the cross matrix ``cross``."""
     whitened = y.whiten(x.whiten(cross).T).T
     left, correlations, right = scipy.linalg.svd(whitened, full_matrices=False, check_finite=False)
     return CanonicalDirections(x.directions(left), y.directions(right.T), correlations)
@@ -87,9 +82,6 @@ def top_pair(matrix: Floats) -> tuple[Floats, Floats, float]:
     """Return the first singular vectors and value, from the smaller of M M' and M'M.
 
     The largest entry of the left vector is positive. If M = 0 the vectors are zero.
-
-    >>> top_pair(np.diag([2.0, -3.0]))
-    (array([0., 1.]), array([ 0., -1.]), 3.0)
     """
     wide = matrix.shape[0] <= matrix.shape[1]
     M = matrix if wide else matrix.T

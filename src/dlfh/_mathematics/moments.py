@@ -38,11 +38,6 @@ class Moments:
     rounding: Relative rounding error of the features' sums of squares.
     after_products: Whether features were centred after the multiplication, as sparse ones are; then the error is
         relative to the uncentred sums.
-
-    >>> X, U = np.array([[0.0], [2.0], [7.0]]), np.array([[1.0], [-1.0], [1.0]])
-    >>> whole, first, rest = (Moments.of_rows(X[part], U[part]) for part in (slice(3), slice(1), slice(1, 3)))
-    >>> (first + rest).gram == whole.gram, (first + rest).mean == whole.mean
-    (array([[ True]]), array([ True]))
     """
 
     n_points: int

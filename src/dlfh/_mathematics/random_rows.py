@@ -29,12 +29,6 @@ def random_rows(rng: np.random.Generator, features: Blocks, n_columns: int, *, u
     """Return random rows in the same blocks as the features, drawn where they are read.
 
     The generator advances past the first group of rows and the seeds of the others.
-
-    >>> from dlfh.blocks.base import ArrayBlocks
-    >>> whole, split = (ArrayBlocks(np.ones((5, 3)), starts, "image") for starts in (None, [0, 3, 5]))
-    >>> one, other = (random_rows(np.random.default_rng(0), features, 2) for features in (whole, split))
-    >>> bool((np.asarray(one) == np.asarray(other)).all())
-    True
     """
     blocks = RandomBlocks(rng, features, n_columns, uniform=uniform)
     if features.whole is not None:

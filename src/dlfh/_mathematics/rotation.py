@@ -21,12 +21,7 @@ def signs(values: Floats) -> Floats:
 
 
 def random_rotation(n: int, rng: np.random.Generator) -> Floats:
-    """Return a uniformly distributed random orthogonal matrix.
-
-    >>> R = random_rotation(3, np.random.default_rng(0))
-    >>> bool(np.allclose(R.T @ R, np.eye(3)))
-    True
-    """
+    """Return a uniformly distributed random orthogonal matrix."""
     q, r = np.linalg.qr(rng.standard_normal((n, n)))
     return q * np.sign(np.diag(r))
 
@@ -47,10 +42,6 @@ def uncorrelated(Z: Floats, weights: Floats | None = None, rng: np.random.Genera
     directions orthogonal to the others and to 1 fill up the rest, unless ``rng`` is None or there are too few rows.
 
     weights (rows,): The diagonal of W: the number of points that each row represents; 1 by default.
-
-    >>> V = uncorrelated(np.array([[3.0, 1.0], [1.0, 2.0], [-4.0, 0.5], [0.5, 0.5]]))
-    >>> bool(np.allclose(V.T @ V, 4 * np.eye(2))), bool(np.allclose(V.sum(axis=0), 0))
-    (True, True)
     """
     weights = np.ones(len(Z)) if weights is None else weights
     n, roots = float(weights.sum()), np.sqrt(weights)[:, None]

@@ -25,12 +25,6 @@ def replace_file(target: Path, parts: Iterable[bytes | memoryview], *, overwrite
     """Write a temporary file next to ``target``, flush it to disk, and rename it to ``target``.
 
     Without ``overwrite``, raise FileExistsError if ``target`` exists when the temporary file is complete.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> replace_file(folder / "greeting", [b"hello, ", b"world"])
-    >>> (folder / "greeting").read_text()
-    'hello, world'
     """
     temporary = target.parent / f".saving-{secrets.token_hex(8)}.dlfh"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
@@ -72,12 +66,7 @@ def _rename_to_free_name(temporary: Path, target: Path) -> None:
 
 
 def open_regular(path: Path) -> IO[bytes]:
-    """Open a regular file for reading; refuse pipes and devices, which may never end.
-
-    >>> open_regular(Path("/dev/zero"))
-    Traceback (most recent call last):
-    OSError: [Errno 22] not a regular file: '/dev/zero'
-    """
+    """Open a regular file for reading; refuse pipes and devices, which may never end."""
     # Without O_NONBLOCK, opening a pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -110,19 +99,7 @@ def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: It
 
 @contextmanager
 def create_folder(path: Path) -> Iterator[None]:
-    """Create a folder and its parents durably; if the block fails, remove the new folders that are still empty.
-
-    >>> import tempfile
-    >>> folder = Path(tempfile.mkdtemp()) / "a" / "b"
-    >>> with suppress(RuntimeError), create_folder(folder):
-    ...     raise RuntimeError
-    >>> folder.parent.exists()
-    False
-    >>> with create_folder(folder):
-    ...     pass
-    >>> folder.is_dir()
-    True
-    """
+    """Create a folder and its parents durably; if the block fails, remove the new folders that are still empty."""
     created: list[Path] = []
     try:
         _create_folder(path.absolute(), created)
@@ -161,25 +138,13 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Wait for the lock file ``path`` and hold the lock while the block runs.
-
-    >>> import tempfile
-    >>> with exclusive(Path(tempfile.mkdtemp()) / ".lock"):
-    ...     pass
-    """
+    """Wait for the lock file ``path`` and hold the lock while the block runs."""
     with _locked(path, wait=True):
         yield  # closing the file releases the lock
 
 
 def try_lock(path: Path) -> IO[str] | None:
-    """Lock the file ``path`` until the returned file is closed; return None if another process holds the lock.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / ".lock"
-    >>> with try_lock(path) as lock:
-    ...     print(try_lock(path))
-    None
-    """
+    """Lock the file ``path`` until the returned file is closed; return None if another process holds the lock."""
     try:
         return _locked(path, wait=False)
     except BlockingIOError:

@@ -21,17 +21,6 @@ def parameters_to_json(owner: Parameterized, objects: Registry[Any] | None = Non
 
     owner: Its ``unsaved_parameters``, and a ``random_state`` that is a generator, become None.
     objects: Classes of nested objects, which are saved with their parameters.
-
-    >>> class Words(Parameterized):
-    ...     def __init__(self, ngrams=(1, 2), weights=None):
-    ...         self.ngrams, self.weights = ngrams, weights
-    >>> parameters_to_json(Words(weights={"title": np.float32(2)}))
-    {'ngrams': [1, 2], 'weights': {'items': [['title', 2.0]]}}
-    >>> parameters_from_json(_)
-    {'ngrams': (1, 2), 'weights': {'title': 2.0}}
-    >>> parameters_to_json(Words(weights=print))
-    Traceback (most recent call last):
-    dlfh.errors.InputError: cannot save parameter 'weights' of Words: it contains a builtin_function_or_method
     """
     saved = {}
     for name, value in owner.get_params(deep=False).items():

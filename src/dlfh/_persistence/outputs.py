@@ -18,14 +18,6 @@ def check_outputs(
     outputs: Files to write; None is ignored.
     inputs: Input files and folders, which no output may overwrite under any name.
     overwrite: Whether existing files may be replaced.
-
-    >>> import tempfile
-    >>> table = Path(tempfile.mkdtemp(), "items.csv")
-    >>> _ = table.write_text("id,text")
-    >>> check_outputs([table.with_name("new.npz")], [table])
-    >>> check_outputs([table], [table], overwrite=True)  # doctest: +ELLIPSIS
-    Traceback (most recent call last):
-    dlfh.errors.InputError: cannot write /.../items.csv: it is also an input
     """
     targets = [path for path in outputs if path is not None]
     sources = list(inputs)

@@ -15,16 +15,6 @@ class Registry(Generic[Base]):
     """Subclasses of a base class by kind, the name that files use.
 
     noun: What error messages call the classes.
-
-    >>> class Shape(Registered):
-    ...     _registry = Registry("shape")
-    >>> class Circle(Shape):
-    ...     kind = "circle"
-    >>> Shape._registry.find("circle") is Circle, Shape._registry.kind_of(Circle)
-    (True, 'circle')
-    >>> Shape._registry.find("square")
-    Traceback (most recent call last):
-    dlfh.errors.ModelError: unknown shape 'square': import the module that defines it first
     """
 
     def __init__(self, noun: str) -> None:

@@ -30,12 +30,7 @@ class SplitSpec:
 
 @dataclass(frozen=True)
 class Cell:
-    """One computation: a method with its parameters on a split of a data set.
-
-    >>> cell = Cell.make("wiki", "0f", "DLFH", {"scale": 4.0}, bits=32, seed=0)
-    >>> cell == Cell.from_plain(cell.plain()), len(cell.key)
-    (True, 16)
-    """
+    """One computation: a method with its parameters on a split of a data set."""
 
     data: str
     #: Hash of the data set's arrays.

@@ -30,14 +30,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Source:
-    """A data set with floating-point features and CSR indicator labels.
-
-    >>> from dlfh.datasets import make_paired
-    >>> source = Source.of("generated", {"all": make_paired(100, random_state=0)})
-    >>> parts = source.split(SplitSpec(seed=0, queries=20, unseen_share=0.25))
-    >>> len(parts.train), len(parts.queries), len(parts.unseen)
-    (60, 20, 20)
-    """
+    """A data set with floating-point features and CSR indicator labels."""
 
     name: str
     #: "all", to be split at random; or "train", "queries" and optionally "unseen".

@@ -15,11 +15,7 @@ _LIBRARIES = ("numpy", "scipy", "numba", "faiss-cpu")
 
 
 def describe_machine() -> dict[str, Any]:
-    """Return processor, cores, memory, system and versions.
-
-    >>> sorted(describe_machine())
-    ['cores', 'memory', 'processor', 'system', 'versions']
-    """
+    """Return processor, cores, memory, system and versions."""
     processor = _find("/proc/cpuinfo", r"model name\s*:\s*(.+)")
     kilobytes = _find("/proc/meminfo", r"MemTotal:\s*(\d+) kB")
     return {

@@ -31,11 +31,7 @@ Measured = tuple[dict[str, Any], dict[str, Any]]
 
 
 def directions(modalities: tuple[str, ...]) -> list[str]:
-    """Return all directions of cross-modal search.
-
-    >>> directions(("image", "text"))
-    ['image → text', 'text → image']
-    """
+    """Return all directions of cross-modal search."""
     return [f"{query} → {database}" for query, database in itertools.permutations(modalities, 2)]
 
 

@@ -33,11 +33,7 @@ def relative_cost(cell: Cell, n_train: int) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration.
-
-    >>> format_duration(8), format_duration(200), format_duration(9000)
-    ('8 s', '3 min', '2 h 30 min')
-    """
+    """Format a duration."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     minutes = round(seconds / 60)

@@ -20,9 +20,6 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
     name: "icons"; a key of `dlfh.datasets.descriptions.DATA_SETS`, with its ``file``; "generated:" and the name of a
         data set to imitate; or the path of an array file.
     n_points: Number of points to generate.
-
-    >>> load_source("generated:wiki", n_points=100).name
-    'Wiki-shaped (generated)'
     """
     name = canonical_name(name)
     is_generated = name.startswith(GENERATED)

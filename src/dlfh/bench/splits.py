@@ -23,11 +23,6 @@ def splits_of(source: Source, seeds: int, queries: int | None = None) -> dict[st
     ``fingerprint`` covers all arrays; ``labels`` covers the labels alone, which do not depend on how features were
     computed. All other rows are training points, and the database of *hashed* and *learned*. Data sets that define
     their queries have them under the seed "any".
-
-    >>> from dlfh.datasets import make_paired
-    >>> splits = splits_of(Source.of("generated", {"all": make_paired(10, random_state=0)}), seeds=2, queries=3)
-    >>> splits["queries"]["0"], splits["queries"]["1"]
-    ([2, 4, 6], [4, 7, 8])
     """
     rows = Source(source.name, _numbered(source))
     by_name = {"any": 0} if source.has_queries else {str(seed): seed for seed in range(seeds)}

@@ -83,15 +83,7 @@ _HTML = _Format(escape, "<strong>{mean}</strong>{std}", "<small>±{}</small>", "
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A table of means with groups of columns.
-
-    >>> row = TableRow("DLFH", (Summary(0.5, 0.01, 3, True), Summary(note="needs more than 8 GB of memory")))
-    >>> table = ReportTable("map", "MAP", (("image → text", "16"), ("image → text", "32")), (row,))
-    >>> print(table.to_csv(), end="")
-    row,group,column,mean,std,runs,best,note
-    DLFH,image → text,16,0.500,0.010,3,yes,
-    DLFH,image → text,32,,,0,,needs more than 8 GB of memory
-    """
+    """A table of means with groups of columns."""
 
     #: Base name of its files.
     key: str
@@ -238,11 +230,7 @@ class ReportTable:
 
 
 def summarize(values: Sequence[float | None], notes: Iterable[str] = ()) -> Summary:
-    """Return the mean and standard deviation of the values that are not None; a footnote explains the others.
-
-    >>> summarize([0.5, 0.7]).mean, summarize([None], ["not finished in 5 minutes"]).note
-    (0.6, 'not finished in 5 minutes')
-    """
+    """Return the mean and standard deviation of the values that are not None; a footnote explains the others."""
     present = [value for value in values if value is not None]
     note = "; ".join(dict.fromkeys(filter(None, notes)))
     if not present:

@@ -27,14 +27,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any], path: tuple[str, ...] = ()) -> str:
-    """Return nested mappings of numbers, strings and lists as TOML; None values are omitted.
-
-    >>> print(to_toml({"bits": (16, 32), "time": {"bits": 16}}), end="")
-    bits = [16, 32]
-    <BLANKLINE>
-    [time]
-    bits = 16
-    """
+    """Return nested mappings of numbers, strings and lists as TOML; None values are omitted."""
     scalars = {name: value for name, value in values.items() if not isinstance(value, Mapping) and value is not None}
     text = "".join(f"{_key(name)} = {_value(value)}\n" for name, value in scalars.items())
     for name, value in values.items():

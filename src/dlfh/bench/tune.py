@@ -29,11 +29,7 @@ Parameters: TypeAlias = dict[str, Any]
 
 
 def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
-    """Parse a grid of ``NAME=VALUE,VALUE,...``; values are TOML, other words are strings.
-
-    >>> parse_grid(["scale=1,2.5", "solver=full,stochastic", "fit_intercept=true,false"])
-    {'scale': [1, 2.5], 'solver': ['full', 'stochastic'], 'fit_intercept': [True, False]}
-    """
+    """Parse a grid of ``NAME=VALUE,VALUE,...``; values are TOML, other words are strings."""
     grid: dict[str, list[Any]] = {}
     for option in options:
         name, equals, values = option.partition("=")
@@ -47,11 +43,7 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def default_grid(method: str) -> dict[str, list[Any]]:
-    """Return the default grid of a method; every method has the same number of candidates.
-
-    >>> default_grid("KDLFH")
-    {'penalty': [0.0001, 0.001, 0.01, 0.1], 'n_bases': [500, 2000]}
-    """
+    """Return the default grid of a method; every method has the same number of candidates."""
     return {name: list(values) for name, values in _default_grids()[method].items()}
 
 

@@ -27,13 +27,7 @@ _BLOCK_ROWS = 1 << 17
 
 
 def block_starts(n_rows: int, row_bytes: int) -> Integers:
-    """Return the first row of each block of the default size, followed by the number of rows.
-
-    >>> block_starts(100, 1 << 20).tolist()
-    [0, 64, 100]
-    >>> block_starts(200_000, 1).tolist()
-    [0, 131072, 200000]
-    """
+    """Return the first row of each block of the default size, followed by the number of rows."""
     step = min(max(1, _BLOCK_BYTES // max(row_bytes, 1)), _BLOCK_ROWS)
     return np.append(np.arange(0, max(n_rows, 1), step), n_rows).astype(np.int64)
 
@@ -225,10 +219,6 @@ class ArrayBlocks(Blocks):
     """An array or sparse matrix in memory, as one block or several.
 
     starts: The first row of each block, followed by the number of rows; None for a single block.
-
-    >>> blocks = ArrayBlocks(np.arange(10.0), [0, 4, 8, 10], "numbers")
-    >>> blocks.map_reduce(lambda start, block: block.sum(), lambda a, b: a + b)
-    np.float64(45.0)
     """
 
     def __init__(self, rows: Any, starts: Any, name: str) -> None:

@@ -20,12 +20,7 @@ _TIMEOUT = 20
 
 @contextmanager
 def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValues]]:
-    """Yield a function that distributes values: in this process (None), or on the cluster at an address.
-
-    >>> with connect(None) as distribute:
-    ...     distribute([1, 2]).map(lambda value: 10 * value).results()
-    [10, 20]
-    """
+    """Yield a function that distributes values: in this process (None), or on the cluster at an address."""
     if cluster is None:
         yield BlockValues
         return

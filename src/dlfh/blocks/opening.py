@@ -59,14 +59,7 @@ def open_blocks(path: str | os.PathLike[str], name: str | Sequence[str] | None =
 
 
 def matrix_names(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names that `open_blocks` accepts for a file or folder; empty for formats that hold one matrix.
-
-    >>> import os, tempfile
-    >>> path = os.path.join(tempfile.mkdtemp(), "image.npy")
-    >>> np.save(path, np.ones((3, 2)))
-    >>> matrix_names(path)
-    []
-    """
+    """Return the names that `open_blocks` accepts for a file or folder; empty for formats that hold one matrix."""
     place = _existing(path)
     suffix = place.suffix.lower()
     if suffix in (".h5", ".hdf5", ".mat"):

@@ -20,15 +20,6 @@ class BlockValues:
     """Values of blocks, and functions of them: *map*, *combine*, *transpose*, *reduce* and *broadcast*.
 
     Functions must not modify their arguments, because the values of a failed worker are computed again.
-
-    >>> values = BlockValues([[1, 2], [3, 4]])
-    >>> total = values.combine(lambda rows: sum(map(sum, rows)))
-    >>> values.map(lambda row, total: sum(row) / total, total).results()
-    [0.3, 0.7]
-    >>> values.transpose(2, sum).results()
-    [4, 6]
-    >>> values.map_reduce(lambda row, more: sum(row) + more, lambda a, b: a + b, values.broadcast(10))
-    30
     """
 
     def __init__(self, values: Sequence[Any]) -> None:

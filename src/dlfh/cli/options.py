@@ -298,11 +298,7 @@ def flag(name: str) -> str:
 
 
 def method_named(name: str) -> str:
-    """Return the registered name of a method; case and hyphens are ignored.
-
-    >>> method_named("cca-itq")
-    'CCAITQ'
-    """
+    """Return the registered name of a method; case and hyphens are ignored."""
     from dlfh.methods.catalogue import METHODS
 
     by_name = {known.lower(): known for known in METHODS}
@@ -326,21 +322,13 @@ def parse_pairs(pairs: list[str] | None, option: str) -> dict[str, str]:
 
 
 def place_of(value: str) -> tuple[Path, str | None]:
-    """Split FILE:NAME into the file or folder and the variable or column; NAME is optional.
-
-    >>> place_of("codes.parquet:image")[1]
-    'image'
-    """
+    """Split FILE:NAME into the file or folder and the variable or column; NAME is optional."""
     file, _, part = value.rpartition(":")
     return (Path(file), part) if file and not Path(value).exists() else (Path(value), None)
 
 
 def parse_filters(filters: list[str] | None) -> dict[str, Any] | None:
-    """Parse `--where` conditions, such as NAME=VALUE or JSON, into one filter.
-
-    >>> parse_filters(["brand=Acme", "price<=20"])
-    {'and': [{'brand': {'=': 'Acme'}}, {'price': {'<=': 20}}]}
-    """
+    """Parse `--where` conditions, such as NAME=VALUE or JSON, into one filter."""
     from dlfh.index.where import parse_where
 
     conditions: list[Any] = []

@@ -38,11 +38,7 @@ def elapsed() -> float:
 
 
 def duration(seconds: float) -> str:
-    """Format a duration.
-
-    >>> duration(0.4), duration(42.2), duration(200)
-    ('0.4 s', '42 s', '3 min 20 s')
-    """
+    """Format a duration."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

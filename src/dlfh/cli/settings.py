@@ -39,14 +39,5 @@ class BuildSettings:
         return cls(**plain)
 
     def to_toml(self) -> str:
-        """Return the settings as TOML.
-
-        >>> print(BuildSettings("DLFH", 128, text_features="tfidf", parameters={"scale": 8.0}).to_toml(), end="")
-        method = "DLFH"
-        bits = 128
-        text_features = "tfidf"
-        <BLANKLINE>
-        [parameters]
-        scale = 8.0
-        """
+        """Return the settings as TOML."""
         return to_toml({name: value for name, value in vars(self).items() if value is not None and value != {}})

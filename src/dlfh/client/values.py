@@ -72,11 +72,7 @@ def encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, A
 
 
 def split(values: Any, max_values: int, max_bytes: int) -> Iterator[list[Any]]:
-    """Split values into lists of limited length and size in JSON; each list has at least one value.
-
-    >>> list(split(["a", "b", "cdefgh", "i"], 2, 10))
-    [['a', 'b'], ['cdefgh'], ['i']]
-    """
+    """Split values into lists of limited length and size in JSON; each list has at least one value."""
     part: list[Any] = []
     n_bytes = 0
     for value in values:

@@ -55,11 +55,7 @@ class _Tile:
 
 
 def page_path(picture: Path) -> Path:
-    """Return the path of the page beside a picture.
-
-    >>> page_path(Path("out", "found.png")).as_posix()
-    'out/found.html'
-    """
+    """Return the path of the page beside a picture."""
     return picture.with_suffix(".html")
 
 

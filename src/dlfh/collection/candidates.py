@@ -41,12 +41,7 @@ _AUTO: dict[Kind, tuple[str, ...]] = {"image": ("combined", "gist", "thumbnail")
 def candidate_featurizers(
     items: Items, *, image: str = "auto", text: str = "auto", verbose: bool = False
 ) -> dict[str, list[Featurizer]]:
-    """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters.
-
-    >>> from dlfh.datasets import Items
-    >>> candidate_featurizers(Items.of({"text": ["a cat", "a dog"]}, labels=[["cat"], ["dog"]]))
-    {'text': [BagOfWords(), BagOfWords(analyzer='word+char', min_df=2)]}
-    """
+    """Return the candidate featurisers of each modality; `Encoder.for_items` documents the parameters."""
     from dlfh.features import Vectors
 
     featurizers: dict[str, list[Featurizer]] = {}

@@ -23,11 +23,7 @@ CONTENTS = "contents"
 
 
 def hashed_column(modality: str) -> str:
-    """Return the column of the hashed codes of items that have learned ones.
-
-    >>> hashed_column("image")
-    'image:hashed'
-    """
+    """Return the column of the hashed codes of items that have learned ones."""
     return modality + _SUFFIX
 
 
@@ -78,11 +74,7 @@ def public_item(item: Item, modalities: Sequence[str]) -> Item:
 
 
 def without_contents(metadata: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Return metadata without content hashes.
-
-    >>> without_contents({"image": "cat.png", "contents": {"image": "3f2a"}})
-    {'image': 'cat.png'}
-    """
+    """Return metadata without content hashes."""
     if metadata is None or CONTENTS not in metadata:
         return metadata
     return {name: value for name, value in metadata.items() if name != CONTENTS}

@@ -12,15 +12,7 @@ Labels = Sequence[Sequence[str]]
 
 
 def warn_of_labels(labels: Labels) -> None:
-    """Warn if all labelled items share a label, or no two do.
-
-    >>> import warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
-    ...     warnings.simplefilter("always")
-    ...     warn_of_labels([["a"], ["b"], ["c"]])
-    >>> print(caught[0].message)
-    no two of 3 items share a label, so no item is relevant to another: check the column and the separator of labels
-    """
+    """Warn if all labelled items share a label, or no two do."""
     labelled = [item for item in labels if item]
     if len(labelled) < 2:
         return

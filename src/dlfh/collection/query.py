@@ -133,13 +133,6 @@ def is_single(value: Any, takes: str) -> bool:
     """Return whether a raw value is one text, image or vector, not several.
 
     A text is a string; an image is a path, bytes, a PIL image or an array; a vector has one axis.
-
-    >>> is_single("a red car", "texts"), is_single(["a red car"], "texts")
-    (True, False)
-    >>> is_single("car.jpg", "images"), is_single([np.zeros((9, 9)), "car.jpg"], "images")
-    (True, False)
-    >>> is_single([1.0, 2.0], "vectors"), is_single(np.zeros((3, 2)), "vectors")
-    (True, False)
     """
     if takes == "vectors":
         return (value.ndim if sp.issparse(value) else _depth(value)) < 2
@@ -199,11 +192,7 @@ class ResultItem:
 
     @property
     def heading(self) -> str:
-        """The item's id, probability and labels.
-
-        >>> ResultItem(1, "cat.jpg", {"labels": ["animal"]}, 0.93).heading
-        'cat.jpg (93%, animal)'
-        """
+        """The item's id, probability and labels."""
         about = ", ".join(filter(None, [self.percentage, *self.labels]))
         return f"{self.id} ({about})" if about else self.id
 
@@ -332,21 +321,13 @@ def issue_warnings(results: Sequence[SearchResult]) -> None:
 
 
 def labels_of(metadata: Mapping[str, Any]) -> list[str]:
-    """Return the labels in an item's metadata.
-
-    >>> labels_of({"labels": ["a", 3]}), labels_of({})
-    (['a', '3'], [])
-    """
+    """Return the labels in an item's metadata."""
     labels = metadata.get("labels")
     return [str(label) for label in labels] if isinstance(labels, list) else []
 
 
 def html_table(columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """Return an HTML table with all text escaped.
-
-    >>> html_table(["id"], [["<b>"]])
-    '<table><thead><tr><th>id</th></tr></thead><tbody><tr><td>&lt;b&gt;</td></tr></tbody></table>'
-    """
+    """Return an HTML table with all text escaped."""
     from html import escape  # not needed to search
 
     head = "".join(f"<th>{escape(str(column))}</th>" for column in columns)

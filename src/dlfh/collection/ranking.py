@@ -168,11 +168,7 @@ class Ranker:
 
 
 def _run_lengths(equals_previous: Mask) -> Positions:
-    """Return the length of the run of equal entries that each entry belongs to.
-
-    >>> _run_lengths(np.array([True, False, False, True, True]))
-    array([2, 2, 1, 3, 3, 3])
-    """
+    """Return the length of the run of equal entries that each entry belongs to."""
     starts = np.flatnonzero(np.concatenate([[True], ~equals_previous]))
     lengths = np.diff(np.append(starts, len(equals_previous) + 1))
     return np.repeat(lengths, lengths)

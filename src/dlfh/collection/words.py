@@ -41,12 +41,7 @@ _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
 
 class WordIndex:
-    """A full-text index of texts, created by `WordIndex.build` or `WordIndex.read`.
-
-    >>> words = WordIndex.build([["a red car"], ["two blue cars, parked"], ["a tree"], [None], ["a dog"]])
-    >>> words.coverage("blue car").round(2)
-    array([0.2 , 0.75, 0.  , 0.  , 0.  ])
-    """
+    """A full-text index of texts, created by `WordIndex.build` or `WordIndex.read`."""
 
     def __init__(self, database: sqlite3.Connection, n_columns: int) -> None:
         self._database = database

@@ -15,12 +15,7 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def csr_from_parts(name: str, data: Any, indices: Any, indptr: Any, shape: Any, layout: str = "csr") -> sp.csr_array:
-    """Build a CSR matrix with sorted, unique column indices; invalid parts raise InputError.
-
-    >>> csr_from_parts("text", [5.0], [2], [0, 0, 1], (2, 3)).toarray()
-    array([[0., 0., 0.],
-           [0., 0., 5.]])
-    """
+    """Build a CSR matrix with sorted, unique column indices; invalid parts raise InputError."""
     rows = rows_from_parts(repr(name), {"data": data, "indices": indices, "indptr": indptr}, np.ravel(shape), layout)
     rows.sum_duplicates()
     return rows
@@ -40,12 +35,7 @@ def split_csr(name: str, matrix: sp.csr_array) -> dict[str, npt.NDArray[Any]]:
 
 
 def join_csr_parts(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Combine ``name_data``, ``name_indices``, ``name_indptr`` and ``name_shape`` into one matrix ``name``.
-
-    >>> joined = join_csr_parts(split_csr("text", sp.csr_array(np.eye(3))))
-    >>> joined["text"].shape
-    (3, 3)
-    """
+    """Combine ``name_data``, ``name_indices``, ``name_indptr`` and ``name_shape`` into one matrix ``name``."""
     joined: dict[str, Any] = {}
     for name, array in arrays.items():
         stem, _, part = name.rpartition("_")

@@ -56,11 +56,7 @@ DATA_SETS: dict[str, Description] = {
 
 
 def describe(name: str) -> Description:
-    """Return the description of a data set by key or title; case, dashes and spaces do not matter.
-
-    >>> describe("NUS-WIDE").n_queries, describe("mirflickr").n_labels
-    (1867, 24)
-    """
+    """Return the description of a data set by key or title; case, dashes and spaces do not matter."""
     normalised = _letters_and_digits(name)
     matches = [
         known for known in DATA_SETS.values() if normalised and _letters_and_digits(known.key).startswith(normalised)
@@ -71,11 +67,7 @@ def describe(name: str) -> Description:
 
 
 def canonical_name(name: str) -> str:
-    """Return the key of a data set, with its prefix if it is generated; other names, such as paths, are unchanged.
-
-    >>> canonical_name("IAPR"), canonical_name("generated:NUS-WIDE"), canonical_name("own/wiki.npz")
-    ('iapr-tc12', 'generated:nus-wide', 'own/wiki.npz')
-    """
+    """Return the key of a data set, with its prefix if it is generated; other names, such as paths, are unchanged."""
     if name.startswith(GENERATED):
         return GENERATED + describe(name.removeprefix(GENERATED)).key
     if Path(name).name != name or Path(name).suffix:

@@ -90,10 +90,6 @@ def make_like(name: str, n_points: int | None = None, *, random_state: int | Non
     Numbers of points (unless ``n_points`` is given), features, labels and label sets, labels per point and sparsity
     follow the original; the content does not. Labels occur together in scenes: each point belongs to a scene with a
     probability for each label.
-
-    >>> split = make_like("nus-wide", n_points=2000)
-    >>> split.name, len(split.queries), split.train.modalities["text"].shape
-    ('NUS-WIDE-shaped (generated)', 20, (1980, 1000))
     """
     description = describe(name)
     n = description.n_points if n_points is None else check_integer(n_points, "n_points", 2)

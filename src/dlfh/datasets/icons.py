@@ -39,14 +39,6 @@ class Icons:
     images (n, size, size): Greyscale, dark on white.
     texts: Name and search terms, such as ``"Dog, animal, canine, fauna, mammal, pet, ..."``.
     labels: Categories, such as ``("Animals",)``; empty if an icon has none.
-
-    >>> icons = load_icons(size=32)
-    >>> dog = icons.ids.index("dog")
-    >>> icons.labels[dog]
-    ('Animals',)
-    >>> train, test = icons.labelled().split(test_size=300)
-    >>> len(train), len(test)
-    (1146, 300)
     """
 
     ids: tuple[str, ...]
@@ -116,10 +108,6 @@ def load_icons(size: int = 96, *, verbose: bool = False) -> Icons:
 
     size: Side of the pictures in pixels, 8 to 1024. Drawing takes about 3 seconds, in proportion to the pixels.
     verbose: Show a progress bar.
-
-    >>> icons = load_icons(size=32)
-    >>> len(icons.labelled()), len({label for labels in icons.labels for label in labels})
-    (1446, 68)
     """
     check_integer(size, "size", 8, 1024)
     folder = _folder()

@@ -42,11 +42,7 @@ def parse_label_column(cells: Sequence[Any], separator: str | None, path: Path) 
 
 
 def parse_labels(cell: Any, separator: str | None) -> list[str]:
-    """Return the distinct labels in a cell: the elements of a list, or the parts of a string.
-
-    >>> parse_labels("car; red;car", ";"), parse_labels(["a, b", 3], ";"), parse_labels("car", None)
-    (['car', 'red'], ['a, b', '3'], ['car'])
-    """
+    """Return the distinct labels in a cell: the elements of a list, or the parts of a string."""
     if cell is None:
         return []
     if isinstance(cell, (str, bytes, dict)) or not hasattr(cell, "__iter__"):
@@ -76,11 +72,7 @@ def _is_list(text: str) -> bool:
 
 
 def _parse_list(cell: Any) -> Any:
-    """Parse a string that looks like a list; return anything else unchanged.
-
-    >>> _parse_list("['car', 'red', 3]"), _parse_list("[]"), _parse_list("car")
-    (['car', 'red', '3'], [], 'car')
-    """
+    """Parse a string that looks like a list; return anything else unchanged."""
     if not isinstance(cell, str) or not _is_list(cell):
         return cell
     inside = cell.strip()[1:-1]

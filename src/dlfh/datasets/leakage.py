@@ -19,10 +19,6 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     """Return the rows of all pairs of a query and a database item that are identical in all modalities.
 
     Pairs are in ascending order of queries.
-
-    >>> X = np.arange(12.0).reshape(4, 3)
-    >>> shared_points({"image": X[[3, 0]]}, {"image": X[:2] + 0.0})
-    (array([1]), array([0]))
     """
     # Equal rows have equal fingerprints; the few pairs with equal fingerprints are then compared in full.
     of_query, of_item = (_fingerprints([points[name] for name in queries]) for points in (queries, database))

@@ -68,14 +68,6 @@ def read_table(source: Any, *, encoding: str = "utf-8") -> Table:
 
     Text files are delimited by commas, semicolons, tabs or bars, whichever is most frequent in the header. Rows with
     too many or too few cells are skipped and listed in ``problems``.
-
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     file = pathlib.Path(folder, "items.csv")
-    ...     _ = file.write_text("file;caption\ncat.png;a cat\ndog.png\n", encoding="utf-8")
-    ...     table = read_table(file)
-    >>> table.columns, table.rows, table.problems[0].reason
-    (('file', 'caption'), [('cat.png', 'a cat')], '1 cell but the header has 2')
     """
     if is_frame(source):
         return _from_columns(Path(f"the {type(source).__name__}"), *_frame_columns(source))
@@ -154,11 +146,7 @@ def _csv_module() -> Any:
 
 
 def _delimiter_of(header: str, usual: str) -> str:
-    """Return the most frequent delimiter of a header, outside quotes.
-
-    >>> _delimiter_of("id;caption", ","), _delimiter_of('"a;b;c",caption', ","), _delimiter_of("caption", ",")
-    (';', ',', ',')
-    """
+    """Return the most frequent delimiter of a header, outside quotes."""
     unquoted = "".join(header.split('"')[::2])
     return max(usual + _DELIMITERS, key=unquoted.count)
 

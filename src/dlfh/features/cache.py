@@ -57,14 +57,6 @@ def cached(folder: str | os.PathLike[str] | None = None) -> Iterator[None]:
     folder: By default the value of the environment variable ``DLFH_CACHE`` ("off" disables the cache), or else ``dlfh``
         in the user's cache folder. The cache holds at most one gigabyte (``DLFH_CACHE_BYTES``) of the most recently
         used features.
-
-    >>> import tempfile
-    >>> from dlfh.features import Thumbnail
-    >>> with tempfile.TemporaryDirectory() as folder, cached(folder):
-    ...     pictures = Thumbnail(2).fit_transform(["docs/images/icons.png"] * 10)
-    ...     again = Thumbnail(2).fit_transform(["docs/images/icons.png"] * 10)  # decodes no image
-    >>> pictures.shape, bool((pictures == again).all())
-    ((10, 12), True)
     """
     place = _default_folder() if folder is None else Path(folder)
     token = _current.set(None if place is None else FeatureCache(place))

@@ -48,9 +48,6 @@ def read_image(source: Any, *, name: str | None = None) -> Pixels:
     ------
     InputError
         If the image cannot be read.
-
-    >>> read_image(np.zeros((2, 3))).shape
-    (2, 3, 3)
     """
     with quiet_pillow:
         return np.asarray(_open_rgb(source, name))

@@ -86,14 +86,7 @@ class _SecondMoments:
 
 
 class Survey:
-    """Statistics and rows of one modality's features, read in as few passes as possible.
-
-    >>> from dlfh.blocks.base import ArrayBlocks
-    >>> survey = Survey(ArrayBlocks(np.array([[1.0], [2.0], [6.0]]), [0, 2, 3], "image"), "image")
-    >>> survey.look(np.array([0, 2]), ["none"])
-    >>> survey.take(np.array([2]))
-    array([[6.]])
-    """
+    """Statistics and rows of one modality's features, read in as few passes as possible."""
 
     def __init__(self, features: Blocks, modality: str, n_jobs: int = 1) -> None:
         self.features, self.modality, self.n_jobs = features, modality, n_jobs

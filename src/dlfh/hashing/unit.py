@@ -22,9 +22,6 @@ def unit_rows(features: Features, *, split: bool) -> Features:
     """Return rows scaled to length 1; with ``split``, each feature x becomes two, max(x, 0) and max(-x, 0).
 
     Rows of zeros are unchanged.
-
-    >>> unit_rows(np.array([[3.0, -4.0]]), split=True)
-    array([[0.6, 0. , 0. , 0.8]])
     """
     matrix = features.astype(compute_dtype(features.dtype))
     if sp.issparse(matrix):

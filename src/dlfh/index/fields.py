@@ -20,13 +20,6 @@ class Fields:
     """The metadata of items by name. A column is read when a filter first uses it.
 
     read: Returns the metadata of all items, in order.
-
-    >>> from dlfh.index.where import parse_where
-    >>> fields = Fields(3, lambda: [{"price": 3}, {"price": [4, 5]}, None])
-    >>> fields.mask(parse_where({"price": {">": 3}}))
-    array([False,  True, False])
-    >>> fields.mask(parse_where({"not": {"price": 4}}))
-    array([ True, False,  True])
     """
 
     def __init__(self, n_items: int, read: Callable[[], Iterable[Mapping[str, Any] | None]]) -> None:

@@ -18,11 +18,7 @@ class Ids(Protocol):
 
 
 class Hit(NamedTuple):
-    """An item that was found: its id, its distance from the query, and whether its code is learned.
-
-    >>> Hit("cat.jpg", 3, True).distance
-    3
-    """
+    """An item that was found: its id, its distance from the query, and whether its code is learned."""
 
     id: str
     distance: int | float

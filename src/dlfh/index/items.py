@@ -13,9 +13,6 @@ class Item(NamedTuple):
 
     ``codes`` has the packed code of each modality that the item has. ``states`` has ``"learned"``, ``"hashed"`` or
     ``"absent"`` for every modality of the index.
-
-    >>> Item("a", {"price": 3}, {}, {"image": "absent"}).metadata["price"]
-    3
     """
 
     id: str

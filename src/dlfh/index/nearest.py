@@ -48,12 +48,7 @@ def faiss_threads(n: int) -> Iterator[None]:
 
 
 def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None = None) -> Neighbours:
-    """Return the Hamming distances and rows of the ``k`` nearest codes.
-
-    >>> codes = np.array([[3], [0], [1], [1]], np.uint8)
-    >>> nearest_by_hamming(np.array([[1]], np.uint8), codes, k=3)
-    (array([[0, 0, 1]], dtype=int32), array([[2, 3, 0]]))
-    """
+    """Return the Hamming distances and rows of the ``k`` nearest codes."""
     faiss = import_faiss()
 
     def search(q: slice, start: int, stop: int) -> Neighbours:
@@ -65,12 +60,7 @@ def nearest_by_hamming(queries: Codes, codes: Codes, k: int, n_jobs: int | None 
 
 
 def integer_weights(projections: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], npt.NDArray[Any]]:
-    """Return |z| as integers, and the exponent of the power of two that they are multiples of, for each query z.
-
-    >>> weights, exponents = integer_weights(np.array([[0.5, -2.0]]))
-    >>> np.ldexp(weights, exponents)
-    array([[0.5, 2. ]])
-    """
+    """Return |z| as integers, and the exponent of the power of two that they are multiples of, for each query z."""
     magnitudes = np.abs(projections.astype(np.float64))
     largest = magnitudes.max(axis=1, initial=0.0)
     # Scaling by a power of two is exact. It is kept as an exponent, because it overflows for denormal queries.
@@ -85,10 +75,6 @@ def nearest_by_weight(
 
     The distance of a code from a projection z is the sum of ``|z_j|`` over the bits j in which it differs from the
     sign of z.
-
-    >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
-    >>> nearest_by_weight(np.array([[0.5, 2.0]]), as_words(codes), k=2)
-    (array([[0. , 0.5]]), array([[0, 1]]))
     """
     weights, exponents = integer_weights(projections)
     query = (_signs(projections), weights, *_coarse(weights))
@@ -108,10 +94,6 @@ def distances_to_all(queries: npt.NDArray[Any], codes_by_byte: Codes) -> npt.NDA
 
     The stored codes are transposed, shape (bytes, n). Each byte of a code is one look-up in a table of 256 distances,
     so that a million codes of 64 bits take less than a tenth of a second, without compiled kernels.
-
-    >>> codes = np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8)
-    >>> distances_to_all(np.array([[0.5, 2.0]]), codes.T)
-    array([[0. , 0.5, 2. ]])
     """
     if queries.dtype == np.uint8:
         signs, weights = queries, np.ones((len(queries), 8 * queries.shape[1]), np.int64)
@@ -136,12 +118,7 @@ def rerank(
     k: int,
     n_jobs: int | None = None,
 ) -> Neighbours:
-    """Return the weighted distances and rows of the ``k`` nearest of the candidate rows of each query.
-
-    >>> words = as_words(np.array([[0b11000000], [0b01000000], [0b10000000]], np.uint8))
-    >>> rerank(np.array([[0.5, 2.0]]), words, np.array([[2, 1]]), k=1)
-    (array([[0.5]]), array([[1]]))
-    """
+    """Return the weighted distances and rows of the ``k`` nearest of the candidate rows of each query."""
     weights, exponents = integer_weights(projections)
     query_words = _signs(projections)
     distances = np.empty(candidates.shape, np.int64)
@@ -157,12 +134,7 @@ def rerank(
 
 
 def within(queries: Codes, words: npt.NDArray[np.uint64], radius: int, n_jobs: int | None = None) -> list[Neighbours]:
-    """Return, for each query, the Hamming distances and rows of all codes within ``radius``.
-
-    >>> codes = np.array([[3], [0], [1], [6]], np.uint8)
-    >>> within(np.array([[1]], np.uint8), as_words(codes), radius=1)
-    [(array([0, 1, 1], dtype=int32), array([2, 0, 1]))]
-    """
+    """Return, for each query, the Hamming distances and rows of all codes within ``radius``."""
     query_words = as_words(queries)
 
     def search(start: int, stop: int) -> list[Neighbours]:

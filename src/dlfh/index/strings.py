@@ -16,14 +16,7 @@ RowNumbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Strings:
-    """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``.
-
-    >>> strings = Strings.of([b"cat", b"", b"bird"])
-    >>> strings[2], len(strings)
-    (b'bird', 3)
-    >>> strings.take(np.array([2, 0]))[1]
-    b'cat'
-    """
+    """Byte strings; string i is ``blob[offsets[i]:offsets[i + 1]]``."""
 
     offsets: RowNumbers
     blob: npt.NDArray[np.uint8]
@@ -76,12 +69,7 @@ class Strings:
 
 @dataclass(frozen=True)
 class HashTable:
-    """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file.
-
-    >>> animals = Strings.of([b"cat", b"dog", b"bird"])
-    >>> HashTable.of(animals).find(animals, Strings.of([b"bird", b"fish", b"cat"]))
-    array([ 2, -1,  0])
-    """
+    """Sorted hashes of strings and their rows: a dictionary that can be mapped from a file."""
 
     hashes: npt.NDArray[np.uint64]
     rows: npt.NDArray[np.uint32]

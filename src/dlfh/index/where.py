@@ -42,11 +42,7 @@ _COLUMNS = "columns"
 
 @dataclass(frozen=True)
 class Condition:
-    """A value under a name is one of several ("in"), or less or greater than one; or there is no value ("none").
-
-    >>> parse_where({"price": {"<": 20}})
-    Condition(name='price', operator='<', values=(20.0,))
-    """
+    """A value under a name is one of several ("in"), or less or greater than one; or there is no value ("none")."""
 
     name: str
     operator: Operator
@@ -78,20 +74,12 @@ Where = Condition | Not | And | Or
 
 
 def parse_where(where: Any) -> Where:
-    """Check a filter, and return it in a normal form.
-
-    >>> parse_where({"brand": {"!=": "x"}})
-    Not(part=Condition(name='brand', operator='in', values=('x',)))
-    """
+    """Check a filter, and return it in a normal form."""
     return _parse(where, 0)
 
 
 def names_of(where: Where) -> frozenset[str]:
-    """Return the names that a filter uses.
-
-    >>> sorted(names_of(parse_where({"or": [{"a": 1}, {"not": {"b": 2}}]})))
-    ['a', 'b']
-    """
+    """Return the names that a filter uses."""
     if isinstance(where, Condition):
         return frozenset([where.name])
     parts = (where.part,) if isinstance(where, Not) else where.parts
@@ -99,13 +87,7 @@ def names_of(where: Where) -> frozenset[str]:
 
 
 def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
-    """Return the values of an item under a name.
-
-    >>> values_of({"labels": ["a", None], "columns": {"price": 3}}, "labels")
-    ['a']
-    >>> values_of({"labels": ["a", None], "columns": {"price": 3}}, "price")
-    [3.0]
-    """
+    """Return the values of an item under a name."""
     if not metadata:
         return []
     if name in metadata:
@@ -118,11 +100,7 @@ def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
 
 
 def all_values(metadata: Mapping[str, Any] | None) -> Iterator[tuple[str, list[Value]]]:
-    """Yield the names under which an item has values, with the values.
-
-    >>> dict(all_values({"labels": ["a"], "columns": {"price": 3, "size": None}}))
-    {'labels': ['a'], 'price': [3.0]}
-    """
+    """Yield the names under which an item has values, with the values."""
     columns = (metadata or {}).get(_COLUMNS)
     names = [*(metadata or ()), *(columns if isinstance(columns, Mapping) else ())]
     for name in dict.fromkeys(names):

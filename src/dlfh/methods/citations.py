@@ -14,11 +14,7 @@ _IN_PAPER_OF = {"KDLFH": "DLFH"}
 
 
 def citations(methods: Iterable[str] | None = None) -> str:
-    """Return the BibTeX entries of the given methods, or of all; each paper appears once.
-
-    >>> print(citations(["KDLFH"]).splitlines()[0])
-    @article{DLFH,
-    """
+    """Return the BibTeX entries of the given methods, or of all; each paper appears once."""
     text = (files("dlfh.methods") / "citations.bib").read_text(encoding="utf-8")
     entries = {entry[1]: entry[0] for entry in re.finditer(r"^@\w+\{(\w+),\n.*?^\}", text, re.DOTALL | re.MULTILINE)}
     names = list(METHODS if methods is None else methods)

@@ -128,11 +128,6 @@ def principal_directions(covariance: Floats, share: float) -> Floats:
     """Return the fewest principal directions that hold ``share`` of the variance, scaled to variance 1, shape (d, k).
 
     Without any variance, return one direction of unit length.
-
-    >>> principal_directions(np.diag([1.0, 4.0, 0.04]), share=0.99)
-    array([[0. , 1. ],
-           [0.5, 0. ],
-           [0. , 0. ]])
     """
     variances, vectors = scipy.linalg.eigh(covariance, check_finite=False)
     variances, vectors = variances[::-1], vectors[:, ::-1]
@@ -211,9 +206,6 @@ def best_cut(values: Floats, gains: Floats) -> tuple[float, float]:
 
     A cut lies halfway between two different values, so that equal values stay together and neither side is empty. If
     all values are equal, all get -1.
-
-    >>> best_cut(np.array([3.0, 1.0, 1.0, 0.0]), np.array([1.0, 1.0, 1.0, -1.0]))
-    (-0.5, 4.0)
     """
     order = np.argsort(values, kind="stable")
     ordered = values[order]

@@ -145,12 +145,7 @@ class OnlineHasher(CrossModalHasher):
 
     @classmethod
     def paper(cls, n_bits: int = 64, **changes: Any) -> Self:
-        """Return the model with the authors' settings, in chunks of 2,000 points, except for ``changes``.
-
-        >>> from dlfh.methods import LEMON
-        >>> LEMON.paper(32).chunk_size
-        2000
-        """
+        """Return the model with the authors' settings, in chunks of 2,000 points, except for ``changes``."""
         return cls(**{"n_bits": n_bits, "chunk_size": 2000, **changes})
 
     def _fit(self, features: dict[str, Features], labels: Any) -> None:
@@ -172,16 +167,6 @@ class OnlineHasher(CrossModalHasher):
         modalities: As for `fit`, with the same modalities and features in every chunk.
         labels: As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels;
             an indicator matrix always has the same columns.
-
-        >>> from dlfh.datasets import make_paired
-        >>> from dlfh.methods import LEMON
-        >>> data = make_paired(n_points=300, random_state=0)
-        >>> model = LEMON(n_bits=16, random_state=0)
-        >>> for rows in (slice(0, 200), slice(200, 300)):
-        ...     chunk = {name: matrix[rows] for name, matrix in data.modalities.items()}
-        ...     model = model.partial_fit(chunk, data.labels[rows])
-        >>> model.codes_["text"].shape
-        (300, 2)
         """
         is_fitted = hasattr(self, "stream_")
         with (self._fitting_more if is_fitted else self._fitting)(modalities) as features:

@@ -54,16 +54,6 @@ class Evaluation(MeasureValues):
 
     per_query: Values of each query, NaN for queries without a relevant item: an array (queries,) for most measures; an
         array (queries, 2 x cut-offs) for curves, precisions before recalls.
-
-    >>> from dlfh.codes import pack
-    >>> queries, database = pack([[1, 1]]), pack([[1, 1], [1, -1], [-1, -1]])
-    >>> result = evaluate(queries, database, ["a"], ["a", "b", "a"], measures=["AP", "P@2"])
-    >>> result
-    1 query, 3 items
-    AP   0.8333
-    P@2  0.5000
-    >>> result["P@2"], result.per_query["P@2"], result.to_dict()["P@2"]
-    (0.5, array([0.5]), 0.5)
     """
 
     def __init__(self, means: Mapping[Measure, Any], per_query: MeasureValues, n_queries: int, n_items: int) -> None:

@@ -29,11 +29,6 @@ class Measure:
     """A measure of rankings: ``measure @ k`` sets the cut-off, ``measure(option=value)`` sets options.
 
     k: Rank at which the ranking is cut off; None for the whole database.
-
-    >>> AP @ 50, nDCG(gain="linear") @ 20
-    (AP@50, nDCG(gain="linear")@20)
-    >>> AP @ 50 == parse_measure("AP@50")
-    True
     """
 
     name: ClassVar[str]
@@ -264,13 +259,7 @@ _OPTION = re.compile(r"""\s*(\w+)\s*=\s*("\w*"|'\w*'|[0-9]+|\([0-9\s,]*\))\s*(?:
 
 
 def parse_measure(measure: object) -> Measure:
-    """Return the measure with the given name, options in parentheses and cut-off after ``@``; measures pass through.
-
-    >>> parse_measure("AP@50").k
-    50
-    >>> parse_measure("nDCG(gain='linear')@10")
-    nDCG(gain="linear")@10
-    """
+    """Return the measure with the given name, options in parentheses and cut-off after ``@``; measures pass through."""
     if isinstance(measure, Measure):
         return measure
     parts = _NOTATION.fullmatch(measure) if isinstance(measure, str) else None

@@ -16,14 +16,7 @@ _LABELS, _COLUMNS = "labels", "columns"
 
 
 class Facets:
-    """The values that items can be filtered by, and their frequencies, from the metadata of all items.
-
-    Examples
-    --------
-    >>> facets = Facets([{"labels": ["a", "b"], "columns": {"price": 3}}, {"labels": ["b"]}, None])
-    >>> facets.values()
-    {'labels': [('b', 2), ('a', 1)], 'price': [(3, 1)]}
-    """
+    """The values that items can be filtered by, and their frequencies, from the metadata of all items."""
 
     def __init__(self, all_metadata: Iterable[Mapping[str, Any] | None]) -> None:
         self._counts: dict[str, Counter[tuple[type, Value]]] = {}

@@ -51,13 +51,7 @@ def draw_map(state: State, max_points: int) -> dict[str, Any]:
 
 
 def lay_out(vectors: npt.NDArray[np.float32]) -> Floats:
-    """Return coordinates from -1 to 1 in two dimensions, similar vectors near each other. Deterministic.
-
-    Examples
-    --------
-    >>> lay_out(np.array([[1, 1, 1], [1, 1, 1], [-1, -1, -1]], np.float32))[:, 0].round(2)
-    array([ 1.,  1., -1.])
-    """
+    """Return coordinates from -1 to 1 in two dimensions, similar vectors near each other. Deterministic."""
     n = len(vectors)
     positions = np.zeros((n, 2))
     if n < 2:

@@ -16,14 +16,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Log:
-    """A log with one line of JSON per request or event; without a stream, nothing is written.
-
-    Examples
-    --------
-    >>> import sys
-    >>> Log(sys.stdout, clock=lambda: 0.0).event("started", items=3)
-    {"time": "1970-01-01T00:00:00Z", "event": "started", "items": 3}
-    """
+    """A log with one line of JSON per request or event; without a stream, nothing is written."""
 
     def __init__(self, stream: IO[str] | None, clock: Any = time.time) -> None:
         self._stream = stream

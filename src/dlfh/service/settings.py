@@ -19,30 +19,17 @@ _MIN_TOKEN, _MAX_TOKEN = 16, 4096
 class Limits:
     """Limits of single requests and of the service.
 
-    Attributes
-    ----------
-    body_bytes : int
-        Largest JSON request.
-    upload_bytes : int
-        Largest request with an image or with items to add.
-    pixels : int
-        Largest image.
-    text : int
-        Longest text, in characters.
-    batch : int
-        Queries in a search, and items in a change.
-    k : int
-        Results per query.
-    answers : int
-        Results of all queries in a search.
-    waiting : int
-        Requests in the queue; further requests get status 503.
-    connections : int
-        Open connections.
-    read_seconds, answer_seconds : float
-        Time for a request to arrive, and for its response to be computed.
-    map_points : int
-        Points on the map; larger collections are sampled.
+    body_bytes: Largest JSON request.
+    upload_bytes: Largest request with an image or with items to add.
+    pixels: Largest image.
+    text: Longest text, in characters.
+    batch: Queries in a search, and items in a change.
+    k: Results per query.
+    answers: Results of all queries in a search.
+    waiting: Requests in the queue; further requests get status 503.
+    connections: Open connections.
+    read_seconds, answer_seconds: Time for a request to arrive, and for its response to be computed.
+    map_points: Points on the map; larger collections are sampled.
     """
 
     body_bytes: int = 1 << 20

@@ -12,11 +12,7 @@ SOLVERS = ("full", "stochastic")
 
 
 def iterations(last: int) -> list[int]:
-    """Return the iterations at which MAP is measured, ever further apart.
-
-    >>> iterations(30)
-    [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 25, 30]
-    """
+    """Return the iterations at which MAP is measured, ever further apart."""
     candidates = [0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 21, 25, 30, *range(40, last, 10)]
     return sorted({*(each for each in candidates if each < last), last})
 

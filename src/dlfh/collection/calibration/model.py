@@ -66,30 +66,19 @@ def word_evidence(coverage: Floats) -> Floats:
 
     Someone who looks for an item by its words expects all of them to match. BM25 gives short texts a coverage above 1,
     which adds little: the evidence stays below 2.
-
-    >>> word_evidence(np.array([0.0, 0.5, 1.0, 2.0])).round(2)
-    array([0.  , 0.22, 1.  , 1.78])
     """
     cubes = coverage**3
     return 2 * cubes / (1 + cubes)
 
 
 def probability(log_odds: Floats) -> Floats:
-    """Return the logistic function of log-odds.
-
-    >>> probability(np.array([0.0, -np.inf]))
-    array([0.5, 0. ])
-    """
+    """Return the logistic function of log-odds."""
     # scipy.special.expit differs in the last bit, and probabilities decide the order of search results.
     return 1 / (1 + np.exp(-np.clip(log_odds, -700, 700))) * (log_odds > -np.inf)
 
 
 def patterns(modalities: Sequence[str], texts: Sequence[str]) -> Iterator[Pattern]:
-    """Yield all patterns of items, where ``texts`` are the modalities that have words.
-
-    >>> sum(1 for _ in patterns(["image", "text"], ["text"]))
-    11
-    """
+    """Yield all patterns of items, where ``texts`` are the modalities that have words."""
     n = len(modalities)
     for size in range(1, n + 1) if n <= _MAX_MODALITIES_IN_SUBSETS else (1, n):
         for subset in itertools.combinations(modalities, size):

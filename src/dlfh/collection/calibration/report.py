@@ -55,11 +55,7 @@ class CalibrationReport:
 
 
 def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: int = 15) -> float:
-    """Return the expected calibration error over bins of equal width.
-
-    >>> expected_calibration_error(np.array([0.1, 0.1, 0.9, 0.9]), np.array([False, False, True, True]))
-    0.1
-    """
+    """Return the expected calibration error over bins of equal width."""
     if not len(relevant):
         return 0.0
     bins = np.minimum((probabilities * n_bins).astype(np.int64), n_bins - 1)
@@ -68,11 +64,7 @@ def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: in
 
 
 def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]]) -> Mask:
-    """Return whether each query shares a label with each item, shape (queries, items).
-
-    >>> relevance([["red", "car"]], [["car"], ["dog"], []])
-    array([[ True, False, False]])
-    """
+    """Return whether each query shares a label with each item, shape (queries, items)."""
     rows = LabelSets.from_labels([*queries, *items]).unit_rows_of_points()
     shared: Mask = (rows[: len(queries)] @ rows[len(queries) :].T).toarray() > 0
     return shared

@@ -26,12 +26,6 @@ class Address:
     name: Name of the table.
     shown: The address without passwords, which is safe to print and store.
     secrets: Strings to remove from the messages of the database.
-
-    >>> address = parse_address("postgresql://ann:s3cret@db.example.org/shop#photos")
-    >>> address
-    Address('postgresql://ann@db.example.org/shop#photos')
-    >>> address.without_secrets('no user "ann" with s3cret')
-    'no user "ann" with ***'
     """
 
     engine: str
@@ -56,11 +50,7 @@ class Address:
 
 
 def is_address(text: object) -> bool:
-    """Return whether a value is the address of a database, as opposed to a folder.
-
-    >>> is_address("duckdb:shop.duckdb"), is_address("shop/")
-    (True, False)
-    """
+    """Return whether a value is the address of a database, as opposed to a folder."""
     return isinstance(text, str) and text.startswith(tuple(ENGINES))
 
 
