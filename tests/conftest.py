@@ -14,7 +14,7 @@ from PIL import Image
 from dlfh.datasets import Items, Paired, make_paired, read_items
 from tests.index.engines import Databases
 
-os.environ.setdefault("DLFH_CACHE", "off")  # a user's cache is none of the tests'
+os.environ.setdefault("DLFH_CACHE", "off")  # tests must not touch the user's cache
 
 settings.register_profile(
     "default", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow], derandomize=True
@@ -22,9 +22,9 @@ settings.register_profile(
 settings.load_profile("default")
 
 
-SKIPPED_UNLESS_ASKED_FOR = {
+SKIPPED_BY_DEFAULT = {
     "cluster": "starts a Dask cluster of processes: make test-cluster",
-    "data": "needs data that does not come with the project: make test-data DLFH_DATA=...",
+    "data": "needs data that is not part of the project: make test-data DLFH_DATA=...",
     "faults": "kills database servers: make test-engines",
     "fuzz": "takes minutes: make fuzz N=2000",
     "site": "builds the documentation site: make test-site",
@@ -35,11 +35,11 @@ SKIPPED_UNLESS_ASKED_FOR = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    asked = config.getoption("-m") or ""
-    for marker, reason in SKIPPED_UNLESS_ASKED_FOR.items():
-        if marker not in asked:
+    selected = config.getoption("-m") or ""
+    for marker, reason in SKIPPED_BY_DEFAULT.items():
+        if marker not in selected:
             for item in items:
-                if item.get_closest_marker(marker):  # keywords have names of folders, too
+                if item.get_closest_marker(marker):  # not keywords, which include folder names
                     item.add_marker(pytest.mark.skip(reason=reason))
 
 
@@ -53,10 +53,10 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def chromium() -> str:
-    """Where the browser is that is installed."""
+    """Path of the installed browser."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
-        pytest.skip("there is no Chromium to open pages in")
+        pytest.skip("Chromium is not installed")
     return browser
 
 
@@ -89,7 +89,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def draw_photos(folder: Path) -> Path:
-    """Draw forty pictures of two kinds, described in a table, with some of it broken."""
+    """Draw forty pictures of two kinds and a table that describes them; some are broken."""
     rows = ["file,caption,tags"]
     for number in range(40):
         kind = ("upright", "level")[number % 2]

@@ -1,4 +1,4 @@
-"""Random inputs that the property tests share."""
+"""Random inputs shared by property tests."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def problems(draw: st.DrawFn, max_points: int = 60) -> Problem:
 
 
 def random_pairs(rng: np.random.Generator, n_points: int = 12, n_pairs: int = 40) -> WeightedPairs:
-    """Draw pairs of points, similar or not, with weights that sum to one."""
+    """Draw similar and dissimilar pairs of points with weights that sum to one."""
     first, second = rng.integers(n_points, size=(2, n_pairs))
     pairs = WeightedPairs(first, second, rng.random(n_pairs) < 0.5)
     pairs.weights = rng.dirichlet(np.ones(n_pairs))

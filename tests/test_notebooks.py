@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glob("*.py"))
-#: What must be in what a notebook prints.
+#: Text that the output of each notebook must contain.
 PRINTS = {
     "compare_methods": r"\bottomrule",
     "compress_embeddings": "64 bits, text to image",

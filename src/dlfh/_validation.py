@@ -80,15 +80,15 @@ def shown(value: Any) -> str:
 def check_modalities(
     modalities: Any,
     method: str = "fit",
-    least: int = 2,
-    most: int | None = None,
+    minimum: int = 2,
+    maximum: int | None = None,
     known: Mapping[str, int] | None = None,
 ) -> dict[str, Features]:
     """Return the checked features of each modality, all with the same number of rows.
 
     ``known`` maps the modalities of a fitted model to their numbers of features.
     """
-    check_names(modalities, method, least, most)
+    check_names(modalities, method, minimum, maximum)
     if known is not None and set(modalities) != set(known):
         raise InputError(f"{method} needs the model's modalities {sorted(known)}, got {sorted(modalities)}")
     widths = known or dict.fromkeys(modalities)
@@ -102,7 +102,7 @@ def check_modalities(
     return checked
 
 
-def check_names(modalities: Any, method: str, least: int, most: int | None) -> None:
+def check_names(modalities: Any, method: str, minimum: int, maximum: int | None) -> None:
     """Raise InputError unless ``modalities`` is a dict with string keys and as many entries as ``method`` takes."""
     if not isinstance(modalities, Mapping):
         raise InputError(
@@ -111,10 +111,10 @@ def check_names(modalities: Any, method: str, least: int, most: int | None) -> N
     for name in modalities:
         if not isinstance(name, str) or not name:
             raise InputError(f"names of modalities must be non-empty strings, got {name!r}")
-    if len(modalities) < least or len(modalities) > (most or len(modalities)):
-        number = {1: "one modality", 2: "two modalities"}.get(least, f"{least} modalities")
+    if len(modalities) < minimum or len(modalities) > (maximum or len(modalities)):
+        number = {1: "one modality", 2: "two modalities"}.get(minimum, f"{minimum} modalities")
         raise InputError(
-            f"{method} takes {'exactly' if least == most else 'at least'} {number}, got {len(modalities)}: "
+            f"{method} takes {'exactly' if minimum == maximum else 'at least'} {number}, got {len(modalities)}: "
             f"{sorted(modalities)}"
         )
 

@@ -22,29 +22,29 @@ def hash_strings(offsets, blob, hashes):
 
 @Kernel
 def find_strings(
-    sorted_hashes, row_of_hash, offsets, blob, wanted_hashes, wanted_offsets, wanted_blob, found, start, stop
+    sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop
 ):
-    """Fill ``found[start:stop]`` with the row of each wanted string, or -1.
+    """Fill ``found[start:stop]`` with the row of each key, or -1.
 
     Strings with an equal hash are compared byte by byte.
     """
     for i in range(start, stop):
         found[i] = -1
-        wanted = wanted_hashes[i]
-        length = wanted_offsets[i + 1] - wanted_offsets[i]
+        key_hash = key_hashes[i]
+        length = key_offsets[i + 1] - key_offsets[i]
         low, high = 0, sorted_hashes.size
         while low < high:
             middle = (low + high) // 2
-            if sorted_hashes[middle] < wanted:
+            if sorted_hashes[middle] < key_hash:
                 low = middle + 1
             else:
                 high = middle
-        while low < sorted_hashes.size and sorted_hashes[low] == wanted:
+        while low < sorted_hashes.size and sorted_hashes[low] == key_hash:
             row = np.int64(row_of_hash[low])
             equal = offsets[row + 1] - offsets[row] == length
             t = 0
             while equal and t < length:
-                equal = blob[offsets[row] + t] == wanted_blob[wanted_offsets[i] + t]
+                equal = blob[offsets[row] + t] == key_blob[key_offsets[i] + t]
                 t += 1
             if equal:
                 found[i] = row

@@ -14,13 +14,13 @@ def hash_strings(offsets, blob, hashes):
 
 
 def find_strings(
-    sorted_hashes, row_of_hash, offsets, blob, wanted_hashes, wanted_offsets, wanted_blob, found, start, stop
+    sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop
 ):
     for i in range(start, stop):
-        wanted = wanted_blob[wanted_offsets[i] : wanted_offsets[i + 1]].tobytes()
-        first, last = (np.searchsorted(sorted_hashes, wanted_hashes[i], side) for side in ("left", "right"))
+        key = key_blob[key_offsets[i] : key_offsets[i + 1]].tobytes()
+        first, last = (np.searchsorted(sorted_hashes, key_hashes[i], side) for side in ("left", "right"))
         rows = row_of_hash[first:last].astype(np.int64)
-        equal = [row for row in rows if blob[offsets[row] : offsets[row + 1]].tobytes() == wanted]
+        equal = [row for row in rows if blob[offsets[row] : offsets[row + 1]].tobytes() == key]
         found[i] = equal[0] if equal else -1
 
 

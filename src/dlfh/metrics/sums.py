@@ -67,7 +67,7 @@ def finalize_all(aggregations: Sequence[Aggregation], compute: Callable[[list[Su
     """Return the values of each aggregation; ``compute`` is called once with all the sums they need."""
     needed = list(dict.fromkeys(each for aggregation in aggregations for each in aggregation.sums))
     values = dict(zip(needed, compute(needed), strict=True))
-    return [each.finalize(*(values[own] for own in each.sums)) for each in aggregations]
+    return [each.finalize(*(values[part] for part in each.sums)) for each in aggregations]
 
 
 @dataclass(frozen=True)
