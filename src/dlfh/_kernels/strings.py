@@ -21,9 +21,7 @@ def hash_strings(offsets, blob, hashes):
 
 
 @Kernel
-def find_strings(
-    sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop
-):
+def find_strings(sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop):
     """Fill ``found[start:stop]`` with the row of each key, or -1.
 
     Strings with an equal hash are compared byte by byte.

@@ -13,9 +13,7 @@ def hash_strings(offsets, blob, hashes):
         hashes[i] = value
 
 
-def find_strings(
-    sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop
-):
+def find_strings(sorted_hashes, row_of_hash, offsets, blob, key_hashes, key_offsets, key_blob, found, start, stop):
     for i in range(start, stop):
         key = key_blob[key_offsets[i] : key_offsets[i + 1]].tobytes()
         first, last = (np.searchsorted(sorted_hashes, key_hashes[i], side) for side in ("left", "right"))
