@@ -249,9 +249,9 @@ class BitProblem:
         return value_and_gradient
 
     def descend(self, start: Sequence[Floats], max_iter: int, tol: float) -> tuple[tuple[Floats, Floats], Floats]:
-        """Run rounds of the concave-convex procedure.
+        """Run rounds of the concave-convex procedure; return the weights and the objective (max_iter + 1,).
 
-        Returns: Objective at the start and after each round, never increasing; the last value is repeated.
+        The objective at the start and after each round never increases; the last value is repeated.
         """
         weights = list(start)
         history = [self.objective(weights)]

@@ -164,9 +164,29 @@ class OnlineHasher(CrossModalHasher):
         Codes of earlier points do not change; hash functions are those of all points so far. The first call starts a
         new model. Calls after `fit` or `load` continue the model.
 
-        modalities: As for `fit`, with the same modalities and features in every chunk.
-        labels: As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels;
-            an indicator matrix always has the same columns.
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            As for `fit`, with the same modalities and features in every chunk.
+        labels : array-like or sparse matrix
+            As for `fit`, in the same form in every chunk. Class ids and lists of labels may introduce new labels; an
+            indicator matrix always has the same columns.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> from dlfh.datasets import make_paired
+        >>> from dlfh.methods import LEMON
+        >>> data = make_paired(n_points=300, random_state=0)
+        >>> model = LEMON(n_bits=16, random_state=0)
+        >>> for rows in (slice(0, 200), slice(200, 300)):
+        ...     chunk = {name: matrix[rows] for name, matrix in data.modalities.items()}
+        ...     model = model.partial_fit(chunk, data.labels[rows])
+        >>> model.codes_["text"].shape
+        (300, 2)
         """
         is_fitted = hasattr(self, "stream_")
         with (self._fitting_more if is_fitted else self._fitting)(modalities) as features:

@@ -129,10 +129,7 @@ class SCRATCH(CrossModalHasher):
 
 
 class LatentCodes:
-    """V, B, R, U, G and W, and SCRATCH's updates.
-
-    R (c, c): Initial values.
-    """
+    """V, B, R, U, G and W, and SCRATCH's updates, from initial V and R."""
 
     def __init__(self, views: list[AnchorFeatures], L: sp.csr_array, V: Floats, R: Floats, model: SCRATCH) -> None:
         self.views, self.L, self.V, self.R, self.model = views, L, V, R, model
