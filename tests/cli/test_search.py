@@ -36,7 +36,7 @@ def test_ids_are_never_truncated(
         assert all(any(f" {name} " in line for line in lines) for name in ids)
 
 
-def test_a_picture_has_a_page_beside_it(
+def test_a_picture_and_a_page_are_written(
     shop: Path, photos: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sheet = tmp_path / "found.png"

@@ -1,4 +1,4 @@
-"""The services that clients ask are those of the service's own tests."""
+"""Fixtures of running services, shared with the tests of the service."""
 
 from tests.service.conftest import service, stripes_folder
 

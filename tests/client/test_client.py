@@ -1,4 +1,4 @@
-"""A client answers as a collection does: the same calls, asked of both."""
+"""A client returns the results of a collection for the same calls."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def without_images(metadata: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def plain(answer: Any) -> Any:
-    """What an answer says, without the paths of images, which a service does not tell."""
+    """Return a result without the paths of images, which a service does not disclose."""
     if isinstance(answer, SearchResult):
-        # (Products of matrices round otherwise for one row than for several: numbers are the same but for that.)
+        # Matrix products of one row and of several round differently.
         return answer.code, [
             own
             | {"metadata": without_images(own["metadata"])}
@@ -52,7 +52,7 @@ def plain(answer: Any) -> Any:
 
 
 def outcome(call: Call, collection: Any) -> Any:
-    """What a call gives, or what it says is wrong."""
+    """Return the result of a call, or the type of its error."""
     try:
         return plain(call(collection))
     except InputError as error:
@@ -90,7 +90,7 @@ CALLS: dict[str, Call] = {
     "all items": lambda c: list(c),
     "how many": len,
     "whether": lambda c: [name in c for name in ("8.png", "nope", "", "..", ".", 3)],
-    # What is wrong with them
+    # Errors
     "unknown modality": lambda c: c.search("sound", "x"),
     "unknown modalities": lambda c: c.search("text", "x", modalities="sound"),
     "no k": lambda c: c.search("text", "x", 0),
@@ -108,12 +108,12 @@ CALLS: dict[str, Call] = {
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
-def test_a_client_answers_as_the_collection_does(both: tuple[Collection, Client], call: Call) -> None:
+def test_a_client_returns_the_results_of_the_collection(both: tuple[Collection, Client], call: Call) -> None:
     of_folder, of_service = (outcome(call, own) for own in both)
     assert of_service == of_folder
 
 
-def test_images_find_the_same_in_whatever_form_they_are(both: tuple[Collection, Client], photos: Path) -> None:
+def test_images_of_any_form_find_the_same(both: tuple[Collection, Client], photos: Path) -> None:
     path = photos / "8.png"
     image = Image.open(path)
     pixels = np.asarray(image.convert("RGB"))
@@ -123,7 +123,7 @@ def test_images_find_the_same_in_whatever_form_they_are(both: tuple[Collection, 
         assert of_service == of_folder
 
 
-def test_what_nobody_knows_is_warned_of_by_both(both: tuple[Collection, Client]) -> None:
+def test_both_warn_of_unknown_words(both: tuple[Collection, Client]) -> None:
     for own in both:
         with pytest.warns(DataWarning, match=r"None of these words occur in the collection: xylophone \(and 1 more"):
             own.search("text", ["level", "xylophone", "quixotic"])
@@ -132,21 +132,21 @@ def test_what_nobody_knows_is_warned_of_by_both(both: tuple[Collection, Client])
             own.search("text", "level")
 
 
-def test_calls_of_a_client_take_what_those_of_a_collection_take() -> None:
+def test_the_methods_of_client_and_collection_have_the_same_parameters() -> None:
     for name in ("search", "similar", "get", "add", "remove", "close"):
         own, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, Collection))
         for parameter in other.values():
-            if (name, parameter.name) != ("add", "vectors"):  # a service describes items itself
+            if (name, parameter.name) != ("add", "vectors"):  # the service computes features itself
                 assert own[parameter.name] == parameter
 
 
-def test_filters_leave_what_has_the_value(both: tuple[Collection, Client]) -> None:
+def test_filters_return_matching_items_only(both: tuple[Collection, Client]) -> None:
     found = both[1].search("text", "stripes", 40, where={"half": "first", "labels": ["level"]})
     assert found
     assert all(own.metadata["columns"]["half"] == "first" and own.metadata["labels"] == ["level"] for own in found)
 
 
-def test_thumbnails_are_pictures(both: tuple[Collection, Client]) -> None:
+def test_thumbnails_are_webp_images(both: tuple[Collection, Client]) -> None:
     assert all(both[1].thumbnail(name)[8:12] == b"WEBP" for name in ("8.png", *AWKWARD))
 
 
@@ -179,7 +179,7 @@ def test_vectors_find_the_same(tmp_path: Path) -> None:
             assert of_service == of_folder
 
 
-def test_changes_are_the_same(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
+def test_changes_have_the_same_effect(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
     folder, copy = (Path(shutil.copytree(stripes_folder, tmp_path / name)) for name in ("served", "copy"))
     texts = [f"level {number}" for number in range(230)]
     many = Items.of({"text": texts}, None, [f"many {number}" for number in range(230)])
@@ -226,7 +226,9 @@ def test_changes_are_the_same(stripes_folder: Path, photos: Path, tmp_path: Path
             list(reading)
 
 
-def test_who_may_not_ask_is_told_so(both: tuple[Collection, Client], stripes_folder: Path, tmp_path: Path) -> None:
+def test_missing_permissions_are_reported(
+    both: tuple[Collection, Client], stripes_folder: Path, tmp_path: Path
+) -> None:
     with pytest.raises(ServiceError, match="this service is read-only"):
         both[1].remove(["8.png"])
     with serving(stripes_folder, tmp_path / "log", token=TOKEN) as running:

@@ -1,4 +1,4 @@
-"""What goes wrong on the way: asked again where that is safe, and said in one sentence where it is not."""
+"""Failed requests are repeated if that is safe, and otherwise raise errors of one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ENDED = BUSY.replace(b"retry-after: 0\r\n", b"")
 
 @contextmanager
 def answering(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
-    """A server that says what it is told, one connection after the other; None keeps silent."""
+    """A server that sends the given responses, one per connection; None sends nothing."""
     asked: list[bytes] = []
 
     def serve() -> None:
@@ -53,11 +53,11 @@ def answering(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
     [
         ((OK,), True, None, 1),
         ((BUSY, BUSY, OK), True, None, 3),
-        ((BUSY, OK), False, "busy", 1),  # it may be done yet
-        ((LOCKED, OK), False, None, 2),  # nothing was done
+        ((BUSY, OK), False, "busy", 1),  # it may still be executed
+        ((LOCKED, OK), False, None, 2),  # it was not executed
         ((LOST, OK), True, None, 2),
         ((LOST, OK), False, "lost the connection", 1),
-        ((ENDED, OK), True, "busy", 1),  # nobody says that asking again helps
+        ((ENDED, OK), True, "busy", 1),  # no Retry-After header
         ((BUSY,) * 9, True, "busy", 4),
         ((LOST,) * 9, True, "lost the connection", 4),
         ((None,), False, "did not respond within 0.3 seconds", 1),
@@ -67,7 +67,7 @@ def answering(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
         ((b"SSH-2.0-x\r\n\r\n",), False, "lost the connection", 1),
     ],
 )
-def test_a_request_is_answered_asked_again_or_given_up(
+def test_requests_are_answered_repeated_or_abandoned(
     answers: tuple[bytes | None, ...], again: bool, sentence: str | None, n_asked: int
 ) -> None:
     with answering(*answers) as (address, asked):
@@ -86,7 +86,7 @@ def test_a_request_is_answered_asked_again_or_given_up(
     assert all(b"authorization: bearer a-token" in own.lower() for own in asked)
 
 
-def test_nobody_there_is_said() -> None:
+def test_an_unreachable_service_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
     with pytest.raises(ServiceError, match="cannot connect to a service at"):
@@ -94,6 +94,6 @@ def test_nobody_there_is_said() -> None:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:8000", "ftp://x", "", "http://a:b"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     with pytest.raises(InputError, match="address"):
         Transport(address, None, 1.0, 0)

@@ -1,4 +1,4 @@
-"""Folders of pictures that change, and whether a collection is equal to one."""
+"""Folders of images for sync tests."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["assert_equal", "draw", "make_folder", "plain_model"]
 
 
 def plain_model() -> DLFH:
-    """Return a model whose hashed codes of trained items are what `encode` makes of them, so that they can be compared.
+    """Return a model whose stored hashed codes of training items equal those of `encode`.
 
-    (Those of ridge regressions are what functions say that did not see the item.)
+    Ridge regressions store leave-one-out codes instead.
     """
     return DLFH(n_bits=16, hash_function="kernel", random_state=0)
 
 
 def draw(path: Path, seed: int, level: bool) -> None:
-    """Draw a picture into a folder, whose name is its label."""
+    """Draw an image into a folder whose name is its label."""
     path.parent.mkdir(parents=True, exist_ok=True)
     stripes(int(level), seed).save(path)
 
 
 def make_folder(folder: Path, n: int) -> None:
-    """Make a folder of pictures of two kinds."""
+    """Create a folder of images of two kinds."""
     for number in range(n):
         kind = ("upright", "level")[number % 2]
         draw(folder / kind / f"{number}.png", number, kind == "level")
 
 
 def assert_equal(shop: Path, photos: Path) -> None:
-    """Look whether a collection has the items of a folder as they are: texts, labels, and codes of what is in files."""
+    """Assert that a collection has the texts, labels, codes and image paths of the items in a folder."""
     items = read_items(photos)
     with Collection.open(shop) as collection:
         collection.verify()

@@ -1,4 +1,4 @@
-"""Kill syncs of a collection with a folder over and over, and look at what the next one makes of it.
+"""Kill syncs repeatedly, and check the result of the next one.
 
 python -m tests.collection.kill_syncs FOLDER KILLS SEED
 
@@ -34,7 +34,7 @@ MOST_FILES = 40
 
 
 def change(photos: Path, number: int, rng: np.random.Generator) -> None:
-    """Change the folder in a few places."""
+    """Change a few files of the folder."""
     for step in range(int(rng.integers(3, 12))):
         files = sorted(photos.rglob("*.png"))
         file = files[rng.integers(len(files))]
@@ -67,7 +67,7 @@ def sync(folder: Path) -> None:
 
 
 def killed_sync(folder: Path, rng: np.random.Generator) -> bool:
-    """Begin to sync, and be killed; return whether it came to its end before."""
+    """Start a sync and kill it; return whether it finished before."""
     call = int(rng.integers(1, 120)) if rng.random() < 0.7 else None
     child = os.fork()
     if child == 0:
@@ -85,7 +85,7 @@ def killed_sync(folder: Path, rng: np.random.Generator) -> bool:
 
 
 def known(folder: Path) -> set[tuple[str, str]]:
-    """Return what the collection has codes of."""
+    """Return the contents that the collection has codes of."""
     with Collection.open(folder / "shop") as collection:
         return {
             (name, syncing._content(item.metadata or {}, name))
@@ -96,7 +96,7 @@ def known(folder: Path) -> set[tuple[str, str]]:
 
 
 def described(folder: Path) -> set[tuple[str, str]]:
-    """Sync to the end; return what was described."""
+    """Finish a sync; return the contents whose features were computed."""
     seen: set[tuple[str, str]] = set()
     real = Encoder.featurize_items
 
@@ -119,7 +119,7 @@ def main() -> None:
     encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
     Collection.build(folder / "shop", read_items(folder / "photos"), encoder).collection.close()
     sync(folder)
-    syncing._BLOCK = 3  # several steps, to be killed between
+    syncing._BLOCK = 3  # several steps per sync
     counts: Counter[str] = Counter({"described": 0, "described twice": 0})
     for number in range(kills):
         change(folder / "photos", number, rng)

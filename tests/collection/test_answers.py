@@ -1,4 +1,4 @@
-"""Answers are drawn under their question, and stand on a page with nothing of theirs taken for HTML."""
+"""Results are drawn as a contact sheet and written as an HTML page with all text escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlfh.collection.query import ResultItem
 
 
 class Shop:
-    """What drawing needs of a collection: where pictures are, and what else there is."""
+    """The parts of a collection that drawing needs."""
 
     class encoder:  # noqa: N801
         modalities_ = ("image", "text")
@@ -36,7 +36,7 @@ def answers(folder: Path, result: SearchResult, title: str, image: Path | None =
     return missing, (folder / "found.html").read_text(encoding="utf-8")
 
 
-def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
+def test_the_page_shows_ranks_ids_and_texts_in_full(tmp_path: Path) -> None:
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
     name = "folder/" * 30 + '<img src="http://elsewhere/x.png">.png'
     items = [
@@ -55,7 +55,7 @@ def test_a_page_shows_ranks_names_and_words_in_full(tmp_path: Path) -> None:
         assert sheet.width == 8 + 4 * 200
 
 
-def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> None:
+def test_the_sheet_shows_the_query_ranks_ids_and_texts(tmp_path: Path) -> None:
     Image.fromarray(np.full((40, 80, 3), 120, np.uint8)).save(tmp_path / "a.png")
 
     def drawn(rank: int, name: str, text: str, asked: Path | None = None) -> bytes:
@@ -69,12 +69,12 @@ def test_a_picture_shows_what_asked_ranks_names_and_words(tmp_path: Path) -> Non
     assert len({first, *others, drawn(1, "one", "a car", tmp_path / "a.png")}) == 5
 
 
-def test_nothing_to_draw_is_said(tmp_path: Path) -> None:
+def test_a_result_without_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is nothing to draw"):
         answers(tmp_path, SearchResult([ResultItem(1, "a", {})]), "text: red")
 
 
-def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp_path: Path) -> None:
+def test_notebooks_show_a_collection_as_a_table(items: object, photos: Path, tmp_path: Path) -> None:
     from dlfh import DLFH, Encoder
     from dlfh.features import BagOfWords, Thumbnail
 
@@ -88,7 +88,7 @@ def test_a_collection_shows_itself_in_notebooks(items: object, photos: Path, tmp
     assert "closed" in collection._repr_html_()
 
 
-def test_a_page_loads_nothing_from_elsewhere() -> None:
+def test_the_page_loads_nothing_from_other_hosts() -> None:
     page = html_page("</title><script>", "<p>body</p>")
     assert "default-src &#x27;none&#x27;" in page
     assert "<script" not in page

@@ -1,4 +1,4 @@
-"""A collection keeps a model and its items together: built whole, searched, changed, measured."""
+"""Collections are built atomically, searched, changed and evaluated."""
 
 from __future__ import annotations
 
@@ -35,13 +35,20 @@ def codes_of(collection: Collection, modality: str) -> tuple[list[str], np.ndarr
     return [name for name, _ in found], np.array([code for _, code in found])
 
 
+@pytest.fixture(scope="module")
+def built_shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    items = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
+    folder = tmp_path_factory.mktemp("collections") / "shop"
+    Collection.build(folder, items, encoder()).collection.close()
+    return folder
+
+
 @pytest.fixture
-def shop(items: Items, tmp_path: Path) -> Path:
-    Collection.build(tmp_path / "shop", items, encoder()).collection.close()
-    return tmp_path / "shop"
+def shop(built_shop: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(built_shop, tmp_path / "shop"))
 
 
-def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_path: Path) -> None:
+def test_a_built_collection_contains_every_item(items: Items, tmp_path: Path) -> None:
     built = Collection.build(tmp_path / "shop", items, encoder())
     with built.collection as collection:
         assert collection.index.ids() == items.ids
@@ -55,7 +62,7 @@ def test_a_built_collection_has_every_item_with_what_it_has(items: Items, tmp_pa
         assert os.listdir(tmp_path) == ["shop"]
 
 
-def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None:
+def test_search_equals_brute_force(items: Items, shop: Path) -> None:
     with Collection.open(shop) as collection:
         position = {name: place for place, name in enumerate(collection.index.ids())}
         ids, codes = codes_of(collection, "image")
@@ -90,7 +97,7 @@ def test_a_search_finds_what_brute_force_finds(items: Items, shop: Path) -> None
                 assert item.probability is None
 
 
-def test_an_image_finds_texts_and_an_item_finds_others_like_itself(photos: Path, shop: Path) -> None:
+def test_images_find_texts_and_items_find_similar_items(photos: Path, shop: Path) -> None:
     with Collection.open(shop) as collection:
         found = collection.search("image", photos / "8.png", k=3)
         assert all("upright" in item.metadata["text"] for item in found)
@@ -120,7 +127,7 @@ def test_a_radius_includes_items_at_exactly_that_distance(shop: Path, hashed_onl
 
 
 def assert_same(answers: list[SearchResult], expected: list[SearchResult]) -> None:
-    """Assert that the same items were found, at distances that are the same but for rounding."""
+    """Assert that results are equal up to rounding."""
     assert len(answers) == len(expected)
     for found, other in zip(answers, expected, strict=True):
         plain = [[replace(item, distance=0, probability=None) for item in own] for own in (found, other)]
@@ -131,7 +138,7 @@ def assert_same(answers: list[SearchResult], expected: list[SearchResult]) -> No
 
 
 @pytest.mark.parametrize("ranking", [None, "asymmetric", "hamming", "specific"])
-def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path, ranking: str | None) -> None:
+def test_a_batch_equals_single_queries(photos: Path, shop: Path, ranking: str | None) -> None:
     texts = ["level stripes", "upright", "stripes 8"]
     images = [photos / "8.png", np.asarray(Image.open(photos / "9.png")), (photos / "10.png").read_bytes()]
     with Collection.open(shop) as collection:
@@ -146,7 +153,7 @@ def test_a_batch_finds_what_its_queries_find_one_by_one(photos: Path, shop: Path
         assert collection.search("text", []) == []
 
 
-def test_one_vector_is_a_query_and_two_axes_are_a_batch(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
+def test_a_vector_is_one_query_and_a_matrix_is_a_batch(paired: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = paired
     items = Items.of(train.modalities, [[str(label) for label in row.nonzero()[0]] for row in train.labels.toarray()])
     vectors = Encoder({"image": Vectors(), "text": Vectors()}, DLFH(n_bits=16, random_state=0, hash_function="linear"))
@@ -171,7 +178,7 @@ def test_a_collection_is_a_container_of_items(items: Items, shop: Path) -> None:
 
 
 @pytest.mark.parametrize("names", [("id", "k"), ("ranking", "radius"), ("modalities", "ids"), ("values", "modality")])
-def test_modalities_may_have_the_names_of_parameters(tmp_path: Path, names: tuple[str, str]) -> None:
+def test_modalities_may_be_named_like_parameters(tmp_path: Path, names: tuple[str, str]) -> None:
     words = [["red car", "blue sea"][row % 2] for row in range(12)]
     items = Items.of(dict.fromkeys(names, words), [[word] for word in words])
     both = Encoder({name: BagOfWords() for name in names}, DLFH(n_bits=8, random_state=0, hash_function="linear"))
@@ -180,7 +187,7 @@ def test_modalities_may_have_the_names_of_parameters(tmp_path: Path, names: tupl
         assert collection.search(names[1], "sea", k=1, modalities=names[1]).ids == ["1"]
 
 
-def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> None:
+def test_specific_ranking_subtracts_the_mean_code(shop: Path) -> None:
     with Collection.open(shop) as collection:
         ids, codes = codes_of(collection, "image")
         apart = collection.encoder.project("text", ["stripes"])[0] - unpack(collection.encoder.codes_["text"], 16).mean(
@@ -195,7 +202,7 @@ def test_a_specific_search_ranks_by_what_sets_the_query_apart(shop: Path) -> Non
 
 
 @pytest.mark.parametrize("match", ["codes", "words", "both"])
-def test_a_filter_leaves_the_others_in_their_order(shop: Path, match: str) -> None:
+def test_a_filter_keeps_the_order_of_the_remaining_items(shop: Path, match: str) -> None:
     with Collection.open(shop) as collection:
         everything = collection.search("text", "level stripes", 100, match=match)
         some = collection.search("text", "level stripes", 100, match=match, where={"labels": ["level"]})
@@ -208,7 +215,7 @@ def test_a_filter_leaves_the_others_in_their_order(shop: Path, match: str) -> No
             assert not collection.search("text", "level", where={"colour": "red"})
 
 
-def test_items_come_and_go(items: Items, shop: Path) -> None:
+def test_items_are_added_updated_and_removed(items: Items, shop: Path) -> None:
     with Collection.open(shop, writable=True) as collection:
         problems = collection.add(items.take([0, 1]))
         assert [problem.reason for problem in problems] == [
@@ -226,7 +233,7 @@ def test_items_come_and_go(items: Items, shop: Path) -> None:
         assert "new" not in collection
 
 
-def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) -> None:
+def test_images_are_found_after_collection_and_images_moved_together(photos: Path, tmp_path: Path) -> None:
     shutil.copytree(photos, tmp_path / "here" / "photos")
     items = read_items(tmp_path / "here" / "photos" / "items.csv", image="file", text="caption", labels="tags")
     Collection.build(tmp_path / "here" / "shop", items, encoder()).collection.close()
@@ -238,14 +245,14 @@ def test_images_are_found_after_both_have_moved(photos: Path, tmp_path: Path) ->
         assert collection.image_path({}) is None
 
 
-def test_images_are_found_after_the_collection_has_moved_alone(photos: Path, tmp_path: Path) -> None:
+def test_images_are_found_after_the_collection_moved_alone(photos: Path, tmp_path: Path) -> None:
     items = read_items(photos / "items.csv", image="file", text="caption", labels="tags")
     Collection.build(tmp_path / "shop", items, encoder()).collection.close()
     (tmp_path / "a" / "b").mkdir(parents=True)
     first, second = tmp_path / "a" / "shop", tmp_path / "a" / "b" / "shop"
     shutil.copytree(photos, tmp_path / "a" / "photos")
     (tmp_path / "shop").rename(first)
-    with Collection.open(first, writable=True) as collection:  # what is added here is found from here
+    with Collection.open(first, writable=True) as collection:  # images of items added here are found relative to here
         frame = read_items(tmp_path / "a" / "photos" / "items.csv", image="file", text="caption").take([20])
         collection.add(replace(frame, ids=["new"]))
     first.rename(second)
@@ -261,7 +268,7 @@ def test_images_are_found_after_the_collection_has_moved_alone(photos: Path, tmp
             assert collection.image_path({"image": "8.png"}) == second.resolve() / "8.png"
 
 
-def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> None:
+def test_an_update_keeps_modalities_and_labels_that_it_lacks(items: Items, shop: Path) -> None:
     texts = Items(["8.png", "9.png"], {"text": ["level", None]}, None, [{"text": "level"}, {}], ["a", "b"], [])
     with Collection.open(shop, writable=True) as collection:
         before = {name: collection.get(name) for name in ("8.png", "9.png")}
@@ -271,17 +278,17 @@ def test_an_update_keeps_what_it_does_not_bring(items: Items, shop: Path) -> Non
         np.testing.assert_array_equal(after.codes["image"], before["8.png"].codes["image"])
         hashed = collection.index.get("8.png").codes["text:hashed"]
         np.testing.assert_array_equal(hashed, collection.encoder.encode("text", ["level"])[0])
-        np.testing.assert_array_equal(after.codes["text"], before["8.png"].codes["text"])  # that of its labels
+        np.testing.assert_array_equal(after.codes["text"], before["8.png"].codes["text"])  # the code of its labels
         assert after.states == {"image": "learned", "text": "learned"}
         assert after.metadata == {**(before["8.png"].metadata or {}), "text": "level"}
         unchanged = collection.get("9.png")
         assert (unchanged.states, unchanged.metadata) == (before["9.png"].states, before["9.png"].metadata)
 
 
-def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Path) -> None:
+def test_items_without_ids_get_unused_numbers(items: Items, tmp_path: Path) -> None:
     numbered = replace(items, ids=[str(row) for row in range(len(items))], named=False)
     with Collection.build(tmp_path / "shop", numbered, encoder(), hold_out=5).collection as collection:
-        for row in (0, 17, 39):  # a number is still that of the row
+        for row in (0, 17, 39):  # ids are row numbers
             assert (collection.get(str(row)).metadata or {})["text"] == items.modalities["text"][row]
         assert collection.evaluate(numbered).quality[0].n_queries == 37
     with Collection.open(tmp_path / "shop", writable=True) as collection:
@@ -291,9 +298,9 @@ def test_items_without_ids_of_their_own_get_free_ones(items: Items, tmp_path: Pa
         assert collection.index.ids()[-3:] == ["40", "41", "42"]
 
 
-def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Path) -> None:
+def test_the_next_build_removes_folders_of_killed_builds(items: Items, tmp_path: Path) -> None:
     swept, young, busy = (f".shop-{digit * 16}.dlfh" for digit in "abc")
-    mine = [".shop-settings", ".shop-deadbeef", f".shop-{'d' * 16}.dlfh"]  # names or contents of somebody else
+    mine = [".shop-settings", ".shop-deadbeef", f".shop-{'d' * 16}.dlfh"]  # other names or contents
     for name, age in ((swept, 3600), (young, 0), (busy, 3600), *((name, 3600) for name in mine)):
         (tmp_path / name / "whole").mkdir(parents=True)
         (tmp_path / name / ".building").touch()
@@ -306,9 +313,7 @@ def test_what_killed_builds_left_is_swept_by_the_next(items: Items, tmp_path: Pa
     lock.close()
 
 
-def test_the_lock_of_a_build_is_held_until_it_is_in_place(
-    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_build_holds_its_lock_until_the_rename(items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free, real = [], os.rename
 
     def rename(source: Path, target: Path) -> None:
@@ -320,7 +325,7 @@ def test_the_lock_of_a_build_is_held_until_it_is_in_place(
     assert free == [None]
 
 
-def test_a_collection_in_place_is_flushed_to_the_disk(
+def test_the_rename_of_a_new_collection_is_flushed_to_disk(
     items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[Any] = []
@@ -341,9 +346,7 @@ def test_a_collection_in_place_is_flushed_to_the_disk(
     assert tmp_path.stat().st_ino in events
 
 
-def test_a_place_that_is_taken_meanwhile_is_one_sentence(
-    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_created_during_a_build_is_kept(items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.rename
 
     def rename(source: Path, target: Path) -> None:
@@ -357,9 +360,7 @@ def test_a_place_that_is_taken_meanwhile_is_one_sentence(
     assert [path.name for path in tmp_path.rglob("*")] == ["shop", "mine.txt"]
 
 
-def test_a_full_disk_is_one_sentence_and_leaves_nothing(
-    items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_no_files(items: Items, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learned = encoder()
     learned.fit_items(items)
     real = os.replace
@@ -377,14 +378,14 @@ def test_a_full_disk_is_one_sentence_and_leaves_nothing(
         with pytest.raises(kind, match=rf"{shop}(/model|/index)?: No space left on device"):
             Collection.create(shop, learned)
         assert os.listdir(tmp_path) == []
-        shop.mkdir(parents=True)  # a folder of the user's stays, empty as it was
+        shop.mkdir(parents=True)  # an existing empty folder is kept
         with pytest.raises(kind, match="No space left on device"):
             Collection.create(shop, learned)
         assert [path.name for path in tmp_path.rglob("*")] == ["new", "shop"]
         shutil.rmtree(tmp_path / "new")
 
 
-def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path, tmp_path: Path) -> None:
+def test_the_index_of_another_collection_is_refused(items: Items, shop: Path, tmp_path: Path) -> None:
     with Collection.open(shop) as collection:
         Collection.build(tmp_path / "other", items, collection.encoder, fit=False).collection.close()
     shutil.rmtree(shop / "index")
@@ -393,7 +394,7 @@ def test_the_index_of_another_collection_is_not_opened(items: Items, shop: Path,
         Collection.open(shop)
 
 
-def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
+def test_unknown_words_cause_a_warning(shop: Path) -> None:
     with (
         Collection.open(shop) as collection,
         pytest.warns(DataWarning, match="None of these words occur in the collection"),
@@ -401,7 +402,7 @@ def test_a_query_of_unknown_words_is_worth_a_warning(shop: Path) -> None:
         assert len(collection.search("text", "qqqq zzz", k=2)) == 2
 
 
-def test_nothing_is_left_of_a_build_that_fails(items: Items, tmp_path: Path) -> None:
+def test_a_failed_build_leaves_no_files(items: Items, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot hold out 30 of 38 complete, labelled items"):
         Collection.build(tmp_path / "shop", items, encoder(), hold_out=30)
     bad = Items(items.ids, items.modalities, items.labels, [{"x": object()}] * len(items), items.places, [])
@@ -415,13 +416,13 @@ def test_nothing_is_left_of_a_build_that_fails(items: Items, tmp_path: Path) -> 
     assert os.listdir(tmp_path / "shop") == ["mine.txt"]
 
 
-def test_an_empty_folder_may_become_a_collection(items: Items, shop: Path, tmp_path: Path) -> None:
+def test_a_collection_may_be_created_in_an_empty_folder(items: Items, shop: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     with Collection.open(shop) as collection:
         built = Collection.build(tmp_path / "other", items, collection.encoder, fit=False)
         with built.collection as other:
             assert len(other) == 40
-            assert other.index.count("text", "hashed") == 1  # what has no labels
+            assert other.index.count("text", "hashed") == 1  # the item without labels
             assert len(built.problems) == 3  # two images that cannot be read, and an empty text
             assert built.n_trained == 0
     with Collection.create(tmp_path / "empty", collection.encoder) as empty:
@@ -430,7 +431,7 @@ def test_an_empty_folder_may_become_a_collection(items: Items, shop: Path, tmp_p
         assert [item.states["image"] for item in empty] == ["learned", "learned"]
 
 
-def test_what_is_no_collection_is_said_in_a_sentence(items: Items, shop: Path, tmp_path: Path) -> None:
+def test_folders_that_are_not_collections_are_refused(items: Items, shop: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such folder"):
         Collection.open(tmp_path / "nowhere")
     with pytest.raises(ModelError, match="it is a file"):
@@ -464,7 +465,7 @@ def test_a_collection_is_not_loaded_as_a_model(shop: Path) -> None:
     assert isinstance(load(shop / "model"), Encoder)
 
 
-def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> None:
+def test_invalid_searches_raise_input_errors(shop: Path, tmp_path: Path) -> None:
     with Collection.open(shop) as collection:
         for modality, value, options, sentence in (
             ("sound", "a", {}, "unknown modality 'sound'"),
@@ -502,8 +503,10 @@ def test_wrong_queries_are_said_in_a_sentence(shop: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "address", ["postgresql://ann:s3cret@db/shop", "postgres://db/shop", "duckdb:x", "milvus://db"]
 )
-def test_an_address_is_no_folder(address: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A folder by the name of an address would hold its password, and none of what was asked for.
+def test_a_database_address_is_not_accepted_as_a_folder(
+    address: str, shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Otherwise a folder would be created whose name contains the password.
     monkeypatch.chdir(tmp_path)
     with Collection.open(shop) as collection:
         with pytest.raises(InputError, match="a collection is a folder") as of_opening:

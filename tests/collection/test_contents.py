@@ -1,4 +1,4 @@
-"""Hashes of what items are made of, and which files are not read again."""
+"""Content hashes of items, and the cache of file hashes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONG_AGO = time.time() - 3600
 
 
 def old_file(path: Path, content: bytes) -> Path:
-    """Write a file that has not changed for an hour, as far as can be set."""
+    """Write a file with a modification time of an hour ago."""
     path.write_bytes(content)
     os.utime(path, (LONG_AGO, LONG_AGO))
     return path
@@ -26,11 +26,11 @@ def old_file(path: Path, content: bytes) -> Path:
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take every file for one that came to rest."""
+    """Treat every file as unchanged for long enough to be cached."""
     monkeypatch.setattr("dlfh.collection.contents._RACY_SECONDS", -10.0)
 
 
-def test_texts_need_no_hash_and_images_and_vectors_have_one_each(tmp_path: Path) -> None:
+def test_images_and_vectors_have_hashes_and_texts_do_not(tmp_path: Path) -> None:
     picture = old_file(tmp_path / "a.png", b"picture")
     rows = sp.csr_array(np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 0.0]]))
     items = Items.of({"text": ["a", "b", "c"], "image": [picture, None, tmp_path / "gone.png"], "numbers": rows})
@@ -42,14 +42,14 @@ def test_texts_need_no_hash_and_images_and_vectors_have_one_each(tmp_path: Path)
 
 
 @pytest.mark.usefixtures("patient")
-def test_a_file_is_read_once_and_again_when_it_changed(tmp_path: Path) -> None:
+def test_a_file_is_read_again_only_after_it_changed(tmp_path: Path) -> None:
     file = old_file(tmp_path / "a.png", b"one")
     for n_read in (1, 0):
         hashes = FileHashes(tmp_path)
         assert hashes(file) == content_hash(b"one")
         assert hashes.n_read == n_read
         hashes.save()
-    old_file(file, b"two")  # of the same size, and with the same time
+    old_file(file, b"two")  # same size and modification time
     hashes = FileHashes(tmp_path)
     assert hashes(file) == content_hash(b"two")
     untrusting = FileHashes(tmp_path, use_cache=False)
@@ -57,7 +57,7 @@ def test_a_file_is_read_once_and_again_when_it_changed(tmp_path: Path) -> None:
     assert untrusting.n_read == 1
 
 
-def test_a_file_that_changed_just_now_is_not_trusted_to_stay(tmp_path: Path) -> None:
+def test_a_file_that_changed_recently_is_not_cached(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(b"one")
     for _ in range(2):
         hashes = FileHashes(tmp_path)
@@ -68,7 +68,7 @@ def test_a_file_that_changed_just_now_is_not_trusted_to_stay(tmp_path: Path) -> 
 
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("damage", [b"", b"{}\n{}", b"\xff\xff", b'{"format": "dlfh-files 1", "sha256": "00"}\n{}'])
-def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
+def test_a_damaged_cache_is_ignored(tmp_path: Path, damage: bytes) -> None:
     file = old_file(tmp_path / "a.png", b"one")
     (tmp_path / FILES).write_bytes(damage)
     hashes = FileHashes(tmp_path)
@@ -77,7 +77,7 @@ def test_a_damaged_memory_is_no_memory(tmp_path: Path, damage: bytes) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_files_and_memory_move_together(tmp_path: Path) -> None:
+def test_the_cache_survives_a_move_of_files_and_collection(tmp_path: Path) -> None:
     (tmp_path / "here" / "shop").mkdir(parents=True)
     old_file(tmp_path / "here" / "a.png", b"one")
     hashes = FileHashes(tmp_path / "here" / "shop")

@@ -55,16 +55,16 @@ SEVERAL = [
 
 
 @pytest.mark.parametrize(("takes", "value"), ONE)
-def test_one_value_is_one_query(takes: str, value: Any) -> None:
+def test_single_values(takes: str, value: Any) -> None:
     assert is_single(value, takes)
 
 
 @pytest.mark.parametrize(("takes", "value"), SEVERAL)
-def test_several_values_are_a_batch(takes: str, value: Any) -> None:
+def test_batches(takes: str, value: Any) -> None:
     assert not is_single(value, takes)
 
 
-def test_options_are_checked_when_they_are_made() -> None:
+def test_options_are_validated_on_creation() -> None:
     for options, message in (
         ({"k": 0}, "k must be an integer of at least 1"),
         ({"modalities": []}, "modalities is empty"),
@@ -99,7 +99,7 @@ def test_a_result_prints_and_can_be_sliced() -> None:
     assert result != items
 
 
-def test_people_see_names_probabilities_labels_and_texts_and_details_on_request() -> None:
+def test_details_are_shown_on_request_only() -> None:
     metadata = {"text": "a & b", "image": "x.png", "labels": ["x", "y"], "columns": {"price": 3}}
     result = SearchResult([ResultItem(1, "<b>", metadata, 0.875, 12, 3, 1.25, False)])
     assert str(result) == "1. <b> (88%, x, y): a & b | x.png"
@@ -132,7 +132,7 @@ class Cells(HTMLParser):
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=30))
-def test_words_are_words_whatever_they_are(words: str) -> None:
+def test_html_tables_escape_all_text(words: str) -> None:
     cells = Cells()
     cells.feed(html_table(["id"], [[words]]))
     cells.close()

@@ -1,4 +1,4 @@
-"""Answers are ranked by how probable they are; equals are told apart by what else is known of them."""
+"""Items are ranked by probability, and equally probable ones by their hashed codes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ THINGS = ["shoe", "hat", "scarf", "glove", "sock", "belt"]
 
 
 def drawn(n: int, seed: int, first: int = 0) -> Items:
-    """Draw items that say a colour and a thing, and a brand that no label has; vectors stand for their pictures."""
+    """Draw items with a colour, a thing and a brand, which is not a label; vectors take the place of images."""
     rng = np.random.default_rng(seed)
     colours, things = rng.integers(4, size=n), rng.integers(6, size=n)
     directions = np.random.default_rng(9).normal(size=(10, 12))
     pictures = directions[colours] + directions[4 + things] + rng.normal(0, 1.0, (n, 12))
-    said = rng.random((n, 2)) < 0.7  # not every text says all
+    said = rng.random((n, 2)) < 0.7  # not every text names both
     texts = [
         " ".join(
             [
@@ -46,7 +46,7 @@ def drawn(n: int, seed: int, first: int = 0) -> Items:
 
 
 def without_numbers(items: Items) -> Items:
-    """Return items without the one word that no other has: of it, the features of a trained item alone can tell."""
+    """Return items without the unique word of each text, which only features of training items contain."""
     texts = [text.rpartition(" ")[0] for text in items.modalities["text"]]
     return replace(items, modalities={**items.modalities, "text": texts})
 
@@ -63,7 +63,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BuildResult]:
         yield built
 
 
-def test_answers_come_by_falling_probability_whatever_codes_they_have(built: BuildResult) -> None:
+def test_results_are_sorted_by_probability(built: BuildResult) -> None:
     for how in (
         {},
         {"hashed_only": True},
@@ -78,7 +78,7 @@ def test_answers_come_by_falling_probability_whatever_codes_they_have(built: Bui
         assert all(0 < chance < 1 for chance in chances)
 
 
-def test_probabilities_can_be_trusted(built: BuildResult) -> None:
+def test_probabilities_are_calibrated(built: BuildResult) -> None:
     assert {(own.query, own.codes) for own in built.evaluation.calibration} == {
         (query, codes) for query in ("image", "text") for codes in ("learned", "hashed")
     }
@@ -88,7 +88,7 @@ def test_probabilities_can_be_trusted(built: BuildResult) -> None:
         assert own.brier < own.share * (1 - own.share)
 
 
-def test_the_nearer_code_is_never_less_probable(built: BuildResult) -> None:
+def test_nearer_codes_are_at_least_as_probable(built: BuildResult) -> None:
     for modality, value in (("text", "black sock"), ("image", np.ones(12))):
         found = built.collection.search(modality, value, k=600, modalities="image", match="codes")
         assert all(item.learned for item in found)
@@ -96,7 +96,7 @@ def test_the_nearer_code_is_never_less_probable(built: BuildResult) -> None:
         assert (np.diff(distances) >= -1e-6).all()
 
 
-def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: BuildResult) -> None:
+def test_min_probability_selects_from_the_full_result(built: BuildResult) -> None:
     everything = built.collection.search("text", "green glove", k=600)
     least = everything[40].probability
     found = built.collection.search("text", "green glove", k=600, min_probability=least)
@@ -104,7 +104,7 @@ def test_what_is_at_least_so_probable_is_what_is_found_of_all(built: BuildResult
     assert len(built.collection.search("text", "green glove", min_probability=1 - 1e-15)) == 0
 
 
-def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: BuildResult) -> None:
+def test_words_and_hashed_codes_order_items_with_equal_learned_codes(built: BuildResult) -> None:
     known = built.collection.get("i0")
     (brand,) = (word for word in (known.metadata or {})["text"].split() if word.startswith("brand"))
     question = f"{' '.join(labels_of(known))} {brand}"
@@ -122,7 +122,7 @@ def test_equal_learned_codes_are_told_apart_by_words_and_hashed_codes(built: Bui
     assert (np.diff(hashed) >= 0).all()
 
 
-def test_a_name_that_no_label_has_is_found(built: BuildResult) -> None:
+def test_words_that_are_not_labels_are_found(built: BuildResult) -> None:
     found = built.collection.search("text", "number123", k=1)
     assert found.ids == ["i123"]
     for match in ("words", "both"):
@@ -130,7 +130,7 @@ def test_a_name_that_no_label_has_is_found(built: BuildResult) -> None:
         assert all("brand7" in item.metadata["text"].split() for item in brand)
 
 
-def test_a_fair_ranking_compares_hashed_codes_of_all(built: BuildResult) -> None:
+def test_hashed_only_compares_hashed_codes_of_all_items(built: BuildResult) -> None:
     collection = built.collection
     found = collection.search("text", "blue belt", k=600, modalities="image", hashed_only=True)
     assert not any(item.learned for item in found)
@@ -142,7 +142,7 @@ def test_a_fair_ranking_compares_hashed_codes_of_all(built: BuildResult) -> None
     assert ranked == [distance for distance, _ in expected]
 
 
-def test_hashed_codes_say_as_much_of_trained_items_as_of_those_that_functions_never_saw() -> None:
+def test_hashed_codes_of_training_items_are_as_accurate_as_those_of_unseen_items() -> None:
     by_heart = KernelRidge(600, shrinkage=1e-6)
     encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(32, hash_function=by_heart, random_state=0))
     items, later = without_numbers(drawn(600, 0)), without_numbers(drawn(300, 1))
@@ -156,7 +156,7 @@ def test_hashed_codes_say_as_much_of_trained_items_as_of_those_that_functions_ne
         assert right[0] == pytest.approx(right[1], abs=0.03)
 
 
-def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with(tmp_path: Path) -> None:
+def test_labelled_items_added_later_rank_like_training_items(tmp_path: Path) -> None:
     encoder = Encoder({"image": Vectors(), "text": BagOfWords()}, DLFH(n_bits=32, random_state=0))
     later = drawn(60, 2, first=2000)
     unheard = Items.of({"text": ["purple hat", "purple"]}, [["purple", "hat"], ["purple"]], ["u0", "u1"])
@@ -171,7 +171,7 @@ def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with
             if twin is not None and item.id.startswith("i2"):
                 assert item.states == {"image": "learned", "text": "learned"}
                 np.testing.assert_array_equal(item.codes["image"], twin.codes["image"])
-        assert collection.get("u0").states == {"image": "absent", "text": "learned"}  # by the label that is known
+        assert collection.get("u0").states == {"image": "absent", "text": "learned"}  # from the known label
         assert collection.get("u1").states == {"image": "absent", "text": "hashed"}
         new = {*later.ids}
         shares = []
@@ -180,7 +180,7 @@ def test_items_that_come_later_with_labels_are_like_those_that_were_trained_with
         assert np.mean(shares) == pytest.approx(60 / 562, abs=0.02)
 
 
-def test_an_item_finds_those_like_it_with_equals_told_apart(built: BuildResult) -> None:
+def test_similar_items_with_equal_codes_are_ordered(built: BuildResult) -> None:
     found = built.collection.similar("i0", k=30)
     labels = labels_of(built.collection.get("i0"))
     n_same = sum(labels_of(item) == labels for item in built.collection) - 1
@@ -191,7 +191,7 @@ def test_an_item_finds_those_like_it_with_equals_told_apart(built: BuildResult) 
     assert not any(item.learned for item in hashed_only)
 
 
-def test_a_modality_or_several_or_all_may_be_searched(built: BuildResult) -> None:
+def test_one_several_or_all_modalities_are_searched(built: BuildResult) -> None:
     collection = built.collection
     both = collection.search("text", "red hat", modalities=["image", "text"])
     assert both == collection.search("text", "red hat", modalities="all")
@@ -200,7 +200,7 @@ def test_a_modality_or_several_or_all_may_be_searched(built: BuildResult) -> Non
         collection.search("text", "red hat", modalities=["image", "sound"])
 
 
-def test_a_model_keeps_its_calibration(built: BuildResult, tmp_path: Path) -> None:
+def test_a_fitted_encoder_keeps_its_calibration(built: BuildResult, tmp_path: Path) -> None:
     encoder = built.collection.encoder
     with Collection.build(tmp_path / "other", drawn(80, 5), encoder, fit=False).collection as other:
         assert other.calibration == built.collection.calibration
@@ -210,7 +210,7 @@ def test_a_model_keeps_its_calibration(built: BuildResult, tmp_path: Path) -> No
 
 @pytest.fixture(scope="module")
 def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
-    """Icons in folders that are their labels, named by their files, as a folder of clip art is."""
+    """Icons with one label each, and their file names as texts."""
     folder = tmp_path_factory.mktemp("icons")
     drawn_icons = load_dataset("icons", size=24).labelled()
     few = drawn_icons.take(np.arange(0, len(drawn_icons), 3))
@@ -222,7 +222,7 @@ def icons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collection]:
         yield collection
 
 
-def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection) -> None:
+def test_matching_words_come_first_among_equal_icons(icons: Collection) -> None:
     asked = 0
     for item in list(icons)[::9]:
         word = max((item.metadata or {})["text"].split(), key=len)
@@ -236,7 +236,7 @@ def test_of_equal_icons_those_whose_own_words_match_come_first(icons: Collection
     assert asked > 20
 
 
-def test_few_of_the_first_answers_are_in_an_arbitrary_order(icons: Collection) -> None:
+def test_few_of_the_first_results_are_in_insertion_order(icons: Collection) -> None:
     searcher = icons.searcher
     texts = [(item.metadata or {})["text"] for item in list(icons)[::9]]
     texts = [text for text in texts if icons.encoder.featurize("text", [text]).nnz]

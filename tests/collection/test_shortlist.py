@@ -1,4 +1,4 @@
-"""A collection whose items are in an engine answers as one in a folder does, as far as its shortlists reach."""
+"""A collection with items in a database returns the results of a local one, as far as its shortlists contain them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def copied(folder: Path, engine: str, tmp_path: Path, databases: Databases) -> C
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
-def test_a_small_collection_answers_as_in_a_folder(
+def test_results_of_a_small_collection_equal_those_of_a_local_one(
     engine: str, folder: Path, tmp_path: Path, databases: Databases
 ) -> None:
     ways: list[dict[str, Any]] = [
@@ -76,10 +76,10 @@ def test_a_small_collection_answers_as_in_a_folder(
 
 
 @pytest.mark.parametrize("engine", ["duckdb", "postgresql", "milvus"])
-def test_a_filter_comes_before_the_cut_of_a_shortlist(
+def test_filters_apply_before_a_shortlist_is_cut(
     engine: str, folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Searching by words with a filter is searching everything and leaving out, however short shortlists are."""
+    """A filtered search by words equals a search of all items, however short the shortlist is."""
     monkeypatch.setattr(module, "_MIN_LENGTH", 4)
     monkeypatch.setattr(module, "_FACTOR", 1)
     monkeypatch.setattr("dlfh.index.index._FILTER_BATCH", 10)
@@ -99,7 +99,7 @@ def test_a_filter_comes_before_the_cut_of_a_shortlist(
                 assert len(both[0]) == len(both[1]), scope
 
 
-def test_a_collection_is_built_changed_and_measured_in_an_engine(
+def test_a_collection_in_a_database_is_built_changed_and_evaluated(
     tmp_path: Path, folder: Path, databases: Databases
 ) -> None:
     address = databases.place("duckdb")
@@ -125,7 +125,7 @@ def test_a_collection_is_built_changed_and_measured_in_an_engine(
             assert measured.calibration
 
 
-def test_nothing_is_left_of_a_copy_that_fails(
+def test_a_failed_copy_leaves_nothing(
     folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = databases.place("duckdb")
@@ -151,7 +151,7 @@ def test_nothing_is_left_of_a_copy_that_fails(
         assert not (tmp_path / "again").exists()
 
 
-def test_a_shortlist_finds_most_of_what_is_there(
+def test_a_short_shortlist_finds_most_items(
     folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_MIN_LENGTH", 40)
@@ -163,7 +163,7 @@ def test_a_shortlist_finds_most_of_what_is_there(
         assert np.mean(shares) > 0.8
 
 
-def test_commands_take_a_folder_whose_items_are_elsewhere(
+def test_commands_accept_a_collection_with_items_in_a_database(
     folder: Path, tmp_path: Path, databases: Databases, capsys: pytest.CaptureFixture[str]
 ) -> None:
     secret = "s3cret"

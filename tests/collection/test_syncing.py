@@ -1,4 +1,4 @@
-"""A collection made equal to its source, by as little as can be done."""
+"""Syncing makes a collection equal to its source and computes features only for new contents."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of twenty pictures of two kinds, and a collection of them beside it."""
+    """A folder of twenty images of two kinds, and a collection of them beside it."""
     place = tmp_path_factory.mktemp("sync")
     make_folder(place / "photos", 20)
     encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
@@ -44,7 +44,7 @@ def sync(place: Path, **options: Any) -> SyncResult:
         return collection.sync(read_items(place / "photos"), **options)
 
 
-def test_what_a_build_made_is_equal_already_and_nothing_is_described(place: Path) -> None:
+def test_a_sync_after_a_build_changes_nothing(place: Path) -> None:
     state = (place / "shop" / "index" / "manifest.json").read_bytes()
     synced = sync(place)
     assert not synced.changed
@@ -53,7 +53,7 @@ def test_what_a_build_made_is_equal_already_and_nothing_is_described(place: Path
     assert (place / "shop" / "index" / "manifest.json").read_bytes() == state
 
 
-def test_new_changed_and_gone_are_added_updated_and_removed_and_nothing_else_is_touched(place: Path) -> None:
+def test_only_new_changed_and_missing_items_are_touched(place: Path) -> None:
     photos = place / "photos"
     draw(photos / "level" / "new.png", seed=100, level=True)
     draw(photos / "level" / "1.png", seed=101, level=True)
@@ -63,7 +63,7 @@ def test_new_changed_and_gone_are_added_updated_and_removed_and_nothing_else_is_
     synced = sync(place)
     assert (synced.added, synced.updated, synced.removed) == (["level/new.png"], ["level/1.png"], ["upright/0.png"])
     assert synced.n_unchanged == 18
-    assert synced.described == {"image": 2, "text": 1}  # the words of 1.png are as they were
+    assert synced.described == {"image": 2, "text": 1}  # the text of 1.png is unchanged
     assert_equal(place / "shop", photos)
     with Collection.open(place / "shop") as after:
         for name in {*kept} - {"level/1.png", "upright/0.png"}:
@@ -71,7 +71,7 @@ def test_new_changed_and_gone_are_added_updated_and_removed_and_nothing_else_is_
             assert after.get(name).states == kept[name].states
 
 
-def test_a_moved_picture_keeps_its_code_and_its_new_folder_is_its_label(place: Path) -> None:
+def test_a_moved_image_keeps_its_code_and_gets_a_new_label(place: Path) -> None:
     photos = place / "photos"
     (photos / "upright" / "0.png").rename(photos / "level" / "0.png")
     synced = sync(place)
@@ -80,7 +80,7 @@ def test_a_moved_picture_keeps_its_code_and_its_new_folder_is_its_label(place: P
     assert_equal(place / "shop", photos)
 
 
-def test_pictures_that_changed_places_keep_their_codes(place: Path) -> None:
+def test_swapped_images_keep_their_codes(place: Path) -> None:
     photos = place / "photos"
     first, second = photos / "upright" / "0.png", photos / "upright" / "2.png"
     first.rename(photos / "aside")
@@ -92,32 +92,32 @@ def test_pictures_that_changed_places_keep_their_codes(place: Path) -> None:
     assert_equal(place / "shop", photos)
 
 
-def test_a_code_is_kept_for_a_copy_of_what_it_was_of(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_copy_of_an_overwritten_image_reuses_its_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dlfh.collection.syncing._BLOCK", 1)
     photos = place / "photos"
     shutil.copy(photos / "level" / "1.png", photos / "upright" / "zzz.png")
-    draw(photos / "level" / "1.png", seed=700, level=True)  # written in an earlier block than the copy of what it was
+    draw(photos / "level" / "1.png", seed=700, level=True)  # overwritten in an earlier block than the copy
     assert sync(place).described == {"image": 1, "text": 1}
     assert_equal(place / "shop", photos)
 
 
-def test_a_touched_file_is_read_and_not_described(place: Path) -> None:
+def test_a_touched_file_is_read_but_its_features_are_not_computed(place: Path) -> None:
     os.utime(place / "photos" / "level" / "1.png", (1, 1))
     assert not sync(place).changed
     assert not sync(place, rehash=True).changed
 
 
-def test_a_change_that_keeps_size_and_time_is_seen(place: Path) -> None:
+def test_rehash_detects_a_change_that_keeps_size_and_time(place: Path) -> None:
     file = place / "photos" / "level" / "1.png"
     content, about = bytearray(file.read_bytes()), file.stat()
     sync(place)
-    content[-1] ^= 1  # of what stands behind the picture
+    content[-1] ^= 1  # a byte after the image data
     file.write_bytes(content)
     os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert sync(place).updated == ["level/1.png"]
 
 
-def test_a_dry_run_says_the_same_and_changes_nothing(place: Path) -> None:
+def test_a_dry_run_reports_the_changes_without_making_them(place: Path) -> None:
     (place / "photos" / "level" / "1.png").unlink()
     draw(place / "photos" / "level" / "new.png", seed=100, level=True)
     state = (place / "shop" / "index" / "manifest.json").read_bytes()
@@ -126,13 +126,13 @@ def test_a_dry_run_says_the_same_and_changes_nothing(place: Path) -> None:
     assert planned == sync(place)
 
 
-def test_what_is_gone_may_stay(place: Path) -> None:
+def test_missing_items_stay_with_remove_false(place: Path) -> None:
     (place / "photos" / "level" / "1.png").unlink()
     synced = sync(place, remove=False)
     assert (synced.removed, synced.n_unchanged) == ([], 20)
 
 
-def test_the_wrong_folder_does_not_empty_a_collection(place: Path) -> None:
+def test_the_wrong_source_does_not_empty_a_collection(place: Path) -> None:
     shutil.rmtree(place / "photos" / "level")
     (place / "photos" / "upright" / "0.png").unlink()
     with pytest.raises(InputError, match="11 of the 20 items of the collection are missing from the 9"):
@@ -143,7 +143,7 @@ def test_the_wrong_folder_does_not_empty_a_collection(place: Path) -> None:
     assert_equal(place / "shop", place / "photos")
 
 
-def test_what_can_no_longer_be_read_goes_and_is_said(place: Path) -> None:
+def test_items_that_became_unreadable_are_removed_and_reported(place: Path) -> None:
     with Collection.open(place / "shop", writable=True) as collection:
         pictures = list((place / "photos").rglob("*.png"))
         items = Items.of({"image": pictures}, ids=[path.name for path in pictures])
@@ -155,7 +155,7 @@ def test_what_can_no_longer_be_read_goes_and_is_said(place: Path) -> None:
         assert not collection.sync(items).changed
 
 
-def test_an_emptied_caption_takes_its_code_with_it(place: Path) -> None:
+def test_a_removed_caption_removes_its_code(place: Path) -> None:
     pictures = sorted((place / "photos").rglob("*.png"))
     texts: list[str | None] = [path.stem for path in pictures]
     with Collection.open(place / "shop", writable=True) as collection:
@@ -169,7 +169,7 @@ def test_an_emptied_caption_takes_its_code_with_it(place: Path) -> None:
         assert {*collection.get(pictures[3].name).codes} == {"image"}
 
 
-def test_rows_without_ids_may_move_and_keep_their_codes(place: Path) -> None:
+def test_reordered_rows_without_ids_keep_their_codes(place: Path) -> None:
     def read(lines: list[str]) -> Items:
         (place / "rows.csv").write_text("\n".join(["caption,tags", *lines]), encoding="utf-8")
         return read_items(place / "rows.csv", text="caption", labels="tags")
@@ -185,7 +185,7 @@ def test_rows_without_ids_may_move_and_keep_their_codes(place: Path) -> None:
         ]
 
 
-def test_readers_see_the_old_state_or_the_new_one(place: Path) -> None:
+def test_readers_see_the_old_or_the_new_state(place: Path) -> None:
     draw(place / "photos" / "level" / "new.png", seed=100, level=True)
     with Collection.open(place / "shop") as reader:
         sync(place)
@@ -196,7 +196,7 @@ def test_readers_see_the_old_state_or_the_new_one(place: Path) -> None:
         assert len(reader.search("text", "1", k=30)) == 21
 
 
-def test_users_do_not_see_the_hashes(place: Path) -> None:
+def test_hashes_are_hidden_from_users(place: Path) -> None:
     with Collection.open(place / "shop") as collection:
         assert "contents" in (collection.index.get("level/1.png").metadata or {})
         assert {*(collection.get("level/1.png").metadata or {})} == {"image", "text", "labels"}
@@ -204,7 +204,7 @@ def test_users_do_not_see_the_hashes(place: Path) -> None:
         assert all("contents" not in (item.metadata or {}) for item in collection)
 
 
-def test_vectors_are_told_apart_by_their_numbers(tmp_path: Path) -> None:
+def test_changed_vectors_are_detected(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 6)).astype(np.float32), rng.normal(size=(30, 4)).astype(np.float32)
     labels = [[str(row % 2)] for row in range(30)]
@@ -224,7 +224,7 @@ def kill_syncs(folder: Path, kills: int, seed: int) -> dict[str, int]:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_killed_syncs_go_on_to_a_collection_that_equals_the_folder(tmp_path: Path) -> None:
+def test_killed_syncs_resume_until_the_collection_equals_the_folder(tmp_path: Path) -> None:
     counts = kill_syncs(tmp_path, kills=12, seed=0)
     assert counts["kills"] == 12
     assert counts["described twice"] == 0

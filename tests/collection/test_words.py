@@ -1,4 +1,4 @@
-"""Words are found by BM25, from a file that is derived from the index and never trusted further."""
+"""Full-text search by BM25, with a file that is derived from the index and never trusted."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def more(*texts: str) -> Items:
     st.lists(st.lists(st.sampled_from(["kiwi", "plum", "fig", "nut", "lime"]), max_size=5), min_size=12, max_size=30),
     st.lists(st.sampled_from(["kiwi", "plum", "fig", "pear"]), min_size=1, max_size=3, unique=True),
 )
-def test_coverage_is_bm25_over_what_the_words_are_worth(texts: list[list[str]], question: list[str]) -> None:
+def test_coverage_is_bm25_divided_by_the_weights_of_the_words(texts: list[list[str]], question: list[str]) -> None:
     n, mean = len(texts), sum(map(len, texts)) / len(texts)
     n_with = {word: sum(word in text for text in texts) for word in question}
     worth = {word: math.log((n - count + 0.5) / (count + 0.5)) for word, count in n_with.items()}
@@ -69,14 +69,14 @@ def test_words_are_found_by_stem_case_accent_and_column() -> None:
 
 
 @given(st.text())
-def test_any_text_may_ask(text: str) -> None:
+def test_any_text_is_a_valid_query(text: str) -> None:
     words = WordIndex.build([[text], ["shoe"], ["hat"]])
     found = words.coverage(text + ' AND "NEAR( * ^')
     assert np.isfinite(found).all()
     assert found[0] > 0 or not re.search(r"[a-zA-Z0-9]", text)
 
 
-def test_the_words_of_a_collection_are_those_of_its_items_after_every_change(tmp_path: Path) -> None:
+def test_words_follow_every_change_of_a_collection(tmp_path: Path) -> None:
     shop = build(tmp_path / "shop")
 
     def found(text: str) -> list[str]:
@@ -96,7 +96,9 @@ def test_the_words_of_a_collection_are_those_of_its_items_after_every_change(tmp
     assert found("nike") == ["new-nike again"]
 
 
-def test_the_file_is_read_when_it_is_of_the_index_and_else_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_file_is_used_only_for_the_state_it_was_derived_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shop = build(tmp_path / "shop")
     old = (shop / WORDS_FILE).read_bytes()
     made: list[int] = []
@@ -117,21 +119,21 @@ def test_the_file_is_read_when_it_is_of_the_index_and_else_not(tmp_path: Path, m
         collection.add(more("nike"))
     made.clear()
     assert (n_found(), made) == (3, [])
-    (shop / WORDS_FILE).write_bytes(old)  # of a state before
+    (shop / WORDS_FILE).write_bytes(old)  # an earlier state
     assert (n_found(), made) == (3, [1])
     made.clear()
     shutil.copytree(build(tmp_path / "other") / "index", tmp_path / "unused")
     made.clear()
-    shutil.copy(tmp_path / "other" / WORDS_FILE, shop / WORDS_FILE)  # of another index
+    shutil.copy(tmp_path / "other" / WORDS_FILE, shop / WORDS_FILE)  # another index
     assert (n_found(), made) == (3, [1])
     (shop / WORDS_FILE).unlink()
     assert n_found() == 3
-    Collection.open(shop, writable=True).close()  # a writer heals it
+    Collection.open(shop, writable=True).close()  # a writer repairs it
     made.clear()
     assert (n_found(), made) == (3, [])
 
 
-def test_every_flipped_byte_of_the_file_is_found_and_harmless(tmp_path: Path) -> None:
+def test_every_flipped_byte_is_detected_and_harmless(tmp_path: Path) -> None:
     shop = build(tmp_path / "shop")
     whole = (shop / WORDS_FILE).read_bytes()
     places = [*range(0, 400, 7), *np.random.default_rng(0).integers(len(whole), size=40).tolist()]
@@ -148,7 +150,7 @@ def test_every_flipped_byte_of_the_file_is_found_and_harmless(tmp_path: Path) ->
         collection.verify()
 
 
-def test_a_crash_while_words_are_written_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_while_the_file_is_written_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shop = build(tmp_path / "shop")
     real = os.replace
 
@@ -165,7 +167,7 @@ def test_a_crash_while_words_are_written_costs_nothing(tmp_path: Path, monkeypat
         assert len(collection.search("english", "nike", match="words")) == 3
 
 
-def test_a_reader_writes_nothing(tmp_path: Path) -> None:
+def test_readers_do_not_write_the_file(tmp_path: Path) -> None:
     shop = build(tmp_path / "shop")
     (shop / WORDS_FILE).unlink()
     with Collection.open(shop) as collection:
