@@ -24,7 +24,7 @@ from dlfh.bench.data import Source
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.plan import Plan
 from dlfh.bench.report import write_report
-from dlfh.bench.runner import Runner, n_workers
+from dlfh.bench.runner import Runner, n_workers, relative_cost
 from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 from dlfh.bench.worker import Message, Worker, compute
@@ -295,3 +295,10 @@ def test_all_experiments_share_one_report_and_their_cells(source: Source, tmp_pa
     drawn = [block.key for section in sections.values() for block in section.blocks if not hasattr(block, "to_latex")]
     assert re.findall(r"\]\(([^)]+)\)", text) == [f"figures/{key}.svg" for key in drawn]
     assert all(f"\n## {section.title}\n" in text for section in sections.values())
+
+
+def test_slow_methods_long_codes_and_many_points_cost_more(source: Source) -> None:
+    cell = scm_cell(source)
+    base = relative_cost(cell, 100)
+    assert relative_cost(replace(cell, bits=2 * cell.bits), 100) == relative_cost(cell, 200) == 2 * base
+    assert relative_cost(replace(cell, method="CRH"), 100) > base

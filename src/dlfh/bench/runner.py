@@ -11,17 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from dlfh._parallel import available_cores
+from dlfh._progress import Advance, progress
 from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Source
 from dlfh.bench.machine import describe_machine
-from dlfh.bench.progress import Progress, relative_cost
 from dlfh.bench.settings import Settings
 from dlfh.bench.worker import Message, Worker
 from dlfh.errors import DLFHError, InputError
 
 #: Seconds between two checks of the workers' memory and time.
 _TICK = 0.1
+
+#: Approximate cost of a cell relative to DLFH.
+_WEIGHTS = {
+    **{"CRH": 40.0, "MLBE": 40.0, "SePH": 20.0, "CMSSH": 6.0, "SCRATCH": 6.0},
+    **{"KDLFH": 5.0, "CMFH": 4.0, "SMFH": 4.0, "PDH": 4.0, "LFH": 2.0},
+}
+
+
+def relative_cost(cell: Cell, n_train: int) -> float:
+    """Estimate the cost of a cell, in arbitrary units, from its method, code length and number of training points."""
+    return _WEIGHTS.get(cell.method, 1.0) * cell.bits * n_train
 
 
 def n_workers(settings: Settings) -> int:
@@ -55,12 +66,13 @@ class Runner:
             costs = {cell: relative_cost(cell, source.n_train(cell.split)) for cell in cells if self._is_missing(cell)}
             if costs:
                 data = source.save(self.cache.folder)
-                with Progress(costs, self.show) as progress:
+                with progress(self.show) as bar:
+                    advance = bar.counter("cells", len(costs))
                     parallel = {cell: cost for cell, cost in costs.items() if cell.kind != "time"}
-                    self._compute(data, parallel, n_processes, self.settings.threads, progress)
+                    self._compute(data, parallel, n_processes, self.settings.threads, advance)
                     for method in dict.fromkeys(cell.method for cell in costs if cell.kind == "time"):
                         timed = {c: cost for c, cost in costs.items() if c.kind == "time" and c.method == method}
-                        self._compute(data, timed, 1, available_cores(), progress)
+                        self._compute(data, timed, 1, available_cores(), advance)
         return {cell: self._result(cell) for cell in cells}
 
     def _is_missing(self, cell: Cell) -> bool:
@@ -76,9 +88,7 @@ class Runner:
             raise InputError(f"a result disappeared from {self.cache.cells}: run the same command again")
         return result
 
-    def _compute(
-        self, data: Path, costs: dict[Cell, float], n_processes: int, threads: int, progress: Progress
-    ) -> None:
+    def _compute(self, data: Path, costs: dict[Cell, float], n_processes: int, threads: int, advance: Advance) -> None:
         # The last cell is taken first. Large cells start first, so that none is left over in the end; of the timed
         # ones the small, so that the memory they leave allocated does not count towards the next peak.
         is_timed = any(cell.kind == "time" for cell in costs)
@@ -97,30 +107,30 @@ class Runner:
                 for worker, answer in self._answers(messages, busy):
                     cell = busy.pop(worker)
                     if answer is None:
-                        self._lose(cell, worker, waiting, progress)
+                        self._lose(cell, worker, waiting, advance)
                         continue
                     if worker.is_alive:
                         idle.append(worker)
                     else:
                         worker.end()
-                    self._keep(cell, answer, waiting, progress)
+                    self._keep(cell, answer, waiting, advance)
         finally:
             for worker in (*busy, *idle):
                 worker.end()
 
-    def _keep(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], progress: Progress) -> None:
+    def _keep(self, cell: Cell, answer: dict[str, Any], waiting: list[Cell], advance: Advance) -> None:
         """Cache the result of a cell, and give up larger cells that would exceed the same limit."""
         values, times = answer.get("values", {}), answer.get("times", {})
         result = Result(values, times, answer.get("failure"), answer.get("limit"), self._machine)
         self.cache.put(cell, result)
         self._lost.pop(cell, None)
-        progress.finish(cell)
+        advance()
         for larger in _hopeless(cell, result, waiting):
             waiting.remove(larger)
             self.cache.put(larger, replace(result, failure=f"not tried: with fewer points {result.failure}"))
-            progress.finish(larger)
+            advance()
 
-    def _lose(self, cell: Cell, worker: Worker, waiting: list[Cell], progress: Progress) -> None:
+    def _lose(self, cell: Cell, worker: Worker, waiting: list[Cell], advance: Advance) -> None:
         """Retry a cell whose worker ended; the second time, record a failure that is not cached."""
         ended = worker.describe_end()
         worker.end()
@@ -129,7 +139,7 @@ class Runner:
         if cell not in self._lost:
             waiting.append(cell)
         else:
-            progress.finish(cell)
+            advance()
         self._lost[cell] = Result({}, {}, f"its process {ended}", None, self._machine)
 
     def _answers(self, messages: queue.Queue[Message], busy: dict[Worker, Cell]) -> list[Message]:
