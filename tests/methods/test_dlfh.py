@@ -299,7 +299,10 @@ def test_zero_points_can_be_encoded(paired: Split) -> None:
     assert model.project("text", sp.csr_array((0, 200))).shape == (0, 32)
 
 
-def test_verbose_shows_progress(paired: Split, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_shows_progress(
+    paired: Split, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlfh._progress._LINE_INTERVAL", 0.0)
     train, _ = paired
     fit(train, verbose=True)
     shown = capsys.readouterr()
