@@ -36,12 +36,12 @@ hamming_block = SizeDispatch("ranking", "hamming_block", lambda a_words, b_words
 nearest_by_weight = SizeDispatch(
     "search",
     "nearest_by_weight",
-    lambda query_words, weights, low, high, steps, item_words, start, stop, *_: weights.size * (stop - start),
+    lambda query_words, weights, low, high, steps, item_words, start, stop, *_: 4 * weights.size * (stop - start),
 )
 weigh_candidates = SizeDispatch(
     "search",
     "weigh_candidates",
-    lambda query_words, weights, item_words, candidates, *_: candidates.size * weights.shape[1],
+    lambda query_words, weights, item_words, candidates, *_: 4 * candidates.size * weights.shape[1],
 )
 within_radius = SizeDispatch("search", "within_radius", lambda query_words, item_words, _: 2 * item_words.size)
 find_strings = SizeDispatch("strings", "find_strings", lambda *arguments: 500 * len(arguments[4]))
