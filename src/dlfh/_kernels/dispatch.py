@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -29,10 +30,16 @@ class SizeDispatch:
 
     def __call__(self, *arguments: Any) -> Any:
         if self._cost(*arguments) > NUMPY_LIMIT:
-            return self._function("_kernels")(*arguments)
+            return self._compiled(*arguments)
         with np.errstate(all="ignore"):  # like compiled code; callers check their results
-            return self._function("_reference")(*arguments)
+            return self._twin(*arguments)
 
-    def _function(self, package: str) -> Callable[..., Any]:
-        function: Callable[..., Any] = getattr(import_module(f"dlfh.{package}.{self._module}"), self.__name__)
+    @cached_property
+    def _compiled(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(import_module(f"dlfh._kernels.{self._module}"), self.__name__)
+        return function
+
+    @cached_property
+    def _twin(self) -> Callable[..., Any]:
+        function: Callable[..., Any] = getattr(import_module(f"dlfh._reference.{self._module}"), self.__name__)
         return function
