@@ -32,8 +32,9 @@ from dlfh.codes import n_bytes, pack, unpack
 from dlfh.collection.candidates import N_BITS, candidate_featurizers
 from dlfh.collection.choosing import choose_featurizers
 from dlfh.datasets import Items
-from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Hog, Vectors
+from dlfh.features import BagOfWords, CombinedImage, Featurizer, Gist, Vectors
 from dlfh.features.cache import cached
+from dlfh.features.hog import Hog
 from dlfh.hashing import KernelRidge, LinearRidge
 from dlfh.metrics import AP, P, evaluate, nDCG
 

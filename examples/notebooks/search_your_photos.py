@@ -7,7 +7,7 @@
 # %%
 from dlfh import Collection, Encoder
 from dlfh.datasets import load_dataset, read_items
-from dlfh.features import BagOfWords, Hog
+from dlfh.features import BagOfWords, CombinedImage
 from dlfh.methods import DLFH
 
 known, later = load_dataset("icons").labelled().split(test_size=100)
@@ -30,7 +30,9 @@ print(len(items), "items; labels of the first:", known.labels[0])
 # chance is what a random order gets.
 
 # %%
-encoder = Encoder({"image": Hog(), "text": BagOfWords(analyzer="word+char")}, DLFH(n_bits=64, random_state=0))
+encoder = Encoder(
+    {"image": CombinedImage(["hog"]), "text": BagOfWords(analyzer="word+char")}, DLFH(n_bits=64, random_state=0)
+)
 built = Collection.build("shop", items, encoder, hold_out=200)
 for quality in built.evaluation.quality:
     print(f"{quality.query} asks for {quality.database}: MAP {quality.hamming:.2f}, chance {quality.chance:.2f}")

@@ -8,7 +8,8 @@ import pytest
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
 from dlfh.bench.measure import build, retrieval
-from dlfh.metrics import PR, evaluate, mean_average_precision
+from dlfh.metrics import evaluate, mean_average_precision
+from dlfh.metrics.measures import PR
 from tests.bench.test_cells import cell
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.client import Client
-from dlfh.collection import SearchResult
+from dlfh.collection.query import SearchResult
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning, InputError, ServiceError
 from dlfh.features import BagOfWords, Vectors

@@ -9,9 +9,8 @@ import pytest
 from PIL import Image
 
 from dlfh import Collection, InputError
-from dlfh.collection import SearchResult
 from dlfh.collection.answers import html_page, write_answers
-from dlfh.collection.query import ResultItem
+from dlfh.collection.query import ResultItem, SearchResult
 
 
 class Shop:
@@ -76,7 +75,8 @@ def test_a_result_without_images_is_refused(tmp_path: Path) -> None:
 
 def test_notebooks_show_a_collection_as_a_table(items: object, photos: Path, tmp_path: Path) -> None:
     from dlfh import DLFH, Encoder
-    from dlfh.features import BagOfWords, Thumbnail
+    from dlfh.features import BagOfWords
+    from dlfh.features.thumbnail import Thumbnail
 
     encoder = Encoder(
         {"image": Thumbnail(), "text": BagOfWords()}, DLFH(n_bits=16, random_state=0, hash_function="linear")

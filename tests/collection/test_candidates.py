@@ -10,7 +10,8 @@ import pytest
 from dlfh.collection.candidates import candidate_featurizers
 from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Gist, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Clip, CombinedImage, EfficientNet, Gist, Vectors
+from dlfh.features.thumbnail import Thumbnail
 
 ITEMS = Items.of(
     {"picture": [np.zeros((4, 4))] * 2, "words": ["a", "b"], "numbers": np.ones((2, 3))}, labels=[["x"], ["y"]]

@@ -13,7 +13,8 @@ from dlfh.collection.choosing import MAX_ITEMS, choose_featurizers
 from dlfh.collection.evaluation import fit_and_evaluate, hold_out
 from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.features import BagOfWords, Featurizer, Gist, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Featurizer, Gist, Vectors
+from dlfh.features.thumbnail import Thumbnail
 from dlfh.methods import CCAITQ
 
 Candidates = dict[str, list[Featurizer]]

@@ -17,7 +17,7 @@ from PIL import Image
 from dlfh import DLFH, Collection, Encoder, ModelError, load
 from dlfh._persistence.files import try_lock
 from dlfh.codes import hamming_distances, unpack
-from dlfh.collection import SearchResult
+from dlfh.collection.query import SearchResult
 from dlfh.datasets import Items, Paired, read_items
 from dlfh.errors import DataWarning, InputError, StorageError
 from dlfh.features import BagOfWords, Gist, Vectors

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 
 from dlfh.collection.contents import FILES, FileHashes, content_hash, content_hashes, hash_file
 from dlfh.datasets import Items
-from dlfh.features import BagOfWords, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Vectors
+from dlfh.features.thumbnail import Thumbnail
 
 LONG_AGO = time.time() - 3600
 

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from dlfh.collection import SearchOptions, SearchResult
-from dlfh.collection.query import ResultItem, html_table, is_single
+from dlfh.collection import SearchOptions
+from dlfh.collection.query import ResultItem, SearchResult, html_table, is_single
 from dlfh.errors import InputError
 
 ONE = [

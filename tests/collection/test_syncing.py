@@ -17,7 +17,8 @@ from dlfh import DLFH, Collection, Encoder
 from dlfh.collection.syncing import SyncResult
 from dlfh.datasets import Items, read_items
 from dlfh.errors import InputError
-from dlfh.features import BagOfWords, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Vectors
+from dlfh.features.thumbnail import Thumbnail
 from tests.collection.folders import assert_equal, draw, make_folder, plain_model
 
 ROOT = Path(__file__).parent.parent.parent

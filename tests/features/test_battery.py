@@ -10,7 +10,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from dlfh import InputError, ModelError, NotFittedError
-from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Hog, Thumbnail, Vectors
+from dlfh.features import BagOfWords, Clip, CombinedImage, Featurizer, Gist, Vectors
+from dlfh.features.hog import Hog
+from dlfh.features.thumbnail import Thumbnail
 from tests.features.examples import PICTURES, TEXTS, dense, with_json
 
 EXAMPLES: list[tuple[Featurizer, Any]] = [

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from dlfh.errors import InputError
-from dlfh.features import CombinedImage, Gist, Thumbnail, images
+from dlfh.features import CombinedImage, Gist, images
 from dlfh.features.cache import FeatureCache, cached
+from dlfh.features.thumbnail import Thumbnail
 from tests.conftest import stripes
 
 

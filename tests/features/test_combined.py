@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dlfh.features import CombinedImage, Hog, Thumbnail
+from dlfh.features import CombinedImage
+from dlfh.features.hog import Hog
+from dlfh.features.thumbnail import Thumbnail
 from tests.features.examples import PICTURES
 
 

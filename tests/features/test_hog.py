@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlfh.features import Hog
+from dlfh.features.hog import Hog
 
 
 def test_hog_of_one_colour_is_zero_and_contrast_hardly_matters() -> None:

@@ -17,8 +17,9 @@ from PIL import Image
 from sklearn.base import clone
 
 from dlfh import InputError
-from dlfh.features import CombinedImage, Thumbnail
+from dlfh.features import CombinedImage
 from dlfh.features.images import read_image
+from dlfh.features.thumbnail import Thumbnail
 from tests.features.examples import PICTURES
 
 

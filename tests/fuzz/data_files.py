@@ -30,8 +30,9 @@ from dlfh.datasets import Paired, make_paired, read_arrays, read_items
 from dlfh.datasets.loaders import load_file
 from dlfh.datasets.tables import read_table
 from dlfh.errors import DLFHError
-from dlfh.features import BagOfWords, Thumbnail
+from dlfh.features import BagOfWords
 from dlfh.features.images import read_image
+from dlfh.features.thumbnail import Thumbnail
 from tests.datasets.matlab73 import write_matlab73
 from tests.fuzz.cases import Case, Target, unpacked
 from tests.fuzz.mutations import damage, damage_array, damage_json, damage_text, to_json

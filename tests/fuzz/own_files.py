@@ -32,7 +32,8 @@ from dlfh.bench.cells import Cell
 from dlfh.codes import pack
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
-from dlfh.features import BagOfWords, Thumbnail
+from dlfh.features import BagOfWords
+from dlfh.features.thumbnail import Thumbnail
 from dlfh.index import manifest, segment_file
 from dlfh.index.manifest import SegmentRecord
 from dlfh.index.segment import metadata_checksum

@@ -18,8 +18,8 @@ from sklearn.base import clone
 from dlfh import DLFH, KDLFH, load
 from dlfh._labels import LabelSets
 from dlfh._mathematics import random_rows
-from dlfh.blocks import Blocks, open_blocks, opening
-from dlfh.blocks.base import ArrayBlocks
+from dlfh.blocks import open_blocks, opening
+from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.modalities import align
 from dlfh.codes import unpack
 from dlfh.datasets import make_paired, write_arrays

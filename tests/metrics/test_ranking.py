@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.codes import random_codes
 from dlfh.errors import InputError
-from dlfh.metrics import AP, PR, PRH, P, R, evaluate, nDCG, ranking
+from dlfh.metrics import AP, P, R, evaluate, nDCG, ranking
 from dlfh.metrics.evaluation import Evaluation
+from dlfh.metrics.measures import PR, PRH
 from tests.strategies import seeds
 
 N_ITEMS = 50

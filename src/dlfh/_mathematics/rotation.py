@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._parallel import blas_threads
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,7 +16,8 @@ from dlfh.codes import Codes
 from dlfh.datasets.paired import Paired
 from dlfh.methods import CrossModalHasher
 from dlfh.methods.catalogue import METHODS
-from dlfh.metrics import AP, PR, P, evaluate, nDCG
+from dlfh.metrics import AP, P, evaluate, nDCG
+from dlfh.metrics.measures import PR
 
 #: Number of points on a precision-recall curve, evenly spaced in the logarithm of the rank.
 CURVE_POINTS = 60

@@ -8,7 +8,6 @@ block. A block may be processed twice if a worker fails, so functions of blocks 
 
 from __future__ import annotations
 
-from dlfh.blocks.base import Blocks
 from dlfh.blocks.opening import open_blocks
 
-__all__ = ["Blocks", "open_blocks"]
+__all__ = ["open_blocks"]

@@ -19,8 +19,8 @@ from dlfh.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dlfh.collection import Collection, SearchOptions, SearchResult
-    from dlfh.collection.query import Query
+    from dlfh.collection import Collection, SearchOptions
+    from dlfh.collection.query import Query, SearchResult
 
 #: Characters of a text in a table.
 _WIDTH = 60

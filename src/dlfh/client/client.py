@@ -13,8 +13,8 @@ import scipy.sparse as sp
 from dlfh._validation import check_choice
 from dlfh.client.transport import Transport, dump
 from dlfh.client.values import encode_image, encode_items, encode_vectors, read_item, read_result, split
-from dlfh.collection import SearchOptions, SearchResult
-from dlfh.collection.query import is_single, issue_warnings
+from dlfh.collection import SearchOptions
+from dlfh.collection.query import SearchResult, is_single, issue_warnings
 from dlfh.datasets import Items
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError, ServiceError

@@ -13,8 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dlfh.client.transport import dump
-from dlfh.collection import SearchResult
-from dlfh.collection.query import ResultItem
+from dlfh.collection.query import ResultItem, SearchResult
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features.images import read_image

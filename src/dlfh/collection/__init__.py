@@ -9,10 +9,10 @@ from dlfh._lazy import import_on_demand
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
     from dlfh.collection.encoder import Encoder, load
-    from dlfh.collection.query import SearchOptions, SearchResult
+    from dlfh.collection.query import SearchOptions
 
-__all__ = ["Collection", "Encoder", "SearchOptions", "SearchResult", "load"]
+__all__ = ["Collection", "Encoder", "SearchOptions", "load"]
 
 __getattr__, __dir__ = import_on_demand(
-    __name__, {"collection": "Collection", "encoder": "Encoder load", "query": "SearchOptions SearchResult"}
+    __name__, {"collection": "Collection", "encoder": "Encoder load", "query": "SearchOptions"}
 )

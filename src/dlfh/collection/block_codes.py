@@ -16,7 +16,7 @@ from typing import Any
 
 from dlfh._persistence.files import create_folder, read_regular, remove_leftovers, replace_file, try_lock
 from dlfh._progress import Advance, progress
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
 from dlfh.blocks.clusters import connect
 from dlfh.blocks.values import BlockValues
 from dlfh.datasets.parquet import write_parquet

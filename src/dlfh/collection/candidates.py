@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dlfh._optional import is_installed
 from dlfh.datasets.problem import LABEL_WORDS
@@ -17,13 +17,13 @@ N_BITS = 128
 
 Kind = Literal["image", "text"]
 
-#: Image featurisers by name.
+#: Kinds of image featurisers by name.
 IMAGE_FEATURES = {
-    "combined": "CombinedImage",
-    "gist": "Gist",
-    "hog": "Hog",
-    "thumbnail": "Thumbnail",
-    "cnn": "EfficientNet",
+    "combined": "combined-image",
+    "gist": "gist",
+    "hog": "hog",
+    "thumbnail": "thumbnail",
+    "cnn": "efficientnet",
 }
 
 #: Parameters of `BagOfWords` by name.
@@ -85,5 +85,5 @@ def _featurizer(modality: str, choice: str, kind: Kind, verbose: bool) -> Featur
         raise InputError(f"the features of {modality!r} must be {known} or clip:FOLDER, got {choice!r}")
     if kind == "text":
         return features.BagOfWords(**TEXT_FEATURES[choice], verbose=verbose)  # type: ignore[arg-type]
-    featurizer: Featurizer = getattr(features, IMAGE_FEATURES[choice])(verbose=verbose)
-    return featurizer
+    featurizer: type[Any] = features.Featurizer._registry.find(IMAGE_FEATURES[choice])
+    return featurizer(verbose=verbose)

@@ -15,12 +15,10 @@ if TYPE_CHECKING:
     from dlfh.features.combined import CombinedImage
     from dlfh.features.efficientnet import EfficientNet
     from dlfh.features.gist import Gist
-    from dlfh.features.hog import Hog
     from dlfh.features.text import BagOfWords
-    from dlfh.features.thumbnail import Thumbnail
     from dlfh.features.vectors import Vectors
 
-__all__ = ["BagOfWords", "Clip", "CombinedImage", "EfficientNet", "Featurizer", "Gist", "Hog", "Thumbnail", "Vectors"]
+__all__ = ["BagOfWords", "Clip", "CombinedImage", "EfficientNet", "Featurizer", "Gist", "Vectors"]
 
 Featurizer._registry.declare(
     __name__,
@@ -43,9 +41,7 @@ __getattr__, __dir__ = import_on_demand(
         "combined": "CombinedImage",
         "efficientnet": "EfficientNet",
         "gist": "Gist",
-        "hog": "Hog",
         "text": "BagOfWords",
-        "thumbnail": "Thumbnail",
         "vectors": "Vectors",
     },
 )

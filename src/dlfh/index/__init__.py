@@ -1,7 +1,6 @@
 """The index: items that are found by their codes, in memory, in a folder or in a database."""
 
 from dlfh.index.approximate import ApproximateSearch
-from dlfh.index.hits import Hits
 from dlfh.index.index import Index
 
-__all__ = ["ApproximateSearch", "Hits", "Index"]
+__all__ = ["ApproximateSearch", "Index"]

@@ -53,7 +53,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         The names of the modalities, in the order of the dict given to `fit`.
     codes_ : dict of str to ndarray of uint8 (n, ceil(n_bits / 8))
         Codes of the training points, packed as by `numpy.packbits`: learned codes, or hashed codes for methods that
-        learn none (``info.protocols``). For data in blocks they may be `dlfh.blocks.Blocks` or Dask arrays, evaluated
+        learn none (``info.protocols``). For data in blocks they may be blocks or Dask arrays, evaluated
         when read.
     hash_functions_ : dict of str to HashFunction
     n_features_ : dict of str to int

@@ -15,7 +15,7 @@ from dlfh._mathematics.random_rows import draw, random_rows
 from dlfh._parallel import Workers, blas_threads
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.hashing.linear import LinearHash
 from dlfh.methods.base import CrossModalHasher

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from dlfh._mathematics.centred import CentredBlocks, centre
 from dlfh._mathematics.correlation import NO_CORRELATION, Whitening, oriented
-from dlfh.blocks import Blocks
+from dlfh.blocks.base import Blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.linear import LinearMethod
 from dlfh.methods.parameter_types import NonNegative

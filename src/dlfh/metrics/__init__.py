@@ -32,6 +32,6 @@ them.
 """
 
 from dlfh.metrics.evaluation import evaluate, mean_average_precision
-from dlfh.metrics.measures import AP, PR, PRH, P, R, nDCG
+from dlfh.metrics.measures import AP, P, R, nDCG
 
-__all__ = ["AP", "PR", "PRH", "P", "R", "evaluate", "mean_average_precision", "nDCG"]
+__all__ = ["AP", "P", "R", "evaluate", "mean_average_precision", "nDCG"]

@@ -93,9 +93,9 @@ def evaluate(
     Parameters
     ----------
     queries, database, query_labels, database_labels, relevance, ties, empty
-        See `dlfh.metrics`. The database may also be given as `dlfh.blocks.Blocks` or a Dask array and need not fit in
-        memory; its labels may come in blocks as well. The values are the same. A database of several blocks requires
-        queries that are packed codes and, for nDCG, whole-number grades in ``relevance``.
+        See `dlfh.metrics`. The database may also be given as blocks (`dlfh.blocks.open_blocks`) or a Dask array and
+        need not fit in memory; its labels may come in blocks as well. The values are the same. A database of several
+        blocks requires queries that are packed codes and, for nDCG, whole-number grades in ``relevance``.
     measures : str, measure, or list of them, default "AP"
         For example ``["AP", "P@10", nDCG @ 10]``; `dlfh.metrics` describes each.
     n_jobs : int, optional

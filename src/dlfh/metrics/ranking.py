@@ -21,8 +21,7 @@ from dlfh import _kernels
 from dlfh._labels import LabelSets
 from dlfh._parallel import Workers
 from dlfh._validation import raise_if_masked
-from dlfh.blocks import Blocks
-from dlfh.blocks.base import ArrayBlocks
+from dlfh.blocks.base import ArrayBlocks, Blocks
 from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, as_words, by_word, check_codes, n_bytes
 from dlfh.errors import InputError

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from dlfh.collection import SearchOptions, SearchResult
+from dlfh.collection import SearchOptions
 from dlfh.collection.columns import public_item
 from dlfh.collection.evaluation import EvaluationReport
-from dlfh.collection.query import Query, ResultItem, labels_of
+from dlfh.collection.query import Query, ResultItem, SearchResult, labels_of
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.service.errors import unknown_item
