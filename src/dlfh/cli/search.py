@@ -121,7 +121,8 @@ def search(
         float | None, typer.Option(help="Return only items that are at least this probable.", show_default=False)
     ] = None,
     radius: Annotated[
-        int | None, typer.Option(help="Return all items within this Hamming distance, not -k.", show_default=False)
+        int | None,
+        typer.Option(help="Return all items within this Hamming distance instead of -k.", show_default=False),
     ] = None,
     ids: Annotated[
         list[str] | None,

@@ -56,18 +56,18 @@ class Searcher:
         space = self._local_space(options) if is_ranked and not self._in_database else None
         rankers: dict[str, Ranker] = {}  # the queries of one modality share one
         results = []
-        for query, own in zip(queries, resolved, strict=True):
+        for query, filled in zip(queries, resolved, strict=True):
             if query.kind == "code":
-                results.append(self._nearest(query, own))
+                results.append(self._nearest(query, filled))
                 continue
-            encoded = self._encoded(query, own)
-            here = space or self._shortlist(encoded, own)
+            encoded = self._encoded(query, filled)
+            here = space or self._shortlist(encoded, filled)
             ranker = rankers.get(encoded.modality or "")
             if ranker is None:
-                ranker = Ranker(here.items, self.encoder, encoded.modality, own, here.coverage)
+                ranker = Ranker(here.items, self.encoder, encoded.modality, filled, here.coverage)
             if space is not None and encoded.modality is not None:
                 rankers[encoded.modality] = ranker
-            results.append(self._answer(query, encoded, own, ranker, here))
+            results.append(self._answer(query, encoded, filled, ranker, here))
         return results
 
     # Options
@@ -124,7 +124,7 @@ class Searcher:
         return replace(options, modalities=names, match="codes", ranking="hamming")
 
     def _named(self, modalities: str | Sequence[str]) -> tuple[str, ...]:
-        """Return the named modalities; all that can be searched for "all"."""
+        """Return the named modalities; for "all", every searchable one."""
         known = self.encoder.modalities_
         names = (modalities,) if isinstance(modalities, str) else tuple(dict.fromkeys(modalities))
         if names == ("all",) and "all" not in known:
@@ -136,7 +136,7 @@ class Searcher:
 
     def default_modality(self, kind: str) -> str | None:
         """Return the modality of texts ("text") or images ("image"): that of this name, or the first of the kind."""
-        names = [name for name, own in self.encoder.featurizers_.items() if own.takes == f"{kind}s"]
+        names = [name for name, featurizer in self.encoder.featurizers_.items() if featurizer.takes == f"{kind}s"]
         return kind if kind in names else next(iter(names), None)
 
     def modality_of(self, query: Query) -> str:
@@ -165,7 +165,7 @@ class Searcher:
             values: Any = [query.value for query in group]
             if sp.issparse(values[0]):
                 values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")
-            if kind == "vector" and featurizer.takes != "vectors":  # what the featuriser would return
+            if kind == "vector" and featurizer.takes != "vectors":  # as the featuriser returns them
                 vectors = check_features(values, modality, featurizer.n_features_)
             else:
                 vectors = featurizer.transform(values)
