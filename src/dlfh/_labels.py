@@ -216,7 +216,7 @@ class LabelSets:
         place[number[: known.n_sets]] = np.arange(known.n_sets)
         found = place[number[known.n_sets :]]
         if (found < 0).any():
-            raise InputError("labels changed while they were read: a block has label sets that it did not have before")
+            raise InputError("labels changed during reading: a block has new label sets")
         return found
 
     def renumbered(self, names: tuple[Any, ...]) -> LabelSets:

@@ -74,9 +74,9 @@ def choose_in_turn(
     evaluate: Callable[[str, dict[str, C]], Trial[C]],
     advance: Callable[[], object] = lambda: None,
 ) -> tuple[dict[str, C], list[Trial[C]]]:
-    """Choose the best option of one setting after another, with the first options of those that are not yet chosen.
+    """Choose the best option of each setting in turn; later settings keep their first option until then.
 
-    ``evaluate`` takes the name of the setting and the options of all settings. Settings with one option need no trial.
+    ``evaluate`` takes the name of the setting and the options of all settings. Single options are not tried.
     """
     chosen = {name: candidates[0] for name, candidates in options.items()}
     trials: list[Trial[C]] = []

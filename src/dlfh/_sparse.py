@@ -116,7 +116,7 @@ def _checked_compressed(
     checked = _checked_indices(called, "indices", indices, minor)
     if not int(indptr[-1]) == len(values) == len(checked):
         raise _damaged(
-            called, f"indptr ends at {indptr[-1]} but it has {len(values)} values and {len(checked)} indices"
+            called, f"indptr ends at {indptr[-1]} but there are {len(values)} values and {len(checked)} indices"
         )
     if _is_plain_index(indptr) and indptr.dtype == checked.dtype:
         return values, checked, indptr

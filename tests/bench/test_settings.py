@@ -65,9 +65,9 @@ def test_settings_are_read_back_from_toml(plain: dict[str, object]) -> None:
         ({"parameters": {"SePH": {"train_points": 0}}}, "train_points of SePH must be a positive whole number"),
         ({"protocols": ["seen"]}, "unknown protocol 'seen'; protocols are unseen, hashed, learned, unified"),
         ({"parameters": {"DLFH": {"lambda": 1}}}, "DLFH has no parameter 'lambda'; it has "),
-        ({"parameters": 1}, "parameters must be tables by row"),
+        ({"parameters": 1}, "parameters must be one table per row"),
         ({"time": 1}, r"time must be a table, \[time\], got 1"),
-        ({"curves": {"bits": 7}}, r"curves\.bits is 7 but bits are"),
+        ({"curves": {"bits": 7}}, r"curves\.bits is 7 but must be one of bits"),
     ],
 )
 def test_invalid_settings_are_rejected(plain: dict[str, object], message: str) -> None:

@@ -48,7 +48,7 @@ from tests.test_terminal import has_controls
         ),
         ("bench map generated:wiki --points 60 --threads 9999", "threads is 9999 but there are only"),
         ("bench map own.npz --queries 999", "own has 40 points: 999 queries leave none for training"),
-        ("bench map generated:wiki --points 60 --queries 9", "defines its queries: omit the setting queries"),
+        ("bench map generated:wiki --points 60 --queries 9", "defines its own queries: omit the queries setting"),
         ("bench map generated:wiki --points 60 --memory-gb nan", "memory_gb must be finite, got nan"),
         ("bench map generated:wiki --points 60 --cell-minutes inf", "cell_minutes must be finite, got inf"),
         ("bench map own.npz --unseen-share 0.999", "unseen_share = 0.999 leaves 0 of 32 points for training"),
@@ -70,7 +70,7 @@ from tests.test_terminal import has_controls
         ),
         (
             "tune SCM generated:wiki --points 60 --grid ridge=1,2,3 --halving max_iter",
-            "SCM cannot be halved by max_iter",
+            "SCM does not support halving by max_iter",
         ),
     ],
     ids=lambda value: value if value.startswith(("bench", "tune")) else "",

@@ -42,7 +42,7 @@ def test_settings_are_read_back_unchanged(tmp_path_factory: pytest.TempPathFacto
         ("bits = 6.5", "must be a whole number"),
         ("method = 3", "must be a string, got 3"),
         ("parameters = 3", "must be a table"),
-        ("[parameters]\nscale = 4", "has parameters but no method"),
+        ("[parameters]\nscale = 4", "has parameters but does not name their method"),
         ("methods = ['DLFH']\nresplit = false", "unknown build setting 'methods'"),
     ],
 )

@@ -112,7 +112,7 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
 def test_invalid_requests_are_refused(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
         (["shop.xml"], "its name must end in .parquet, .faiss, .sql"),
-        (["shop.sql", "--modality", "text"], "a modality can be chosen for .faiss files only"),
+        (["shop.sql", "--modality", "text"], "modality applies to .faiss files only"),
         (["shop.faiss", "--modality", "sound"], "unknown modality 'sound': the collection has 'text', 'title'"),
     ):
         assert main(["export", str(shop), "-o", str(tmp_path / arguments[0]), *arguments[1:]]) == 2

@@ -202,7 +202,10 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
         both(*(put(name, np.transpose) for name in ("XTest", "YTest", "testL"))),
         TRANSPOSED.split(" but")[0],
     ),
-    "missing": (lambda data: data.pop("YTest"), "the variable 'YTest' is missing; it contains 'XDatabase', 'XTest', "),
+    "missing": (
+        lambda data: data.pop("YTest"),
+        "the variable 'YTest' is missing; the file contains 'XDatabase', 'XTest', ",
+    ),
     "NaN": (
         put("XDatabase", with_value(7, 3, np.nan)),
         "XDatabase contains NaN or infinity: 1 value, the first in row 7, column 3",
@@ -244,7 +247,7 @@ WRONG: dict[str, tuple[Callable[[Variables], Any], str]] = {
     ),
     "network features for the queries only": (
         lambda data: data.update(VTest=data.pop("XTest")),
-        "the variable 'XTest' is missing; it contains 'VTest', ",
+        "the variable 'XTest' is missing; the file contains 'VTest', ",
     ),
     "network features only": (
         lambda data: data.update(VTest=data.pop("XTest"), VDatabase=data.pop("XDatabase")),
@@ -288,7 +291,7 @@ ARGUMENTS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one modality": (
         {"modalities": {"image": "image"}},
-        "modalities must contain at least two, got {'image': 'image'}",
+        "modalities must name at least two modalities, got {'image': 'image'}",
     ),
     "names alone": ({"modalities": ["image", "text"]}, "modalities must map new names to names in the file"),
     "numbers": ({"modalities": {"image": 0, "text": 1}}, "modalities must map new names to names in the file"),
@@ -640,7 +643,7 @@ def test_a_user_file_is_split_as_stored_or_drawn(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (("wiki",), "wiki does not come with dlfh: pass the path of its file, or load 'generated:wiki'"),
-        (("coco",), "no data set and no file is called 'coco': use icons, wiki, "),
+        (("coco",), "there is no data set or file 'coco': use icons, wiki, "),
         (("generated:wiki", "x.npz"), "generated:wiki is not read from a file: leave out path, or load .* 'wiki'"),
         (("icons", "x.npz"), "the icons come with the extra 'icons', not from a file"),
     ],

@@ -127,5 +127,5 @@ def test_invalid_labels_raise_an_error() -> None:
         model.codes_of_labels(np.ones((2, 3)))
     X = np.random.default_rng(1).normal(size=(6, 5))
     pairs = DLFH(n_bits=8, random_state=0).fit({"image": X, "text": X}, similarity=np.eye(6))
-    with pytest.raises(InputError, match="it learned from similarities of single pairs"):
+    with pytest.raises(InputError, match="it learned from pairwise similarities"):
         pairs.codes_of_labels([["l1"]])

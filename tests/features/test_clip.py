@@ -110,7 +110,7 @@ def test_another_model_of_the_same_name_is_refused(folder: Path, tmp_path: Path)
     parts = Clip(place, "text").fit([]).to_parts()
     shutil.rmtree(place)
     make_model(place, seed=1)
-    with pytest.raises(ModelError, match="differs in its weights from the one used for training"):
+    with pytest.raises(ModelError, match="has different weights from those used in training"):
         Featurizer.from_parts(*parts).transform(["a cat"])
 
 
@@ -118,7 +118,7 @@ def test_another_model_of_the_same_name_is_refused(folder: Path, tmp_path: Path)
 def test_a_damaged_fingerprint_is_refused(folder: Path) -> None:
     config, arrays = Clip(folder).fit([]).to_parts()
     for fingerprint in ("", None, "../x"):
-        with pytest.raises(ModelError, match="damaged: its fingerprint is"):
+        with pytest.raises(ModelError, match="damaged: its fingerprint is invalid"):
             Featurizer.from_parts({**config, "fitted": {"fingerprint": fingerprint}}, arrays)
 
 

@@ -87,9 +87,9 @@ def test_a_saved_featuriser_loads_its_network(fitted: EfficientNet) -> None:
     np.testing.assert_array_equal(again.transform(PICTURES), fitted.transform(PICTURES))
     assert clone(fitted).get_params() == fitted.get_params()
     other = {**config, "fitted": {"fingerprint": "0" * 64}}
-    with pytest.raises(ModelError, match=r"the installed EfficientNet-Lite0 differs in its weights"):
+    with pytest.raises(ModelError, match=r"the installed EfficientNet-Lite0 has different weights"):
         Featurizer.from_parts(other, arrays).transform(PICTURES)
-    with pytest.raises(ModelError, match="damaged: its fingerprint is"):
+    with pytest.raises(ModelError, match="damaged: its fingerprint is invalid"):
         Featurizer.from_parts({**config, "fitted": {"fingerprint": "x"}}, arrays)
 
 

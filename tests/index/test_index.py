@@ -343,7 +343,7 @@ def test_items_equals_get(seed: int, n: int) -> None:
             }
     names = [*index.ids(), "unknown"]
     assert index.contains(names).tolist() == [name in index for name in names]
-    with pytest.raises(InputError, match="positions must be those of items in the index"):
+    with pytest.raises(InputError, match="positions must refer to items in the index"):
         list(index.items([len(index)]))
 
 
@@ -487,7 +487,7 @@ CODES = {"image": np.zeros((2, 1), np.uint8)}
         ((["a", "b"], CODES["image"]), "codes must be a dict"),
         ((["a", "b"], {"image": np.zeros((2, 2), np.uint8)}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.zeros((2, 1))}), "must be packed codes of 5 bits"),
-        ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits set beyond the last"),
+        ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits set beyond bit"),
     ],
 )
 def test_invalid_items_are_refused(arguments: Any, message: str) -> None:

@@ -84,7 +84,7 @@ def test_types_are_distinct_but_numbers_are_equal(one: Any, other: Any) -> None:
     ("where", "message"),
     [
         ([], "a filter must be a dict"),
-        ({"a": {"~": 3}}, "the filter of 'a' must have one of the operators"),
+        ({"a": {"~": 3}}, "the filter on 'a' must have one of the operators"),
         ({"a": {"<": None}}, "takes strings"),
         ({"a": {"<": True}}, "takes a number or a string, got True"),
         ({"a": {"<": [1]}}, "takes one value"),

@@ -70,5 +70,5 @@ def test_an_invalid_saved_fold_in_is_refused(wrong: Any) -> None:
     model = CMFH(8, random_state=0, max_iter=2).fit({"image": rng.random((20, 6)), "text": rng.random((20, 5))})
     config, arrays = model._to_parts()
     assert arrays["fitted/fold_in_"].shape == (11, 8)
-    with pytest.raises(ValueError, match=r"its array 'fold_in_' has type"):
+    with pytest.raises(ValueError, match=r"its array 'fold_in_' has the wrong type or shape"):
         hasher_from_parts(config, arrays | {"fitted/fold_in_": wrong})

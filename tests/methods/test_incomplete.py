@@ -377,7 +377,7 @@ BAD = [
     (holes(labelled=half[:9]), "labelled must be a boolean array"),
     (
         holes(labels=np.where(half, 0, 1)[:, None] * np.ones((1, 2), int), labelled=half),
-        "no labelled point has any label",
+        "no labelled point has a label",
     ),
     (holes(present={"image": half}, labelled=~half), "no labelled point has the modality 'image'"),
     (holes(similarity=np.ones((N, N))), "pass either labels or similarity, not both"),
@@ -385,7 +385,7 @@ BAD = [
     (holes(labels=None, similarity=sp.csr_array((3, 3))), r"similarity must have shape \(40, 40\)"),
     (holes(labels=None, similarity=some), "found 0.5 in row 3, column 4"),
     (holes(labels=None, similarity=np.full((N, N), np.nan)), "similarity has no observed entry"),
-    (holes(labels=None, similarity=np.full((N, N), "x")), "similarity must hold 0, 1 and NaN"),
+    (holes(labels=None, similarity=np.full((N, N), "x")), "similarity must hold 0 or 1 for observed pairs and NaN"),
     (holes(labels=None, similarity=twice), "similarity has duplicate entries for row 1, column 2"),
     (holes(labels=None), "DLFH learns from labels: pass labels"),
 ]
@@ -411,7 +411,7 @@ def test_modalities_without_an_observed_pair_are_refused() -> None:
     [
         ({("image", "sound"): 1}, r"pair_weights names \('image', 'sound'\)"),
         ({("image", "text"): 0.5}, "must be an integer from 0 to 1000"),
-        ({("image", "text"): 0}, "pair_weights gives every pair of modality 'image' the weight 0"),
+        ({("image", "text"): 0}, "pair_weights gives weight 0 to every pair that includes modality 'image'"),
         ({"image": 1}, r'pair_weights must have keys such as \("image", "text"\), got \'image\''),
         (3, "pair_weights must be a dict"),
     ],

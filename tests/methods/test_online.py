@@ -86,7 +86,7 @@ def test_an_invalid_chunk_raises_a_one_line_error_and_changes_nothing(name: str)
         ({**last, "image": last["image"][:, :3]}, labels, "has 3 features but the model expects 6"),
         (broken, labels, "modality 'image' has NaN or infinity in row 4"),
         (last, labels[:, :3], "labels has 3 label columns but earlier points had 4"),
-        (last, ["a"] * 30, "labels must come in the same form as before"),
+        (last, ["a"] * 30, "labels must have the same form as in earlier calls"),
         (last, labels[:9], "labels has 9 rows but modality 'image' has 30"),
         (last, None, f"{name} learns from labels"),
     ):
@@ -152,5 +152,5 @@ def test_saving_refuses_label_names_that_are_not_text_or_numbers(tmp_path: Path)
     data = small(1)
     classes = np.array([b"a", b"b"])[data.labels.toarray()[:, 0]]
     model = make("LEMON").fit(data.modalities, classes)
-    with pytest.raises(InputError, match="label names must be text or numbers to be saved"):
+    with pytest.raises(InputError, match="label names must be strings or numbers to be saved"):
         model.save(tmp_path / "model")

@@ -224,7 +224,7 @@ def test_health_and_metrics_are_served(service: Running) -> None:
         ("GET", "/v1/items?start=-1", None, 422, "start: input should be greater"),
         ("POST", "/v1/remove", {"ids": ["8.png"]}, 403, "read-only"),
         ("POST", "/v1/search", {"text": "a", "modalities": "sound"}, 422, "unknown modality 'sound'"),
-        ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where names 'colour'"),
+        ("POST", "/v1/search", {"text": "a", "where": {"colour": "red"}}, 422, "where has the unknown name 'colour'"),
         ("POST", "/v1/search", {"text": "a", "where": {"parity": {"~": 1}}}, 422, "must have one of the operators"),
         ("POST", "/v1/search", {"text": "a", "where": {"or": [{"not": 1}]}}, 422, "a filter must be a dict"),
         ("POST", "/v1/search", {"text": "a", "min_probability": 1}, 422, "min_probability: input should be less"),

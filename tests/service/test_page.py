@@ -332,7 +332,7 @@ def test_an_error_message_is_shown(page: Tab) -> None:
     for search, sentence in (
         ("?q=bird&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
         ("?id=nope", "Unknown item 'nope'."),
-        ("?q=bird&where.colour=red", "Where names 'colour', but items have 'labels', 'row'."),
+        ("?q=bird&where.colour=red", "Where has the unknown name 'colour': items have 'labels', 'row'."),
     ):
         page.go(search)
         assert page.texts(".notice p") == [sentence]

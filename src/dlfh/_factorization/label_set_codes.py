@@ -303,7 +303,7 @@ class LabelSetCodes:
         if not isinstance(n_labels, int) or not 1 <= n_labels < 2**31:
             raise ValueError("the number of labels is missing or out of range")
         if names is not None and not _are_names(names, n_labels):
-            raise ValueError(f"the label names are not {n_labels} different texts or numbers")
+            raise ValueError(f"the label names must be {n_labels} distinct strings or numbers")
         starts, labels, weights = arrays["starts"], arrays["labels"], arrays["weights"]
         codes = tuple(arrays[f"codes/{number}"] for number in range(n_modalities) if f"codes/{number}" in arrays)
         check_label_lists(starts, labels, n_labels)
@@ -313,16 +313,16 @@ class LabelSetCodes:
         if n_sets < 1 or not (np.diff(labels.astype(np.int64)) > 0)[~is_start[1:-1]].all():
             raise ValueError("the labels of a label set are not in ascending order")
         if weights.dtype != np.int64 or weights.shape != (n_modalities, n_modalities, n_sets):
-            raise ValueError("the label sets do not have one weight each")
+            raise ValueError("each label set must have one weight")
         if weights.min(initial=0) < 0 or weights.max(initial=0) >= 2**32:
-            raise ValueError("weights of label sets are out of range")
+            raise ValueError("label-set weights are out of range")
         if len(codes) not in (1, n_modalities):
-            raise ValueError("the label sets do not have one code each")
+            raise ValueError("each label set must have one code")
         for code in codes:
             if code.dtype != np.uint8 or code.shape != (n_sets, n_bytes(n_bits)):
-                raise ValueError("the label sets do not have one code each")
+                raise ValueError("each label set must have one code")
             if (code[:, -1] & np.uint8((1 << -n_bits % 8) - 1)).any():
-                raise ValueError(f"codes of label sets have more than {n_bits} bits")
+                raise ValueError(f"label-set codes have more than {n_bits} bits")
         model = LatentFactorModel(n_bits, float(scale), "exact", float(similar_weight), float(bias))
         return cls(model, None if names is None else tuple(names), n_labels, starts, labels, weights, codes)
 
@@ -346,7 +346,9 @@ def extend_names(
     ``n_labels = 0`` no labels exist yet.
     """
     if n_labels and (names is None) != (labels.names is None):
-        raise InputError("labels must come in the same form as before: only one of them is an indicator matrix")
+        raise InputError(
+            "labels must have the same form as in earlier calls: either always or never an indicator matrix"
+        )
     if labels.names is None:
         if n_labels and labels.n_labels != n_labels:
             raise InputError(f"labels has {labels.n_labels} label columns but earlier points had {n_labels}")
@@ -361,7 +363,7 @@ def plain_names(names: Iterable[Any]) -> tuple[str | int | float, ...]:
     plain = tuple(name.item() if isinstance(name, np.generic) else name for name in names)
     for name in plain:
         if not isinstance(name, (str, int, float)):
-            raise InputError(f"label names must be text or numbers to be saved, got {name!r}")
+            raise InputError(f"label names must be strings or numbers to be saved, got {name!r}")
     return plain
 
 

@@ -161,7 +161,9 @@ def _read(similarity: Any, n_points: int) -> sp.csr_array:
         if dense.shape != (n_points, n_points):
             raise InputError(f"{expected}, got {dense.shape}")
         if dense.dtype.kind not in "fiub":
-            raise InputError(f"similarity must hold 0, 1 and NaN for unobserved pairs, got type {dense.dtype}")
+            raise InputError(
+                f"similarity must hold 0 or 1 for observed pairs and NaN for all others, got type {dense.dtype}"
+            )
         rows, columns = np.nonzero(~np.isnan(dense))
         values = dense[rows, columns]
     wrong = np.flatnonzero((values != 0) & (values != 1))

@@ -99,7 +99,7 @@ def check_target(path: Path, *, overwrite: bool = True) -> None:
         return
     if os.path.lexists(path / _CONFIG):
         if not holds_model(path):
-            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} does not belong to a model")
+            raise ModelError(f"cannot save a model in {path}: its {_CONFIG} belongs to something else")
         if not overwrite:
             raise ModelError(
                 f"cannot save a model in {path}: the folder contains a model; use --overwrite to replace it"
@@ -161,7 +161,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     except (ValueError, RecursionError):
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
-        raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} does not belong to one")
+        raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} belongs to something else")
     version = config.get("format_version")
     if not isinstance(version, int):
         raise ModelError(f"model {path} is damaged: its format version is {version!r}")

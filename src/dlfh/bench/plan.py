@@ -28,7 +28,7 @@ class Plan:
 
     def __post_init__(self) -> None:
         if self.source.has_queries and self.settings.queries is not None:
-            raise InputError(f"{self.source.name} defines its queries: omit the setting queries")
+            raise InputError(f"{self.source.name} defines its own queries: omit the queries setting")
 
     @property
     def directions(self) -> list[str]:

@@ -167,7 +167,7 @@ class Runner:
 
 
 def _hopeless(cell: Cell, result: Result, waiting: list[Cell]) -> list[Cell]:
-    """Return the waiting cells that time the same fit on more points, if this one exceeded a limit."""
+    """Return the pending cells that time the same fit on more points, if this cell exceeded a limit."""
     if cell.kind != "time" or result.limit is None:
         return []
 

@@ -177,7 +177,7 @@ class Settings:
         given = dict(plain)
         parameters = given.pop("parameters", {})
         if not isinstance(parameters, dict) or not all(isinstance(each, dict) for each in parameters.values()):
-            raise InputError("parameters must be tables by row, such as [parameters.DLFH]")
+            raise InputError("parameters must be one table per row, such as [parameters.DLFH]")
         settings: Settings = _replaced(defaults or cls(), given, "")
         return replace(settings, parameters={**settings.parameters, **parameters}).checked()
 
@@ -217,7 +217,7 @@ class Settings:
         if unknown:
             raise InputError(f"unknown protocol {sorted(unknown)[0]!r}; protocols are {', '.join(PROTOCOLS)}")
         if self.curves.bits is not None and self.curves.bits not in self.bits:
-            raise InputError(f"curves.bits is {self.curves.bits} but bits are {list(self.bits)}")
+            raise InputError(f"curves.bits is {self.curves.bits} but must be one of bits, {list(self.bits)}")
         return self
 
 

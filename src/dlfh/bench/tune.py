@@ -85,7 +85,7 @@ class ParameterSearch:
         if not 0 < self.validation_share < 1:
             raise InputError(f"validation_share must be between 0 and 1, got {self.validation_share}")
         if "seeds" in self.grid:
-            raise InputError("seeds cannot be in the grid: every candidate runs with all of them")
+            raise InputError("seeds cannot be in the grid: every candidate runs with every seed")
         method = self.plan.settings.row(self.method).method
         if self.protocol == "unified" and "unified" not in METHODS[method].info.protocols:
             raise InputError(f"{method} does not support the unified protocol: choose another one")
@@ -136,7 +136,9 @@ class ParameterSearch:
         method: Any = METHODS[row.method]
         known = {**method().get_params(deep=False), **row.parameters}
         if "max_iter" not in known or "max_iter" in self.grid:
-            raise InputError(f"{row.method} cannot be halved by max_iter: it has none, or the grid sets it")
+            raise InputError(
+                f"{row.method} does not support halving by max_iter: it has no such parameter, or the grid sets it"
+            )
         return int(known["max_iter"])
 
     def _cells(self, parameters: Parameters, budget: int | None) -> list[Cell]:

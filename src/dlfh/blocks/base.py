@@ -64,7 +64,7 @@ class Blocks(ABC):
             block = self._read(number)
         except FileNotFoundError:
             raise InputError(
-                f"cannot read {self.name}: no such file (cluster workers read files by the same paths as you)"
+                f"cannot read {self.name}: no such file (cluster workers must find files under the same paths)"
             ) from None
         expected = (int(self.starts[number + 1] - self.starts[number]), *self.shape[1:])
         if block.shape != expected:

@@ -99,7 +99,9 @@ class BenchOptions(RunOptions):
     k: Annotated[int | None, _option("Cut-off of MAP@k and precision@k.", "-k", default="50")] = None
     unseen_share: Annotated[
         float | None,
-        _option("Share of the training points to use as the unseen database, not half of the queries.", panel=_DATA),
+        _option(
+            "Share of the training points to use as the unseen database, instead of half the queries.", panel=_DATA
+        ),
     ] = None
     retry_failed: Annotated[bool, _option("Repeat computations that failed.", "--retry-failed", panel=_RUN)] = False
     print_settings: Annotated[bool, _option("Print the settings as TOML and exit.", "--print-settings")] = False
@@ -143,7 +145,7 @@ def bench(
 
     [b]rank[/b]: mean ranks over several reports, with Friedman's test and Nemenyi's critical difference.
 
-    [b]splits[/b]: the query rows by seed with checksums of the data, so that others can repeat an experiment.
+    [b]splits[/b]: the query rows of each seed, with checksums of the data, so that others can repeat an experiment.
 
     [b]Examples[/b]
 

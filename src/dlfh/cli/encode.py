@@ -27,7 +27,9 @@ def encode(
         ),
     ],
     options: OutputOptions,
-    real: Annotated[bool, typer.Option("--real", help="Write the real values whose signs are the codes.")] = False,
+    real: Annotated[
+        bool, typer.Option("--real", help="Write real-valued projections, whose signs are the codes.")
+    ] = False,
     cluster: Annotated[
         str | None,
         typer.Option(
@@ -49,7 +51,7 @@ def encode(
 
     $ dlfh encode model/ --vectors image=features.npy -o codes.npy
 
-    $ dlfh encode model/ data.parquet/ -o codes.parquet          [dim](columns named like the modalities)[/dim]
+    $ dlfh encode model/ data.parquet/ -o codes.parquet          [dim](columns named after the modalities)[/dim]
 
     $ dlfh encode model/ data.parquet/ --vectors image=clip -o codes.parquet --cluster tcp://10.0.0.1:8786
     """
@@ -147,7 +149,7 @@ def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str,
         named: dict[str, tuple[Path, str | None]] = {name: (source, name) for name in modalities if name in columns}
         if not named:
             raise InputError(
-                f"{source} has no vectors named like a modality of the model ({', '.join(modalities)}): "
+                f"{source} has no vectors named after a modality of the model ({', '.join(modalities)}): "
                 "use --vectors NAME=COLUMN"
             )
         return named

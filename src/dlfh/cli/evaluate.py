@@ -36,7 +36,7 @@ class CodeOptions:
 
     query_labels: Annotated[str | None, _codes("Labels of the queries: FILE or FILE:NAME.")] = None
     database_labels: Annotated[str | None, _codes("Labels of the database, in its order.")] = None
-    measure: Annotated[list[str] | None, _codes("Such as AP@50 or nDCG@10; repeatable.", default="AP")] = None
+    measure: Annotated[list[str] | None, _codes("Measure, such as AP@50 or nDCG@10; repeatable.", default="AP")] = None
     ties: Annotated[str, _codes("Ranking of ties: order (as in the database) or expected (mean over all orders).")] = (
         "order"
     )
@@ -64,8 +64,8 @@ def evaluate(
 ) -> None:
     """Measure retrieval quality: items that share a label with a query are relevant to it.
 
-    With a collection, the given items are queries for the collection. With a model, --queries of the items are queries
-    for the others, all of them encoded by the hash functions. The report has mean average precision (MAP) by Hamming
+    With a collection, the given items are used as queries. With a model, --queries items serve as queries for the
+    rest, and all are encoded by the hash functions. The report has mean average precision (MAP) by Hamming
     and asymmetric ranking and, for the latter, nDCG@10 and "exact": the share of the first five results that have
     exactly the query's labels.
 
@@ -105,13 +105,17 @@ def _evaluate_items(
 
     if is_collection(path):
         if n_queries is not None:
-            raise InputError(f"--queries is for models, but {path} is a collection: all items are queries for it")
+            raise InputError(
+                f"--queries is for models, but {path} is a collection, for which all given items are queries"
+            )
         with open_collection(path, verbose=verbose) as collection:
             report = collection.evaluate(items.read(collection.encoder.modalities_))
     else:
         encoder = load_encoder(path, verbose)
         if n_queries is None or n_queries < 1:
-            raise InputError(f"{path} is a model without items: set --queries to the number of items to use as queries")
+            raise InputError(
+                f"{path} is a model, which contains no items: set --queries to the number of items to use as queries"
+            )
         read = items.read(encoder.modalities_)
         parts = fit_and_evaluate(encoder, read, n_queries, fit=False, random_state=seed)
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]

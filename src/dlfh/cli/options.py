@@ -63,8 +63,10 @@ class ItemOptions:
     ] = None
     table: Annotated[Path | None, _data("Table of items; image paths are relative to SOURCE or to the table.")] = None
     id: Annotated[str | None, _data("Column with item ids. Default: image path or row number.")] = None
-    image: Annotated[list[str] | None, _data("Column with image paths. For several: NAME=COLUMN, repeated.")] = None
-    text: Annotated[list[str] | None, _data("Column with text. For several: NAME=COLUMN, repeated.")] = None
+    image: Annotated[list[str] | None, _data("Column with image paths. For several columns, repeat NAME=COLUMN.")] = (
+        None
+    )
+    text: Annotated[list[str] | None, _data("Column with text. For several columns, repeat NAME=COLUMN.")] = None
     vectors: Annotated[
         list[str] | None,
         _data("Vectors: NAME=VARIABLE of SOURCE, NAME=COLUMN, NAME=FILE or NAME=FILE:VARIABLE; repeatable."),
@@ -219,7 +221,7 @@ class OutputOptions:
     """Options for reporting results, skipped input and progress."""
 
     problem_file: Annotated[
-        Path | None, typer.Option("--problems", help="File to list skipped items and values in, as JSON lines.")
+        Path | None, typer.Option("--problems", help="Write skipped items and values to this file, as JSON lines.")
     ] = None
     overwrite: Overwrite = False
     as_json: AsJson = False

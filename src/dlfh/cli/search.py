@@ -86,7 +86,8 @@ class SearchSession:
 def search(
     collection: Annotated[Path, typer.Argument(help="Folder of a collection.", show_default=False)],
     words: Annotated[
-        list[str] | None, typer.Argument(help="Text to search for; without a query, a prompt.", show_default=False)
+        list[str] | None,
+        typer.Argument(help="Text to search for. Without a query, a prompt opens.", show_default=False),
     ] = None,
     image: Annotated[Path | None, typer.Option(help="Search by an image file.", show_default=False)] = None,
     similar: Annotated[
@@ -115,7 +116,7 @@ def search(
         str | None, typer.Option(help="asymmetric (default), specific or hamming.", show_default=False)
     ] = None,
     hashed_only: Annotated[
-        bool, typer.Option("--hashed-only", help="Compare hashed codes only: labelled items do not come first.")
+        bool, typer.Option("--hashed-only", help="Compare hashed codes only, so labelled items are not favoured.")
     ] = False,
     min_probability: Annotated[
         float | None, typer.Option(help="Return only items that are at least this probable.", show_default=False)
@@ -177,7 +178,7 @@ def search(
     text = " ".join(words) if words else None
     n_queries = sum(value is not None for value in (text, image, similar, query))
     if n_queries > 1:
-        raise InputError(f"expected one query, a text, --image, --similar or --query, got {n_queries}")
+        raise InputError(f"expected one query (a text, --image, --similar or --query), got {n_queries}")
     outputs = _outputs(output)
     check_outputs(outputs, [collection, image], overwrite=overwrite)
     options = SearchOptions(

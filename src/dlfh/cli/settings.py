@@ -35,7 +35,7 @@ class BuildSettings:
             if type(value) is not _TYPES[name]:
                 raise InputError(f"{path}: {name} must be {_TYPE_NAMES[_TYPES[name]]}, got {value!r}")
         if plain.get("parameters") and "method" not in plain:
-            raise InputError(f"{path} has parameters but no method that they belong to")
+            raise InputError(f"{path} has parameters but does not name their method")
         return cls(**plain)
 
     def to_toml(self) -> str:

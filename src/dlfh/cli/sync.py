@@ -37,7 +37,7 @@ def sync(
     options: OutputOptions,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Report the changes without applying them.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Keep running and apply changes as they happen.")] = False,
-    interval: Annotated[float, typer.Option(help="Seconds between two polls with --watch.")] = 2.0,
+    interval: Annotated[float, typer.Option(help="Seconds between polls with --watch.")] = 2.0,
     remove: Annotated[
         bool, typer.Option("--remove/--no-remove", help="Whether to remove items that the source no longer has.")
     ] = True,

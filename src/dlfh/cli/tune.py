@@ -22,7 +22,7 @@ _FOR_ITEMS = {"grid", "bits", "seeds", "validation_share", "size", "output", "ov
 
 @dataclass(frozen=True)
 class TuneItems(ItemOptions):
-    """Options that select the data to tune for."""
+    """Options that select the data to tune on."""
 
     source: Annotated[
         Path | None,
@@ -58,11 +58,11 @@ class TuneOptions(RunOptions):
     ] = None
     bits: Annotated[int | None, typer.Option(help="Code length.", show_default="128; for vectors 32")] = None
     seeds: Annotated[
-        int | None, typer.Option(help="Runs per candidate, each on other validation points.", show_default="3")
+        int | None, typer.Option(help="Runs per candidate, each with different validation points.", show_default="3")
     ] = None
-    protocol: Annotated[str, typer.Option(help="Protocol whose MAP decides: unseen, hashed, learned or unified.")] = (
-        "unseen"
-    )
+    protocol: Annotated[
+        str, typer.Option(help="Protocol whose MAP is compared: unseen, hashed, learned or unified.")
+    ] = "unseen"
     validation_share: Annotated[
         float | None, typer.Option(help="Share of the points to validate on.", show_default="1/3; for vectors 0.2")
     ] = None
@@ -73,7 +73,7 @@ class TuneOptions(RunOptions):
         int | None,
         typer.Option(
             min=2,
-            help="Number of items to try candidates on; for vectors, of points to train them on.",
+            help="Number of items to try candidates on; for vectors, number of training points.",
             show_default="1200; for vectors all",
         ),
     ] = None
@@ -105,7 +105,7 @@ def tune(
     $ dlfh tune DLFH icons --grid scale=2,4,8,16 --grid max_iter=30,100
     """
     if data.source is None and not data.names_columns():
-        raise InputError("no data to tune for: name a folder, a table or a data set")
+        raise InputError("no data to tune on: name a folder, a table or a data set")
     if _is_raw(data):
         _tune_items(method, data, options)
     else:

@@ -232,6 +232,6 @@ def _changed(options: SearchOptions) -> dict[str, Any]:
 def _path(identifier: str) -> str:
     """Return the path of an item's URL."""
     if not isinstance(identifier, str):
-        raise InputError(f"an id is a string, got {identifier!r}")
+        raise InputError(f"an id must be a string, got {identifier!r}")
     escaped = quote(identifier, safe="")
     return f"/v1/items/{escaped.replace('.', '%2E') if escaped in ('.', '..') else escaped}"

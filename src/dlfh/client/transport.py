@@ -27,7 +27,7 @@ class Transport:
     def __init__(self, address: str, token: str | None, seconds: float, retries: int) -> None:
         self._httpx = require("httpx", "a client", "client")
         if not address.startswith(("http://", "https://")):
-            raise InputError(f"the address of a service starts with http:// or https://, got {address!r}")
+            raise InputError(f"the address of a service must start with http:// or https://, got {address!r}")
         headers = {"user-agent": "dlfh"} | ({"authorization": f"Bearer {token}"} if token else {})
         try:
             self._client = self._httpx.Client(base_url=address, headers=headers, timeout=seconds)

@@ -52,7 +52,7 @@ def encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, A
     if unknown is not None:
         raise InputError(f"unknown modality {unknown!r}: the collection has {', '.join(map(repr, takes))}")
     if not items.named:
-        raise InputError("the items have no ids: row numbers would clash with those of other items")
+        raise InputError("the items need ids: row numbers would clash with the ids of other items")
     for row, identifier in enumerate(items.ids):
         encoded: dict[str, Any] = {"id": identifier}
         for name, values in items.modalities.items():

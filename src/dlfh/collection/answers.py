@@ -55,7 +55,7 @@ class _Tile:
 
 
 def page_path(picture: Path) -> Path:
-    """Return the path of the page beside a picture."""
+    """Return the path of the HTML page that accompanies a picture."""
     return picture.with_suffix(".html")
 
 

@@ -239,7 +239,7 @@ def _evaluate_queries(
                 matrix = vectors.take(name, rows)
                 quality.append(_evaluate_direction(encoder, name, matrix, labels, other, database))
     if not quality:
-        raise InputError("nothing to evaluate: no labelled query in one modality has a labelled item in another")
+        raise InputError("nothing to evaluate: no labelled query has a labelled item in another modality to find")
     return quality
 
 

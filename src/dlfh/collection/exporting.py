@@ -36,7 +36,7 @@ def export(collection: Collection, path: Path, *, modality: str | None = None, o
     if path.suffix not in FORMATS:
         raise InputError(f"cannot export to {path.name!r}: its name must end in {', '.join(FORMATS)}")
     if modality is not None and path.suffix != ".faiss":
-        raise InputError(f"a modality can be chosen for .faiss files only, and {path.name!r} has all of them")
+        raise InputError(f"modality applies to .faiss files only: {path.name!r} holds all modalities")
     if modality is not None and modality not in modalities:
         raise InputError(f"unknown modality {modality!r}: the collection has {', '.join(map(repr, modalities))}")
     files = [path, path.with_name(path.name + ".ids.json")] if path.suffix == ".faiss" else [path]

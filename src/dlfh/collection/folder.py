@@ -88,7 +88,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise ModelError(f"{folder} is not a collection: its {_CARD} has another format")
     if card.get("format_version") != 1:
         version = card.get("format_version")
-        raise ModelError(f"collection {folder} has format version {version!r}, but this dlfh reads version 1")
+        raise ModelError(
+            f"collection {folder} has format version {version!r}, but this version of dlfh reads only version 1"
+        )
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} was altered")
     return card

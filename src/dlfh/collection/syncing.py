@@ -118,7 +118,7 @@ def sync_items(
 
 
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
-    """Compare the metadata that the index has with those that it would have."""
+    """Compare the current metadata of the index with its metadata after the sync."""
     contents = content_hashes(collection.encoder.featurizers_, items, hashes)
     metadata = [_as_stored(metadata_of(collection, items, row, hashed)) for row, hashed in enumerate(contents)]
     before: dict[str, Metadata] = {}

@@ -132,7 +132,7 @@ class WordIndex:
 
 
 class WordIndexFile:
-    """The word index of a collection, kept equal to the collection's index; its columns are modalities of texts."""
+    """The word index of a collection, kept up to date with its item index; the columns are the text modalities."""
 
     def __init__(self, index: Index, modalities: tuple[str, ...], folder: Path) -> None:
         self._index = index

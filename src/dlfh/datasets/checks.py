@@ -66,7 +66,7 @@ def _check_rows(part: Part) -> None:
             sizes = ", ".join(f"{name} has shape {shapes[name][0]} x {shapes[name][1]}" for name in transposed)
             raise InputError(f"{sizes} but there are {n_points} points: transpose it, so that each row is a point")
     counts = ", ".join(f"{name} has {shape[0]}" for name, shape in shapes.items())
-    raise InputError(f"variables of the same points must have the same number of rows: {counts}")
+    raise InputError(f"variables that describe the same points must have the same number of rows: {counts}")
 
 
 def _n_points(part: Part) -> int:

@@ -189,4 +189,4 @@ def _number(text: str) -> int:
 
 
 def _refuse_doctype(*_: Any) -> None:
-    raise InputError("it is damaged: a workbook has no document type declaration")
+    raise InputError("it is damaged: a workbook must not have a document type declaration")

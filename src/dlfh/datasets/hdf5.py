@@ -106,7 +106,8 @@ class _Reader:
     def _check_texts(self, dataset: Any) -> None:
         """Refuse strings longer than the file, and heaps that HDF5 would traverse endlessly.
 
-        HDF5 would allocate the memory, or spend the time, before noticing. Compressed references are not checked.
+        HDF5 itself would notice only after allocating the memory or spending the time.
+        Compressed references are not checked.
         """
         stored = dataset.id
         if stored.get_create_plist().get_nfilters():

@@ -227,7 +227,7 @@ def _matlab_parts(arrays: Mapping[str, Any], convention: dict[str, _Names]) -> d
         used["labels"] = names.labels
         for name in used.values():
             if name not in arrays:
-                raise InputError(f"the variable {name!r} is missing; it contains {listed(arrays)}")
+                raise InputError(f"the variable {name!r} is missing; the file contains {listed(arrays)}")
         values = {modality: arrays[name] for modality, name in used.items()}
         labels = values.pop("labels")
         parts[part] = Part(Paired(values, labels), used)

@@ -141,7 +141,7 @@ def load_dataset(
     description = None if path is None else describe(name)
     file = Path(name if path is None else path)
     if not file.exists() and description is None:
-        raise InputError(f"no data set and no file is called {name!r}: use {', '.join(NAMES)}, or the path of a file")
+        raise InputError(f"there is no data set or file {name!r}: use {', '.join(NAMES)}, or the path of a file")
     if n_queries is not None:
         check_integer(n_queries, "n_queries", 1)
     check_random_state(random_state)
@@ -205,7 +205,7 @@ def _check_modalities(modalities: Mapping[str, str] | None) -> None:
     if not all(isinstance(name, str) for pair in pairs for name in pair):
         raise InputError(f"modalities must map new names to names in the file, got {modalities!r}")
     if len(modalities) < 2:
-        raise InputError(f"modalities must contain at least two, got {dict(modalities)}")
+        raise InputError(f"modalities must name at least two modalities, got {dict(modalities)}")
 
 
 @contextmanager

@@ -111,11 +111,11 @@ def read_items(
     elif place is not None and place.is_dir() and not matrices:
         for option, value in (("id", id), ("image", image), ("text", text), ("labels", labels)):
             if value is not None:
-                raise InputError(f"{option} names a column, but there is no table: pass it as table")
+                raise InputError(f"{option} names a column, but there is no table: pass a table")
         items = _from_folder(place)
     elif images or texts:
         name = next(iter([*images.values(), *texts.values()]))
-        raise InputError(f"{name!r} names a column, but there is no table: pass it as table")
+        raise InputError(f"{name!r} names a column, but there is no table: pass a table")
     else:
         items = _from_arrays(place, id, matrices, labels)
     return drop_unusable(items)

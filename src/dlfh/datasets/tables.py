@@ -125,7 +125,7 @@ def _read_text(file: Path, encoding: str, usual: str) -> Table:
     except csv.Error as error:
         raise InputError(f"cannot read {file} as a table: line {reader.line_num}: {error}") from None
     if table is None or not any(table.columns):
-        raise InputError(f"{file} is empty: the first line of a table contains the column names")
+        raise InputError(f"{file} is empty: the first line of a table must contain the column names")
     return table
 
 
@@ -264,7 +264,7 @@ def _read_excel(file: Path) -> Table:
     except (InputError, OSError) as error:
         raise InputError(f"cannot read {file}: {error}") from None
     if table is None:
-        raise InputError(f"{file} is empty: the first row of the first sheet contains the column names")
+        raise InputError(f"{file} is empty: the first row of the first sheet must contain the column names")
     return table
 
 

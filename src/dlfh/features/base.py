@@ -132,7 +132,7 @@ class Featurizer(Registered, Parameterized, ABC):
             featurizer.check_parameters()
             n_features = config["n_features"]
             if not isinstance(n_features, int) or isinstance(n_features, bool) or n_features < 1:
-                raise ValueError(f"its number of features is {n_features!r}")
+                raise ValueError(f"its number of features is invalid: {n_features!r}")
             featurizer.n_features_ = n_features
             featurizer._restore(config["fitted"], arrays)
         except ModelError:

@@ -60,7 +60,7 @@ class CombinedImage(ImageFeaturizer):
         names = list(self.parts) if isinstance(self.parts, (list, tuple)) else []
         known = all(isinstance(name, str) and name in _PARTS for name in names)
         if not names or not known or len(set(names)) < len(names):
-            raise InputError(f"parts must be some of {', '.join(map(repr, _PARTS))}, each once, got {self.parts!r}")
+            raise InputError(f"parts must be distinct names from {', '.join(map(repr, _PARTS))}, got {self.parts!r}")
 
     def _featurizers(self) -> list[ImageFeaturizer]:
         return [_PARTS[name]() for name in self.parts]
@@ -107,7 +107,7 @@ class CombinedImage(ImageFeaturizer):
         super()._restore(fitted, arrays)
         scales = arrays["scales"]
         if scales.shape != (len(self.parts),) or scales.dtype != np.float32 or not np.isfinite(scales).all():
-            raise ValueError(f"its array 'scales' has type {scales.dtype} and shape {scales.shape}")
+            raise ValueError(f"its array 'scales' has the wrong type or shape: {scales.dtype}, {scales.shape}")
         self.scales_ = scales
 
 

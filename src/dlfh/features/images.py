@@ -167,8 +167,8 @@ def _rgb_of_array(array: npt.NDArray[Any], called: str) -> Pixels:
         or array.dtype.kind not in "fiub"
     ):
         raise InputError(
-            f"{called} must have shape (height, width) or (height, width, 1, 3 or 4) and contain numbers, "
-            f"got shape {array.shape} of type {array.dtype}"
+            f"{called} must have shape (height, width) or (height, width, channels) with 1, 3 or 4 channels, "
+            f"and contain numbers, got shape {array.shape} of type {array.dtype}"
         )
     if array.size == 0:
         raise InputError(f"{called} has no pixels: its shape is {array.shape}")

@@ -99,7 +99,7 @@ class NetworkFeaturizer(Featurizer):
         if not hasattr(self, "_network"):
             network = self._load()
             if network.fingerprint != self.fingerprint_:
-                raise ModelError(f"{self._called()} differs in its weights from the one used for training")
+                raise ModelError(f"{self._called()} has different weights from those used in training")
             self._network = network
         return self._network
 
@@ -113,7 +113,7 @@ class NetworkFeaturizer(Featurizer):
     def _restore(self, fitted: Mapping[str, Any], arrays: Arrays) -> None:
         fingerprint = fitted["fingerprint"]
         if not isinstance(fingerprint, str) or not re.fullmatch("[0-9a-f]{64}", fingerprint):
-            raise ValueError(f"its fingerprint is {fingerprint!r}")
+            raise ValueError(f"its fingerprint is invalid: {fingerprint!r}")
         self.fingerprint_ = fingerprint
 
 

@@ -228,7 +228,7 @@ class BagOfWords(Featurizer):
         if len(words) != self.n_features_ or len(set(words)) != len(words):
             raise ValueError(f"its vocabulary has {len(set(words))} distinct terms, not {self.n_features_}")
         if idf.shape != (self.n_features_,) or idf.dtype != np.float32 or not np.isfinite(idf).all():
-            raise ValueError(f"its array 'idf' has type {idf.dtype} and shape {idf.shape}")
+            raise ValueError(f"its array 'idf' has the wrong type or shape: {idf.dtype}, {idf.shape}")
         self.vocabulary_, self.idf_ = words, idf
 
 

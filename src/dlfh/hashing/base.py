@@ -122,7 +122,7 @@ def check_array(
     array = arrays[name]
     fits = len(shape) == array.ndim and all(n in (None, m) for n, m in zip(shape, array.shape, strict=True))
     if array.dtype != dtype or not fits or 0 in array.shape:
-        raise ValueError(f"its array {name!r} has type {array.dtype} and shape {array.shape}")
+        raise ValueError(f"its array {name!r} has the wrong type or shape: {array.dtype}, {array.shape}")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"its array {name!r} has values that are not finite")
     return array

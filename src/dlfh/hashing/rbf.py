@@ -74,7 +74,7 @@ class RBFMap:
         check_array(arrays, "centre", np.float64, (n_features,))
         bandwidth = check_array(arrays, "bandwidth", np.float64, (1,))
         if not bandwidth[0] > 0:
-            raise ValueError(f"its bandwidth must be a number above 0, got {bandwidth[0]}")
+            raise ValueError(f"its bandwidth must be positive, got {bandwidth[0]}")
         scaling = Scaling.from_arrays(arrays, n_features)
         return cls(arrays["bases"], arrays["centre"], float(bandwidth[0]), scaling)
 

@@ -69,12 +69,12 @@ class Scaling:
         """Restore a scaling from its arrays."""
         number = int(check_array(arrays, "scaling", np.uint8, (1,))[0])
         if number >= len(SCALINGS):
-            raise ValueError(f"its scaling is number {number}, of {len(SCALINGS)}")
+            raise ValueError(f"its scaling number must be less than {len(SCALINGS)}, got {number}")
         if SCALINGS[number] != "standard":
             return cls(SCALINGS[number], np.zeros(0))
         divisors = check_array(arrays, "divisors", np.float64, (n_features,))
         if not (divisors > 0).all():
-            raise ValueError("its divisors are not all above 0")
+            raise ValueError("its divisors must be positive")
         return cls("standard", divisors)
 
 

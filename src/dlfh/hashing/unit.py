@@ -79,5 +79,5 @@ class UnitLinearHash(HashFunction):
         split = bool(check_array(arrays, "split", np.bool_, (1,))[0])
         function = LinearHash.from_arrays(arrays)
         if split and function.n_features % 2:
-            raise ValueError(f"its {function.n_features} split features are not an even number")
+            raise ValueError(f"its number of split features must be even, got {function.n_features}")
         return cls(function, split=split)

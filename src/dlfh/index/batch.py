@@ -81,7 +81,9 @@ def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
     if unused:
         bad = np.flatnonzero(packed[:, -1] & np.uint8(unused))
         if len(bad):
-            raise InputError(f"{name} must be codes of {n_bits} bits, but row {bad[0]} has bits set beyond the last")
+            raise InputError(
+                f"{name} must be codes of {n_bits} bits, but row {bad[0]} has bits set beyond bit {n_bits}"
+            )
     return packed
 
 

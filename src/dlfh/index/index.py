@@ -329,7 +329,7 @@ class Index:
         for position in positions:
             at, item = next(found, (None, None))
             if at != position or item is None:
-                raise InputError(f"positions must be those of items in the index, got {position}")
+                raise InputError(f"positions must refer to items in the index, got {position}")
             yield item
 
     def ids(self) -> list[str]:
@@ -354,7 +354,7 @@ class Index:
         Parameters
         ----------
         where : dict
-            Names of metadata and the values an item must have there: one value, a list of alternatives, ``None`` for
+            Metadata names, each with the value that an item must have: one value, a list of alternatives, ``None`` for
             no value, or a dict of operators (``<``, ``<=``, ``>``, ``>=``, ``=``, ``!=``, ``in``, ``not in``). An
             item must meet all conditions; ``"and"``, ``"or"`` and ``"not"`` combine filters.
 

@@ -231,7 +231,7 @@ def read_removed(folder: Path, record: SegmentRecord) -> npt.NDArray[np.bool_] |
         raise _damaged(folder, stored.file, "does not match its checksum")
     bits = np.unpackbits(bitmap).astype(bool)
     if bits.sum() != stored.rows or bits[:rows].sum() != stored.rows:
-        raise _damaged(folder, stored.file, f"does not have {stored.rows:,} removed rows")
+        raise _damaged(folder, stored.file, f"does not mark {stored.rows:,} rows as removed")
     return bits[:rows]
 
 

@@ -100,7 +100,7 @@ def values_of(metadata: Mapping[str, Any] | None, name: str) -> list[Value]:
 
 
 def all_values(metadata: Mapping[str, Any] | None) -> Iterator[tuple[str, list[Value]]]:
-    """Yield the names under which an item has values, with the values."""
+    """Yield each name in an item's metadata, with its values."""
     columns = (metadata or {}).get(_COLUMNS)
     names = [*(metadata or ()), *(columns if isinstance(columns, Mapping) else ())]
     for name in dict.fromkeys(names):
@@ -148,17 +148,17 @@ def _parse(where: Any, depth: int) -> Where:
 def _condition(name: str, operator: Any, operand: Any) -> Where:
     if operator not in _OPERATORS:
         known = ", ".join(_OPERATORS)
-        raise InputError(f"the filter of {name!r} must have one of the operators {known}, got {shown(operator)}")
+        raise InputError(f"the filter on {name!r} must have one of the operators {known}, got {shown(operator)}")
     is_list = isinstance(operand, (list, tuple))
     if is_list != (operator in ("in", "not in")):
         expected = "one value" if is_list else "a list of values"
-        raise InputError(f"{operator!r} in the filter of {name!r} takes {expected}, got {shown(operand)}")
+        raise InputError(f"{operator!r} in the filter on {name!r} takes {expected}, got {shown(operand)}")
     return _OPERATORS[operator](name, operand if is_list else (operand,))
 
 
 def _one_of(name: str, operands: Any) -> Where:
     if len(operands) > _MAX_VALUES:
-        raise InputError(f"the filter of {name!r} must have at most {_MAX_VALUES:,} values, got {len(operands):,}")
+        raise InputError(f"the filter on {name!r} must have at most {_MAX_VALUES:,} values, got {len(operands):,}")
     values = tuple(_check(name, value) for value in operands if value is not None)
     some = Condition(name, "in", values)
     if not any(value is None for value in operands):
@@ -175,7 +175,7 @@ def _ordered(operator: Operator) -> Callable[[str, Any], Where]:
     def condition(name: str, operands: Any) -> Where:
         value = _check(name, operands[0])
         if isinstance(value, bool):
-            raise InputError(f"{operator!r} in the filter of {name!r} takes a number or a string, got {value}")
+            raise InputError(f"{operator!r} in the filter on {name!r} takes a number or a string, got {value}")
         return Condition(name, operator, (value,))
 
     return condition
@@ -186,7 +186,7 @@ def _check(name: str, value: Any) -> Value:
     # Stored strings have no lone surrogates.
     if checked is None or (isinstance(checked, str) and any("\ud800" <= letter <= "\udfff" for letter in checked)):
         raise InputError(
-            f"the filter of {name!r} takes strings (of at most {MAX_CHARACTERS:,} characters, without NUL), "
+            f"the filter on {name!r} takes strings (of at most {MAX_CHARACTERS:,} characters, without NUL), "
             f"finite numbers, true, false and null, got {shown(value)}"
         )
     return checked

@@ -340,7 +340,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             raise ValueError("its modalities are not a list of names")
         least, most = self.info.n_modalities
         if len(set(names)) < len(names) or not least <= len(names) <= (most or len(names)):
-            raise ValueError(f"its modalities are {shown(names)}")
+            raise ValueError(f"its modalities are invalid: {shown(names)}")
         self.modalities_ = tuple(names)
         self.codes_ = {name: arrays[f"codes/{name}"] for name in self.modalities_}
         kinds = zip(self.modalities_, config["hash_functions"], strict=True)
@@ -352,7 +352,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         for name in self._saved_arrays:
             array = arrays[f"fitted/{name}"]
             if array.dtype.kind not in "biuf" or not self._fits(name, array):
-                raise ValueError(f"its array {name!r} has type {array.dtype} and shape {array.shape}")
+                raise ValueError(f"its array {name!r} has the wrong type or shape: {array.dtype}, {array.shape}")
             setattr(self, name, array)
         self._check_consistency()
 

@@ -40,7 +40,7 @@ class BlockLabels:
             self.sets = self.labels.map_reduce(_count, functools.partial(_merge, limit))
             n_rows = self.labels.shape[0]
             if self.sets is not None and not len(self.sets.labels):
-                raise InputError("labels are all empty: no point has any label, so nothing is similar")
+                raise InputError("labels are all empty: no point has a label, so no two points are similar")
         name, blocks = next(iter(features.items()))
         if n_rows != blocks.shape[0]:
             raise InputError(f"labels has {n_rows} rows but modality {name!r} has {blocks.shape[0]}")
@@ -85,7 +85,7 @@ def _unit_rows(names: tuple[Any, ...] | None, labels: Any) -> Any:
     block = LabelSets.from_labels(labels, allow_empty=True)
     if names is not None:
         if not set(block.names or ()) <= set(names):
-            raise InputError("labels changed while they were read: a block has labels that were not counted")
+            raise InputError("labels changed during reading: a block has new labels")
         block = block.renumbered(names)
     return block.unit_rows_of_points()
 

@@ -237,5 +237,5 @@ def _pair_weight_matrix(
         weights[a, b] = weights[b, a] = weight
     if not weights.any(axis=1).all():
         isolated = modalities[int(np.flatnonzero(~weights.any(axis=1))[0])]
-        raise InputError(f"pair_weights gives every pair of modality {isolated!r} the weight 0")
+        raise InputError(f"pair_weights gives weight 0 to every pair that includes modality {isolated!r}")
     return weights

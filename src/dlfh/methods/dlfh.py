@@ -344,8 +344,8 @@ class DLFH(CrossModalHasher):
         self._check_fitted()
         if self.label_codes_ is None:
             raise InputError(
-                "this model has no label-set codes: it learned from similarities of single pairs, or from more label "
-                "sets than it keeps"
+                "this model has no label-set codes: it learned from pairwise similarities, or from too many label "
+                "sets to keep"
             )
         with Workers(self.n_jobs) as workers:
             codes, known = self.label_codes_.encode(labels, workers)
@@ -450,10 +450,10 @@ class DLFH(CrossModalHasher):
         super()._restore(config, arrays)
         self.chosen_ = parameters_from_json(config["chosen"], HashLearner._registry)
         if not set(self.chosen_) <= set(self.modalities_):
-            raise ValueError("its chosen learners name other modalities")
+            raise ValueError("its chosen learners do not match its modalities")
         for learner in self.chosen_.values():
             if not isinstance(learner, HashLearner):
-                raise ValueError("its chosen learners are not all learners")
+                raise ValueError("its chosen learners include a value that is not a learner")
             learner.check_parameters()
         about, label_arrays = config["label_codes"], with_prefix(arrays, "labels/")
         self.label_codes_ = None

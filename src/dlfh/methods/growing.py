@@ -74,17 +74,17 @@ def sums_from_parts(
 ) -> dict[str, Moments]:
     """Restore sums from their configuration and arrays; raise ValueError if these are invalid."""
     if not isinstance(config, dict) or set(config) not in (set(), set(functions)):
-        raise ValueError("its sums are not those of its modalities")
+        raise ValueError("its sums do not match its modalities")
     sums = {}
     for name, about in config.items():
         n_points, rounding, after = about["points"], about["rounding"], about["after_products"]
         if type(n_points) is not int or n_points < 1 or type(after) is not bool:
-            raise ValueError("its sums have no valid number of points")
+            raise ValueError("the number of points in its sums is invalid")
         if not isinstance(rounding, float) or not 0 < rounding < 1:
-            raise ValueError("its sums have no valid rounding error")
+            raise ValueError("the rounding error of its sums is invalid")
         learner = learners[name]
         if not isinstance(learner, SummedLearner):
-            raise ValueError("its hash functions do not follow from its sums")
+            raise ValueError("its hash functions do not match its sums")
         feature_map, n_bits = learner.map_of(functions[name]), functions[name].n_bits
         d = len(getattr(feature_map, "bases", np.empty(functions[name].n_features)))
         shapes: dict[str, tuple[int, ...]] = {

@@ -131,7 +131,7 @@ class IncompleteData:
         if len(known) < n_points:
             label_sets = label_sets.take(known)
             if len(label_sets.labels) == 0:
-                raise InputError("labels are all empty: no labelled point has any label, so nothing is similar")
+                raise InputError("labels are all empty: no labelled point has a label, so no two points are similar")
         for name, mask in zip(features, masks or (), strict=masks is not None):
             if not mask[known].any():
                 raise InputError(f"no labelled point has the modality {name!r}")

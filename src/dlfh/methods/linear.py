@@ -27,7 +27,7 @@ class LinearMethod(CrossModalHasher):
         intercepts: Sequence[Floats | float] = (),
         ridges: Sequence[float] = (),
     ) -> None:
-        """Set the hash functions and ``codes_`` from each view's weights (d, c), intercepts and ridge, 0 by default."""
+        """Set the hash functions and ``codes_`` from each view's weights (d, c), intercepts and ridge (default 0)."""
         zeros = [0.0] * len(views)
         self.hash_functions_ = {
             view.modality: LinearHash.of_centred(view, W, intercept, ridge)

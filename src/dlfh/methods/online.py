@@ -278,10 +278,10 @@ class OnlineHasher(CrossModalHasher):
         names = config["label_names"]
         n_labels = int(check_array(arrays, "stream/n_labels", np.int64, (1,))[0])
         if n_labels < 1 or (names is not None and len({*plain_names(names)}) != n_labels):
-            raise ValueError(f"the label names are not {n_labels} different texts or numbers")
+            raise ValueError(f"the label names must be {n_labels} distinct strings or numbers")
         starts = check_array(arrays, "stream/starts", np.int64, (None,))
         if starts[0] != 0 or starts[-1] != n or (np.diff(starts) < 1).any():
-            raise ValueError("the bounds of the chunks do not fit the codes")
+            raise ValueError("the chunk bounds do not match the codes")
         features = {}
         for name, d in self.n_features_.items():
             shapes = {"gram": (d, d), "cross": (d, c), "total": (d,)}
@@ -296,7 +296,7 @@ class OnlineHasher(CrossModalHasher):
             label_starts, labels = arrays["stream/label_starts"], arrays["stream/labels"]
             check_label_lists(label_starts, labels, n_labels)
             if len(label_starts) != n + 1:
-                raise ValueError("the label lists do not fit the codes")
+                raise ValueError("the label lists do not match the codes")
             point_labels = sp.csr_array((np.ones(len(labels)), labels, label_starts), shape=(n, n_labels))
         code_total = check_array(arrays, "stream/code_total", np.float64, (c,))
         label_names = None if names is None else tuple(names)

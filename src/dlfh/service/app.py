@@ -136,13 +136,15 @@ class Service:
         """Answer a search."""
         limits, (queries, options) = self.limits, search
         if len(queries) > limits.batch:
-            raise RequestError(422, f"a search has at most {limits.batch} queries")
+            raise RequestError(422, f"a search can have at most {limits.batch} queries")
         if len(queries) * options.k > limits.answers:
-            raise RequestError(422, f"a search has at most {limits.answers:,} answers: send fewer queries, or reduce k")
+            raise RequestError(
+                422, f"a search can have at most {limits.answers:,} answers: send fewer queries, or reduce k"
+            )
         if options.radius is not None and len(queries) > 1:
             raise RequestError(422, "a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
-            raise RequestError(422, f"a text has at most {limits.text:,} characters")
+            raise RequestError(422, f"a text can have at most {limits.text:,} characters")
         group = ("search", queries[0].kind, queries[0].modality) if len(queries) == 1 else None
         return Response(await self.batcher.ask(self._answer, search, group), media_type=_JSON)
 
@@ -382,7 +384,7 @@ def _item_of(request: Request) -> tuple[str, bool]:
 
 
 def _id_of(request: Request) -> str:
-    """Return the id in an address."""
+    """Return the item id in a URL."""
     return _decode(_raw_id(request))
 
 

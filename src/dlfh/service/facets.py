@@ -39,7 +39,7 @@ class Facets:
         unknown = sorted(names_of(parse_where(where)) - self._names)
         if unknown:
             known = ", ".join(map(repr, sorted(self._names))) or "no labels or columns"
-            raise InputError(f"where names {unknown[0]!r}, but items have {known}")
+            raise InputError(f"where has the unknown name {unknown[0]!r}: items have {known}")
 
     @property
     def n_labels(self) -> int:

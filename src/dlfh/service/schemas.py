@@ -49,7 +49,7 @@ class SearchQuery(_Strict):
     @model_validator(mode="after")
     def _one(self) -> SearchQuery:
         if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
-            raise ValueError("a query has exactly one of text, id, vector and code")
+            raise ValueError("a query must have exactly one of text, id, vector and code")
         return self
 
     def query(self) -> Query:
@@ -75,7 +75,7 @@ class _Options(_Strict):
     ranking: Literal["asymmetric", "specific", "hamming"] | None = Field(
         None, description="How codes are compared; `asymmetric` by default."
     )
-    hashed_only: bool = Field(False, description="Compare hashed codes only, so that labelled items do not come first.")
+    hashed_only: bool = Field(False, description="Compare hashed codes only, so labelled items are not favoured.")
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="Return only items whose probability is at least this."
     )
@@ -96,7 +96,7 @@ class _Options(_Strict):
     def options(self, limits: Limits) -> SearchOptions:
         """Return the options; raise `RequestError` if they exceed the limits of this service."""
         if self.k > limits.k:
-            raise RequestError(422, f"k is at most {limits.k}")
+            raise RequestError(422, f"k must be at most {limits.k}")
         return SearchOptions(**{name: getattr(self, name) for name in _Options.model_fields}, limit=limits.k)
 
 
@@ -123,9 +123,9 @@ class Search(_Options, SearchQuery):
     def _one(self) -> Search:
         given = sum(value is not None for value in (self.text, self.id, self.vector, self.code, self.queries))
         if given != 1:
-            raise ValueError("a search has exactly one of text, id, vector, code and queries")
+            raise ValueError("a search must have exactly one of text, id, vector, code and queries")
         if self.queries is not None and self.modality is not None:
-            raise ValueError("modality belongs into each query, not beside queries")
+            raise ValueError("set modality in each query, not next to queries")
         return self
 
     def request(self, limits: Limits) -> SearchRequest:

@@ -34,7 +34,7 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
     existing items are skipped and listed.
     """
     if len(new) > limits.batch:
-        raise RequestError(422, f"a request adds at most {limits.batch} items")
+        raise RequestError(422, f"a request can add at most {limits.batch} items")
     state = states.current
     items = _items(state, new, limits)
     vectors = state.encoder.featurize_items(items)  # slow, and needs no lock
@@ -55,7 +55,7 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
 def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
     """Remove items: all of them or, if an id is unknown, none."""
     if len(ids) > limits.batch:
-        raise RequestError(422, f"a request removes at most {limits.batch} items")
+        raise RequestError(422, f"a request can remove at most {limits.batch} items")
     with _Writer(states.current) as collection:
         missing = next((name for name in ids if name not in collection), None)
         if missing is not None:
@@ -116,7 +116,7 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
         lengths = {len(item.vectors.get(name, ())) for item in new}
         n = encoder.model_.n_features_[name]
         if lengths != {n}:
-            raise InputError(f"modality {name!r} needs a vector of {n} numbers in all items of a request, or in none")
+            raise InputError(f"modality {name!r} needs a vector of {n} numbers in every item of a request or in none")
         modalities[name] = np.array([item.vectors[name] for item in new], np.float32)
     if not modalities:
         raise InputError("an item must have a text, an image or vectors")

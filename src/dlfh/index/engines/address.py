@@ -58,7 +58,7 @@ def parse_address(text: str) -> Address:
     """Parse an address. Errors do not quote it, since it may contain a password."""
     prefix = next((prefix for prefix in ENGINES if text.startswith(prefix)), None)
     if prefix is None:
-        raise InputError(f"an address of a database must begin with one of {', '.join(ENGINES)}")
+        raise InputError(f"a database address must begin with one of {', '.join(ENGINES)}")
     engine = ENGINES[prefix]
     location, _, name = text.partition("#")
     name = name or _DEFAULT_NAME
@@ -73,7 +73,7 @@ def parse_address(text: str) -> Address:
         return _milvus_address(place, name)
     file = str(Path(place).absolute()) if place else ""
     if engine == "milvus" and not file.endswith(".db"):
-        raise InputError("an address of Milvus must be milvus://HOST:PORT, or milvus:FILE.db for the embedded engine")
+        raise InputError("a Milvus address must be milvus://HOST:PORT, or milvus:FILE.db for the embedded engine")
     return Address(engine, file, name, f"{engine}:{file}#{name}")
 
 

@@ -193,7 +193,7 @@ class MilvusEngine(Engine):
             raise InputError(f"an id in Milvus must have at most {_MAX_BYTES // 2:,} bytes, got {row.id[:50]!r}…")
         if len(row.metadata.encode()) > _MAX_BYTES:
             message = f"metadata in Milvus must have at most {_MAX_BYTES:,} bytes as JSON"
-            raise InputError(f"{message}, but those of {row.id!r} have more")
+            raise InputError(f"{message}, but item {row.id!r} has more")
 
     def _write(self, rows: list[Row], *, replace: bool) -> None:
         with self._writing:
