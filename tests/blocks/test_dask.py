@@ -166,7 +166,7 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
         assert_equal(ours, whole, modalities)
         np.testing.assert_array_equal(ours.flips_, whole.flips_)
         assert repr(ours.chosen_) == repr(whole.chosen_)
-        with pytest.raises(InputError, match="more label sets than it keeps"):
+        with pytest.raises(InputError, match="too many label sets to keep"):
             ours.codes_of_labels(labels[:2])
 
 

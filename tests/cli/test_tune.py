@@ -76,7 +76,7 @@ def test_texts_are_tuned_with_label_words_and_settings_are_printed(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tune", "DLFH"], "no data to tune for"),
+        (["tune", "DLFH"], "no data to tune on"),
         (["tune", "magic", "{table}"], "unknown method 'magic'"),
         (
             ["tune", "DLFH", "{table}", "--text", "caption", "--halving", "size"],

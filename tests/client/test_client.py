@@ -216,7 +216,7 @@ def test_changes_have_the_same_effect(stripes_folder: Path, photos: Path, tmp_pa
         for number, call in enumerate(calls):
             of_folder, of_service = (outcome(call, own) for own in (collection, client))
             assert of_service == of_folder, number
-        with pytest.raises(InputError, match="the items have no ids"):
+        with pytest.raises(InputError, match="the items need ids"):
             client.add(Items.of({"text": ["x"]}))
         client.add(many, update=True)
         reading = iter(client)

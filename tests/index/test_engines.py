@@ -260,7 +260,7 @@ def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:
         (lambda: index.search("image", code, where={"a": {"~": 1}}), "operators"),
         (lambda: index.search("image", code, ranking="asymmetric"), "needs queries as projections"),
         (lambda: index.get("b"), "id 'b' is not in the index"),
-        (lambda: list(index.items([12345])), "positions must be"),
+        (lambda: list(index.items([12345])), "positions must refer to"),
         (lambda: index.count("image", "odd"), "state must be"),
     ):
         with pytest.raises(InputError, match=message):

@@ -190,7 +190,7 @@ def test_an_invalid_batch_raises_an_error_and_changes_nothing() -> None:
     model = DLFH(8, keep_sums=True, random_state=0).fit(data.modalities, indicator)
     before = model._to_parts()[1]
     for modalities, labels, sentence in (
-        (data.modalities, ["a"] * 200, "same form as before"),
+        (data.modalities, ["a"] * 200, "same form as in earlier calls"),
         (data.modalities, indicator[:, 1:], "label columns but earlier points had"),
         (
             {"image": data.modalities["image"], "sound": data.modalities["text"]},
