@@ -169,7 +169,7 @@ def test_a_users_own_network(split: tuple[Paired, Paired], tmp_path: Path) -> No
     loaded.hash_functions_["image"].attach(own)
     np.testing.assert_array_equal(loaded.encode("image", test.modalities["image"]), codes)
     wrong = torch.nn.Linear(64, 15)
-    with pytest.raises(InputError, match=r"gives outputs of shape \(\d+, 15\) for \d+ points; expected \(\d+, 16\)"):
+    with pytest.raises(InputError, match=r"returns outputs of shape \(\d+, 15\) for \d+ points; expected \(\d+, 16\)"):
         fit(train, {"image": Deep(module=wrong), "text": "linear"})
 
 
@@ -178,8 +178,8 @@ def test_a_users_own_network(split: tuple[Paired, Paired], tmp_path: Path) -> No
     ("parameters", "message"),
     [
         ({"hidden": (0,)}, "hidden must be an integer of at least 1, got 0"),
-        ({"dropout": 1.0}, "shares"),
-        ({"validation": 1.5}, "shares"),
+        ({"dropout": 1.0}, "less than 1"),
+        ({"validation": 1.5}, "less than 1"),
         ({"learning_rate": 0}, "learning_rate must be a positive finite number"),
         ({"patience": 0}, "patience must be an integer of at least 1"),
     ],
@@ -190,7 +190,10 @@ def test_bad_parameters(split: tuple[Paired, Paired], parameters: dict[str, Any]
 
 
 @needs_torch
-def test_progress_is_shown_and_nan_is_named(split: tuple[Paired, Paired], capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_is_shown_and_nan_is_named(
+    split: tuple[Paired, Paired], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dlfh._progress._LINE_INTERVAL", 0.0)
     train, _ = split
     fit(train, Deep((8,), max_epochs=2), verbose=True)
     assert "deep: image" in capsys.readouterr().err
