@@ -100,7 +100,7 @@ def test_reports_and_settings_never_replace_other_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     command = (
-        "bench map generated:wiki --points 60 --bits 8 --seeds 1 --methods DLFH --jobs 1 -q --cache run --output run"
+        "bench map generated:wiki --points 60 --bits 4 --seeds 1 --methods SCM --jobs 1 -q --cache run --output run"
     )
     for name in ("map.md", "map.html", "map.toml"):
         (tmp_path / name).write_text("other")
@@ -120,10 +120,10 @@ def test_reports_and_settings_never_replace_other_files(
     for more in ([], ["--settings", "run/map.toml"]):  # a report may replace itself
         assert main([*command.split(), *more]) == 0
     settings = (tmp_path / "run" / "map.toml").read_text()
-    assert main([*command.replace("--bits 8", "--bits 9").split(), "--settings", "run/map.toml"]) == 2
+    assert main([*command.replace("--bits 4", "--bits 5").split(), "--settings", "run/map.toml"]) == 2
     assert "these settings were read from it" in capsys.readouterr().err
     assert (tmp_path / "run" / "map.toml").read_text() == settings
-    tune = "tune DLFH generated:wiki --points 60 --grid scale=4 --cache run -q --settings run/map.toml --output"
+    tune = "tune SCM generated:wiki --points 60 --grid ridge=1 --cache run -q --settings run/map.toml --output"
     assert main([*tune.split(), "run/map.toml", "--overwrite"]) == 2
     assert "it is also an input" in capsys.readouterr().err
     (tmp_path / "other.toml").write_text("other")

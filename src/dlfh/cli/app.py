@@ -122,12 +122,16 @@ def _exit_code(error: Exception) -> int:
     raise error
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM. After a plain KeyboardInterrupt inside `eval`, Python would exit by a signal instead of a code."""
+
+
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
     """Treat SIGTERM as an interrupt, so that a terminated command removes its partial output."""
 
     def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+        raise _Terminated
 
     try:
         previous = signal.signal(signal.SIGTERM, interrupt)
