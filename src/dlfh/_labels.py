@@ -228,6 +228,12 @@ class LabelSets:
         return LabelSets(names, len(names), self.starts, labels, self.set_of_point, self.counts)
 
 
+def are_label_names(names: Any, n_labels: int) -> bool:
+    """Return whether a value from a saved model is a list of distinct names, one for each label."""
+    plain = isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names)
+    return plain and len(names) == len({*names}) == n_labels
+
+
 def _read(labels: Any, name: str) -> tuple[tuple[Any, ...] | None, int, Integers, Labels]:
     """Return names, number of labels, and the labels of each point in CSR form."""
     if sp.issparse(labels):

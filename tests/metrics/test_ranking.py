@@ -157,7 +157,7 @@ def test_invalid_arguments_are_named() -> None:
             "item labels has 19 rows but database has 20",
         ),
         ({"queries": codes[:, :1]}, "queries have codes of 1 bytes but the database has 2"),
-        ({"queries": np.ones((20, 16))}, "queries must be packed codes .* got projections"),
+        ({"queries": np.ones((20, 16))}, "queries must be packed codes .* got real numbers"),
         ({"database": ArrayBlocks(np.ones((20, 2)), [0, 20], "database")}, "database must be packed codes"),
     ):
         with pytest.raises(InputError, match=message):

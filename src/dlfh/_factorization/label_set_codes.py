@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from dlfh._factorization.label_rows import Columns, LabelRows, update
 from dlfh._factorization.likelihood import LatentFactorModel
 from dlfh._factorization.supervision import PairWeights, Sample, other_modalities, pair_weight
-from dlfh._labels import LabelSets
+from dlfh._labels import LabelSets, are_label_names
 from dlfh._parallel import Workers
 from dlfh.codes import Codes, n_bytes, pad_to_words, random_codes
 from dlfh.errors import InputError
@@ -277,6 +277,11 @@ class LabelSetCodes:
     def _label_numbers(self) -> dict[Any, int]:
         return {name: number for number, name in enumerate(self.names or ())}
 
+    def rows(self) -> sp.csr_array:
+        """Return the label sets as an indicator matrix of shape (n_sets, n_labels)."""
+        ones = np.ones(len(self.labels))
+        return sp.csr_array((ones, self.labels, self.starts), shape=(len(self.starts) - 1, self.n_labels))
+
     def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
         """Return the configuration and the arrays to save."""
         config = {
@@ -302,7 +307,7 @@ class LabelSetCodes:
             raise ValueError("the scale and the weight of the likelihood must be positive")
         if not isinstance(n_labels, int) or not 1 <= n_labels < 2**31:
             raise ValueError("the number of labels is missing or out of range")
-        if names is not None and not _are_names(names, n_labels):
+        if names is not None and not are_label_names(names, n_labels):
             raise ValueError(f"the label names must be {n_labels} distinct strings or numbers")
         starts, labels, weights = arrays["starts"], arrays["labels"], arrays["weights"]
         codes = tuple(arrays[f"codes/{number}"] for number in range(n_modalities) if f"codes/{number}" in arrays)
@@ -365,8 +370,3 @@ def plain_names(names: Iterable[Any]) -> tuple[str | int | float, ...]:
         if not isinstance(name, (str, int, float)):
             raise InputError(f"label names must be strings or numbers to be saved, got {name!r}")
     return plain
-
-
-def _are_names(names: Any, n_labels: int) -> bool:
-    plain = isinstance(names, list) and all(isinstance(name, (str, int, float)) for name in names)
-    return plain and len(names) == len({*names}) == n_labels

@@ -15,10 +15,11 @@ __all__ = ["MODULES", "ONE"]
 
 #: Names of the kernels in each module.
 MODULES = {
+    "curves": "fit_curves",
     "factors": "count_observed_pairs count_pairs update_observed_rows update_rows update_shared_rows",
     "labels": "equal_labels invert_lists shared_labels",
     "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses sparse_products sum_rows_by_group",
-    "ranking": "count_marks hamming_block rank_by_distance rank_by_score reorder sum_precisions",
+    "ranking": "count_marks fill_byte_tables hamming_block rank_by_distance rank_by_score reorder sum_precisions",
     "search": "nearest_by_weight weigh_candidates within_radius",
     "similarity": "pull_and_push update_anchored_rows update_latent_bits",
     "strings": "find_strings gather_strings hash_strings",

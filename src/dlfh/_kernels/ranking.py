@@ -78,25 +78,14 @@ def _radix_pass(keys, order, keys_out, order_out, shift):
 
 
 @Kernel
-def rank_by_score(projections, items, places, tied):
-    """Fill ``places[i, j]`` with the rank of item j by decreasing inner product of projection and +-1 code.
-
-    Ties keep database order. Scores are sums of table entries, one table of 256 partial sums per byte of code, so equal
-    codes have exactly equal scores; a stable radix sort orders their bit patterns. ``tied[i, r]`` is set where ranks
-    r - 1 and r have the same score.
-    """
-    n_items, n_bytes = items.shape
+def fill_byte_tables(projections, tables):
+    """Set ``tables[i, b, byte]`` to the part of byte b in the inner product of projection i and a +-1 code."""
     n_bits = projections.shape[1]
-    tables = np.empty((n_bytes, 256), np.float32)
-    score = np.empty(1, np.float32)
-    score_bits = score.view(np.uint32)
-    keys, keys_out = np.empty(n_items, np.uint32), np.empty(n_items, np.uint32)
-    order, order_out = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
     for i in range(projections.shape[0]):
-        for b in range(n_bytes):
-            tables[b, 0] = 0
+        for b in range(tables.shape[1]):
+            tables[i, b, 0] = 0
             for k in range(8 * b, min(8 * b + 8, n_bits)):
-                tables[b, 0] -= projections[i, k]
+                tables[i, b, 0] -= projections[i, k]
             for byte in range(1, 256):
                 lowest = byte & -byte
                 bit = 0
@@ -104,11 +93,26 @@ def rank_by_score(projections, items, places, tied):
                     bit += 1
                 k = 8 * b + 7 - bit
                 gain = 2 * projections[i, k] if k < n_bits else np.float32(0)
-                tables[b, byte] = tables[b, byte & (byte - 1)] + gain
+                tables[i, b, byte] = tables[i, b, byte & (byte - 1)] + gain
+
+
+@Kernel
+def rank_by_score(tables, items, places, tied):
+    """Fill ``places[i, j]`` with the rank of item j by decreasing score, the sum of ``tables[i, b, items[j, b]]``.
+
+    Ties keep database order. Scores are sums of table entries, so equal codes have exactly equal scores; a stable radix
+    sort orders their bit patterns. ``tied[i, r]`` is set where ranks r - 1 and r have the same score.
+    """
+    n_items, n_bytes = items.shape
+    score = np.empty(1, np.float32)
+    score_bits = score.view(np.uint32)
+    keys, keys_out = np.empty(n_items, np.uint32), np.empty(n_items, np.uint32)
+    order, order_out = np.empty(n_items, np.int32), np.empty(n_items, np.int32)
+    for i in range(tables.shape[0]):
         for j in range(n_items):
             total = np.float32(0)
             for b in range(n_bytes):
-                total += tables[b, items[j, b]]
+                total += tables[i, b, items[j, b]]
             score[0] = np.float32(0) - total + np.float32(0)  # ascending keys; -0 becomes +0
             bits = score_bits[0]
             keys[j] = ~bits if bits >> 31 else bits | np.uint32(0x80000000)

@@ -7,12 +7,14 @@ of the features remain those of all points; they do not depend on the codes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._mathematics.ridge import solve_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._validation import Features
 
@@ -24,6 +26,59 @@ _CHUNK_ROWS = 4096
 _MIN_FREEDOM = 1e-9
 
 
+@dataclass(frozen=True)
+class RidgeSolution:
+    """A solved ridge regression, with the matrix that its leave-one-out predictions need.
+
+    mean (d,): Means of the features.
+    matrix (d, d): X'X + ridge I, for centred features.
+    weights (d, k), offset (k,): The prediction for x is ``(x - mean) @ weights + offset``.
+    intercept: Whether the offset was fitted.
+    """
+
+    n_points: int
+    mean: Floats
+    matrix: Floats
+    weights: Floats
+    offset: Floats
+    intercept: bool = True
+
+    def columns(self, columns: slice) -> RidgeSolution:
+        """Return the solution for some of the targets."""
+        return replace(self, weights=self.weights[:, columns], offset=self.offset[columns])
+
+    def leave_one_out(
+        self,
+        rows: Callable[[int, int], npt.NDArray[Any]],
+        targets: Callable[[int, int], npt.NDArray[Any]],
+        n: int,
+        own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
+    ) -> Values:
+        """Return the leave-one-out predictions of n of the points.
+
+        rows, targets: Return the dense features and the targets of the points in a range.
+        own_feature: Returns, for the features of some points, the number of the feature that derives from the point
+            itself (a kernel base at the point) and is left out with it; -1 for points without one.
+        """
+        import scipy.linalg
+
+        factor, inverse = _cholesky(self.matrix), None
+        if own_feature is not None:
+            inverse = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
+        values = np.empty((n, self.weights.shape[1]), np.float32)
+        for start, stop in _bounds(n):
+            features = rows(start, stop)
+            centred = features - self.mean
+            half = scipy.linalg.solve_triangular(factor, centred.T, lower=True, check_finite=False)
+            freedom = np.maximum(1 - (half**2).sum(axis=0) - self.intercept / self.n_points, _MIN_FREEDOM)
+            actual = targets(start, stop)
+            errors = (actual - centred @ self.weights - self.offset) / freedom[:, None]
+            if own_feature is not None and inverse is not None:
+                errors += _of_own_features(own_feature(features), centred, self.weights, inverse, errors, freedom)
+            values[start:stop] = actual - errors
+        return values
+
+
 def leave_one_out_by_features(
     rows: Callable[[int, int], npt.NDArray[Any]],
     targets: Targets,
@@ -32,45 +87,35 @@ def leave_one_out_by_features(
     intercept: bool = True,
     own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
 ) -> Values:
-    """Return leave-one-out predictions from the (features x features) matrix.
+    """Return leave-one-out predictions of all points, from the (features x features) matrix.
 
-    rows: Returns the dense features of the points in a range.
+    rows, own_feature: See `RidgeSolution.leave_one_out`.
     ridge: Returns the ridge, from the sums of squares of the centred features.
     intercept: Whether the regression has one.
-    own_feature: Returns, for the features of some points, the number of the feature that derives from the point itself
-        (a kernel base at the point) and is left out with it; -1 for points without one.
     """
-    import scipy.linalg
-
     n = len(targets.row_of_point)
-    bounds = [(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
-    mean = sum(rows(*bound).sum(axis=0, dtype=np.float64) for bound in bounds) / n
+    mean = sum(rows(*bound).sum(axis=0, dtype=np.float64) for bound in _bounds(n)) / n
     offset = targets.mean() if intercept else np.zeros(targets.n_bits)
     gram, cross = np.zeros((len(mean), len(mean))), np.zeros((len(mean), targets.n_bits))
-    for start, stop in bounds:
+    for start, stop in _bounds(n):
         centred = rows(start, stop) - mean
         gram += centred.T @ centred
         cross += centred.T @ (targets.points(start, stop) - offset)
-    gram.flat[:: len(gram) + 1] += ridge(np.diag(gram).copy())
+    weights = solve_ridge(gram, ridge(np.diag(gram).copy()), cross)  # adds the ridge to the matrix
+    solution = RidgeSolution(n, mean, gram, weights, offset, intercept)
+    return solution.leave_one_out(rows, targets.points, n, own_feature)
+
+
+def _cholesky(matrix: Floats) -> Floats:
     try:
-        factor = np.linalg.cholesky(gram)
+        factor: npt.NDArray[Any] = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:  # rounding made it indefinite
-        gram.flat[:: len(gram) + 1] += 1e-10 * np.trace(gram) / len(gram)
-        factor = np.linalg.cholesky(gram)
-    weights = scipy.linalg.cho_solve((factor, True), cross, check_finite=False)
-    inverse = None if own_feature is None else scipy.linalg.cho_solve((factor, True), np.eye(len(mean)))
-    values = np.empty((n, targets.n_bits), np.float32)
-    for start, stop in bounds:
-        features = rows(start, stop)
-        centred = features - mean
-        leverages = (scipy.linalg.solve_triangular(factor, centred.T, lower=True, check_finite=False) ** 2).sum(axis=0)
-        freedom = np.maximum(1 - leverages - intercept / n, _MIN_FREEDOM)
-        codes = targets.points(start, stop)
-        errors = (codes - centred @ weights - offset) / freedom[:, None]
-        if own_feature is not None and inverse is not None:
-            errors += _of_own_features(own_feature(features), centred, weights, inverse, errors, freedom)
-        values[start:stop] = codes - errors
-    return values
+        factor = np.linalg.cholesky(matrix + 1e-10 * np.trace(matrix) / len(matrix) * np.eye(len(matrix)))
+    return factor
+
+
+def _bounds(n: int) -> list[tuple[int, int]]:
+    return [(start, min(start + _CHUNK_ROWS, n)) for start in range(0, n, _CHUNK_ROWS)]
 
 
 def leave_one_out_by_points(features: Features, targets: Targets, ridge: float, *, intercept: bool = True) -> Values:

@@ -86,6 +86,13 @@ class Moments:
             return 16 * self.rounding * (total + self.n_points * float(self.mean @ self.mean))
         return self.rounding * total
 
+    def with_targets(self, n_targets: int) -> Moments:
+        """Return the moments with further targets, which are 0 for all points so far."""
+        more = n_targets - len(self.target_mean)
+        return replace(
+            self, cross=np.pad(self.cross, ((0, 0), (0, more))), target_mean=np.pad(self.target_mean, (0, more))
+        )
+
     def divided(self, divisors: Floats) -> Moments:
         """Return the moments of the features, each divided by its divisor."""
         gram, cross = self.gram / divisors[:, None] / divisors, self.cross / divisors[:, None]

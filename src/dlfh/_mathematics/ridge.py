@@ -84,11 +84,15 @@ def solve_without_gram(
     return _solve_by_points(features, targets, ridge, modality)
 
 
-def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float]:
-    """Return W of shape (features, n_bits), and the ridge; without ``keep``, the moments may be overwritten."""
+def ridge_of_moments(data: Moments, ridge: Ridge, *, keep: bool = True) -> tuple[Floats, float, Floats]:
+    """Return W of shape (features, n_bits), the ridge gamma, and X'X + gamma I.
+
+    Without ``keep``, the moments may be overwritten.
+    """
     varying = data.without_constants()
     gamma = ridge.resolve(varying.variances, varying.floor)
-    return solve_ridge(varying.gram.copy() if keep else varying.gram, gamma, varying.cross), gamma
+    matrix = varying.gram.copy() if keep else varying.gram
+    return solve_ridge(matrix, gamma, varying.cross), gamma, matrix
 
 
 def is_wide(features: Features) -> bool:
@@ -166,7 +170,7 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
 
 
 def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
-    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, which is overwritten."""
+    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, to which the ridge is added in place."""
     import scipy.linalg  # here, because encoding imports this module and solves nothing
 
     matrix.flat[:: len(matrix) + 1] += ridge
@@ -174,7 +178,7 @@ def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)
         return scipy.linalg.cho_solve(factor, right, check_finite=False)
     except np.linalg.LinAlgError:  # indefinite by rounding: drop the directions below the rounding error
-        values, vectors = scipy.linalg.eigh(matrix, overwrite_a=True, check_finite=False)
+        values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         keep = values > np.finfo(np.float64).eps * len(values) * values[-1]
         vectors = vectors[:, keep]
         return vectors @ ((vectors.T @ right) / values[keep, None])

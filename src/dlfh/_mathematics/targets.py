@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh.codes import unpack
 
@@ -49,3 +50,27 @@ class RealTargets(Targets):
     def points(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Return points' values."""
         return self.codes[self.row_of_point[start:stop]]
+
+
+@dataclass(frozen=True)
+class LabelledTargets(Targets):
+    """Codes and labels side by side: one regression predicts both.
+
+    labels (rows, n_labels): Indicator matrix of the labels of each distinct code.
+    n_bits: Number of targets: bits, then labels.
+    """
+
+    labels: sp.csr_array
+
+    def rows(self, start: int, stop: int) -> Floats:
+        """Return distinct codes as -1.0 and +1.0, and their labels as 0.0 and 1.0."""
+        return self._values(slice(start, stop)).astype(np.float64)
+
+    def points(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Return points' codes as -1 and +1, and their labels as 0 and 1."""
+        return self._values(self.row_of_point[start:stop])
+
+    def _values(self, rows: Any) -> npt.NDArray[np.int8]:
+        labels = self.labels[rows].toarray().astype(np.int8)
+        n_code_bits = self.n_bits - labels.shape[1]
+        return np.hstack([unpack(self.codes[rows], n_code_bits), labels]) if n_code_bits else labels

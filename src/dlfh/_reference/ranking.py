@@ -16,20 +16,24 @@ def rank_by_distance(query_words, item_words, n_bits, places, sizes):
         sizes[i] = np.bincount(distances, minlength=n_bits + 1)
 
 
-def rank_by_score(projections, items, places, tied):
-    n_bits = projections.shape[1]
-    for i, projection in enumerate(projections):
-        scores = np.zeros(len(items), np.float32)
-        for b in range(items.shape[1]):
+def fill_byte_tables(projections, tables):
+    for projection, of_query in zip(projections, tables, strict=True):
+        for b, table in enumerate(of_query):
             part = projection[8 * b : 8 * b + 8]
-            table = np.zeros(256, np.float32)
+            table[0] = 0
             for value in part:
                 table[0] -= value
             for byte in range(1, 256):
                 k = 8 - (byte & -byte).bit_length()  # the lowest set bit
-                gain = 2 * part[k] if 8 * b + k < n_bits else np.float32(0)
+                gain = 2 * part[k] if k < len(part) else np.float32(0)
                 table[byte] = table[byte & (byte - 1)] + gain
-            scores += table[items[:, b]]
+
+
+def rank_by_score(tables, items, places, tied):
+    for i, of_query in enumerate(tables):
+        scores = np.zeros(len(items), np.float32)
+        for table, values in zip(of_query, items.T, strict=True):
+            scores += table[values]
         order = np.argsort(-scores, kind="stable")
         places[i, order] = np.arange(len(items))
         tied[i] = np.concatenate([[False], np.diff(scores[order]) == 0])

@@ -69,9 +69,13 @@ class Auto(BlockLearner):
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashFunction:
         """Choose a learner, store it in ``context.chosen``, and return its hash function."""
+        return self.resolve(features, targets, modality, context).fit_blocks(features, targets, modality, context)
+
+    def resolve(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
+        """Choose a learner, unless one is in ``context.chosen``, and store it there."""
         if modality not in context.chosen:
             context.chosen[modality] = self._choose(features, targets, modality, context)
-        return context.chosen[modality].fit_blocks(features, targets, modality, context)
+        return context.chosen[modality]
 
     def _choose(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
         if targets.labels is None:

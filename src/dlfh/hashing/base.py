@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
@@ -40,6 +41,7 @@ class FitContext:
     bar: Progress display.
     chosen: The learners that `Auto` chose, by modality.
     surveys: Statistics of the features that were computed already, by modality.
+    solutions: The regressions that were solved, by modality, for leave-one-out predictions.
     """
 
     workers: Workers
@@ -47,6 +49,7 @@ class FitContext:
     bar: Bar = field(default_factory=Bar)
     chosen: dict[str, HashLearner] = field(default_factory=dict)
     surveys: dict[str, Any] = field(default_factory=dict)
+    solutions: dict[str, RidgeSolution] = field(default_factory=dict)
 
     def n_jobs(self, features: Blocks) -> int:
         """Return the number of threads for a function of blocks; a cluster runs one task on each of its threads."""
@@ -79,6 +82,10 @@ class HashFunction(Registered, ABC):
     def encode(self, features: Features, modality: str, workers: Workers) -> Codes:
         """Return packed codes, shape (n, ceil(n_bits / 8))."""
         return pack(self.project(features, modality, workers))
+
+    def columns(self, columns: slice) -> HashFunction | None:
+        """Return the function of some of the targets; None for functions that cannot be taken apart."""
+        return None
 
     @abstractmethod
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
@@ -144,6 +151,14 @@ class HashLearner(Registered, Parameterized, ABC):
     def check_installed(self) -> None:
         """Raise InputError if fitting needs a package that is not installed."""
 
+    def resolve(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> HashLearner:
+        """Return the learner that fits the function: this one, unless it chooses among others."""
+        return self
+
+    def label_learner(self) -> SummedLearner | None:
+        """Return the learner of label probabilities beside this one's hash functions; None if it has none."""
+        return None
+
     @abstractmethod
     def fit(self, features: Features, targets: Targets, modality: str, context: FitContext) -> HashFunction:
         """Return a hash function that predicts the target codes from the features."""
@@ -196,6 +211,15 @@ class SummedLearner(BlockLearner):
 
     The feature map, a scaling or a kernel, is fixed by the first points.
     """
+
+    def label_learner(self) -> SummedLearner:
+        return self
+
+    @abstractmethod
+    def leave_sample_out(
+        self, function: Any, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float32]:
+        """Return leave-one-out predictions of a sample of the points that the regression was solved for."""
 
     @abstractmethod
     def map_of(self, function: HashFunction) -> Any:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._labels import LabelSets
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import LabelledTargets, Targets
 from dlfh.blocks.base import ArrayBlocks, Blocks
+from dlfh.codes import n_bytes
 
 Integers = npt.NDArray[np.int64]
 
@@ -35,6 +36,21 @@ class BlockTargets:
     def in_memory(cls, targets: Targets, labels: LabelSets | None = None) -> BlockTargets:
         """Return targets in memory as one block."""
         return cls(ArrayBlocks(targets.row_of_point, None, "targets"), targets.n_bits, targets, labels)
+
+    def with_labels(self, *, codes: bool = True) -> BlockTargets | None:
+        """Return codes and labels side by side as targets, or labels alone; None if no label sets are known."""
+        if self.distinct is None or not isinstance(self.labels, LabelSets):
+            return None
+        rows = self.labels.rows()
+        if len(self.labels.set_of_point):
+            set_of_row = np.zeros(len(self.distinct.codes), np.int64)
+            set_of_row[np.asarray(self.points)] = self.labels.set_of_point
+            rows = rows[set_of_row]
+        n_bits = self.n_bits if codes else 0
+        distinct = LabelledTargets(
+            self.distinct.codes[:, : n_bytes(n_bits)], np.empty(0, np.int64), n_bits + self.labels.n_labels, rows
+        )
+        return replace(self, n_bits=distinct.n_bits, distinct=distinct)
 
     @property
     def whole(self) -> Targets:

@@ -6,6 +6,7 @@ that takes one pass over the data.
 
 from __future__ import annotations
 
+import copy
 import functools
 import operator
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._mathematics.leave_one_out import leave_one_out_by_features
+from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features
 from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import Ridge, check_ridge, solve_ridge
 from dlfh._mathematics.targets import Targets
@@ -58,6 +59,12 @@ class KernelHash(HashFunction):
                 raise_for_overflow(features, modality)
             projections[start : start + CHUNK_ROWS] = expected_bits(values) if self.is_logistic else values
         return projections
+
+    def columns(self, columns: slice) -> KernelHash:
+        part = copy.copy(self)
+        part.weights, part.offset = np.ascontiguousarray(self.weights[:, columns]), self.offset[columns]
+        part.n_bits = len(part.offset)
+        return part
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return self.kernel.to_arrays() | {
@@ -119,6 +126,9 @@ class KernelLogistic(BlockLearner):
         check_positive(self.tol, "tol")
         check_integer(self.max_iter, "max_iter", 1)
         check_integer(self.memory, "memory", 0)
+
+    def label_learner(self) -> KernelRidge:
+        return KernelRidge(self.n_bases, bases=self.bases)  # with the same kernel
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
         # Here, because encoding solves nothing.
@@ -182,7 +192,21 @@ class KernelRidge(SummedLearner):
         kernel = Survey.of(features, modality, context).kernel(
             self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
         )
-        return self.function(kernel, self.sum_blocks(kernel, features, targets, modality, context), modality)
+        sums = self.sum_blocks(kernel, features, targets, modality, context)
+        function, context.solutions[modality] = self._solve(kernel, sums)
+        return function
+
+    def leave_sample_out(
+        self, function: KernelHash, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float32]:
+        """Return leave-one-out predictions, by regressions that have the point neither in their sums nor as a base."""
+        kernel = function.kernel
+        return solution.leave_one_out(
+            lambda start, stop: kernel(features[start:stop]),
+            lambda start, stop: targets[start:stop],
+            len(targets),
+            _base_at,
+        )
 
     def map_of(self, function: HashFunction) -> RBFMap:
         """Return the kernel, whose bases come from the first points."""
@@ -203,8 +227,14 @@ class KernelRidge(SummedLearner):
         return found
 
     def function(self, feature_map: RBFMap, sums: Moments, modality: str) -> KernelHash:
-        weights = solve_ridge(sums.gram.copy(), self._resolve_ridge(sums.variances), sums.cross)
-        return KernelHash(feature_map, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
+        return self._solve(feature_map, sums)[0]
+
+    def _solve(self, kernel: RBFMap, sums: Moments) -> tuple[KernelHash, RidgeSolution]:
+        """Return the hash function and the regression."""
+        matrix = sums.gram.copy()
+        weights = solve_ridge(matrix, self._resolve_ridge(sums.variances), sums.cross)
+        function = KernelHash(kernel, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
+        return function, RidgeSolution(sums.n_points, sums.mean, matrix, weights, sums.target_mean)
 
     def _resolve_ridge(self, variances: Floats) -> float:
         return Ridge(self.ridge, self.shrinkage).resolve(variances, np.finfo(np.float64).eps * variances.sum())

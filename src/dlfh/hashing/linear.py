@@ -6,6 +6,7 @@ threshold of a bit that is +1 for 80 % of the points would otherwise be misplace
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -17,7 +18,7 @@ import scipy.sparse as sp
 
 from dlfh import _kernels
 from dlfh._mathematics.centred import CentredBlocks, CentredRows
-from dlfh._mathematics.leave_one_out import leave_one_out_by_features, leave_one_out_by_points
+from dlfh._mathematics.leave_one_out import RidgeSolution, leave_one_out_by_features, leave_one_out_by_points
 from dlfh._mathematics.moments import Moments, check_gram_fits, compute_dtype, moments, row_chunks
 from dlfh._mathematics.ridge import (
     Ridge,
@@ -90,6 +91,19 @@ class LinearHash(HashFunction):
             X.raise_for_overflow()
         offsets = np.broadcast_to(np.asarray(intercept, np.float64), (weights.shape[1],)).copy()
         return cls(X.mean, single, offsets, ridge)
+
+    def columns(self, columns: slice) -> LinearHash:
+        part = copy.copy(self)
+        part.weights = np.ascontiguousarray(self.weights[:, columns])
+        part.intercept, part.offset = self.intercept[columns], self.offset[columns]
+        part.n_bits = len(part.offset)
+        return part
+
+    def with_ridge(self, ridge: float) -> LinearHash:
+        """Return the same function with another ridge on record."""
+        other = copy.copy(self)
+        other.ridge = ridge
+        return other
 
     def project(self, features: Features, modality: str, workers: Workers) -> npt.NDArray[np.float32]:
         projections = np.empty((features.shape[0], self.n_bits), np.float32)
@@ -205,7 +219,8 @@ class LinearRidge(SummedLearner):
             scaling = UNSCALED if whole is None else Survey.of(features, modality, context).scaling("standard")
         if whole is None or not solves_without_gram(whole):
             sums = self.sum_blocks(scaling, features, targets, modality, context)
-            return self._function(scaling, sums, modality, keep=False)
+            function, context.solutions[modality] = self._solve(scaling, sums, modality, keep=False)
+            return function
         with np.errstate(over="ignore", invalid="ignore"):
             mean, weights, ridge = solve_without_gram(
                 scaling(whole), targets.whole, Ridge(self.ridge, self.shrinkage), modality, context.workers
@@ -213,6 +228,12 @@ class LinearRidge(SummedLearner):
         if not np.isfinite(mean).all():
             raise_for_overflow(whole, modality)
         return self._hash(mean, weights, targets.whole.mean(), ridge, scaling, modality)
+
+    def leave_sample_out(
+        self, function: LinearHash, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
+    ) -> npt.NDArray[np.float32]:
+        rows = _dense_rows(function.scaling(features))
+        return solution.leave_one_out(rows, lambda start, stop: targets[start:stop], len(targets))
 
     def map_of(self, function: HashFunction) -> Scaling:
         """Return the scaling under which points are summed; the sums of "standard" ones are divided afterwards."""
@@ -229,17 +250,20 @@ class LinearRidge(SummedLearner):
         return found
 
     def function(self, feature_map: Scaling, sums: Moments, modality: str) -> LinearHash:
-        return self._function(feature_map, sums, modality, keep=True)
+        return self._solve(feature_map, sums, modality, keep=True)[0]
 
-    def _function(self, scaling: Scaling, sums: Moments, modality: str, *, keep: bool) -> LinearHash:
-        """Return the hash function; ``keep`` says whether the sums are used again."""
+    def _solve(self, scaling: Scaling, sums: Moments, modality: str, *, keep: bool) -> tuple[LinearHash, RidgeSolution]:
+        """Return the hash function and the regression; ``keep`` says whether the sums are used again."""
         if self.scaling == "standard" and scaling.kind != "standard":
             mean_squares = sums.variances / sums.n_points + sums.mean**2
             scaling = Scaling.by_deviations(np.sqrt(sums.variances / sums.n_points), mean_squares)
             sums = sums.divided(scaling.divisors)
         with np.errstate(over="ignore", invalid="ignore"):
-            weights, ridge = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
-        return self._hash(sums.mean, weights, sums.target_mean, ridge, scaling, modality)
+            weights, ridge, matrix = ridge_of_moments(sums, Ridge(self.ridge, self.shrinkage), keep=keep)
+        function = self._hash(sums.mean, weights, sums.target_mean, ridge, scaling, modality)
+        return function, RidgeSolution(
+            sums.n_points, sums.mean, matrix, weights, function.intercept, bool(self.fit_intercept)
+        )
 
     def _hash(
         self,
@@ -266,9 +290,14 @@ class LinearRidge(SummedLearner):
         scaled, ridge, n = function.scaling(features), function.ridge, features.shape[0]
         if scaled.shape[1] > n:
             return leave_one_out_by_points(scaled, targets, ridge, intercept=self.fit_intercept)
+        return leave_one_out_by_features(_dense_rows(scaled), targets, lambda _: ridge, intercept=self.fit_intercept)
 
-        def rows(start: int, stop: int) -> npt.NDArray[Any]:
-            chunk = scaled[start:stop]
-            return chunk.toarray() if sp.issparse(chunk) else chunk
 
-        return leave_one_out_by_features(rows, targets, lambda _: ridge, intercept=self.fit_intercept)
+def _dense_rows(features: Features) -> Callable[[int, int], npt.NDArray[Any]]:
+    """Return a function that returns the dense features of the points in a range."""
+
+    def rows(start: int, stop: int) -> npt.NDArray[Any]:
+        chunk = features[start:stop]
+        return chunk.toarray() if sp.issparse(chunk) else chunk
+
+    return rows

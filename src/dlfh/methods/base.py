@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,11 @@ from dlfh._parameters import Parameterized
 from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
 from dlfh._persistence.model_folder import write_model
 from dlfh._persistence.registry import Registered, Registry
+from dlfh._probabilities.model import LabelModel
+from dlfh._probabilities.scores import MATCHES, Values
 from dlfh._validation import (
     Features,
+    check_choice,
     check_features,
     check_flag,
     check_integer,
@@ -78,6 +81,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
 
     #: Whether the blocks of all modalities are read together, so that they must be split at the same rows.
     _reads_together: ClassVar[bool] = True
+    #: Label probabilities; None for a method, or a fitted model, that has none.
+    label_model_: LabelModel | None = None
+
     #: Further fitted attributes that are saved, all of them arrays.
     _saved_arrays: ClassVar[tuple[str, ...]] = ()
 
@@ -215,14 +221,120 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return self._hash(modality, features, real=True)
 
     def _hash(self, modality: str, features: Any, *, real: bool) -> Any:
+        return self._apply(self._function_of(modality), modality, features, real=real)
+
+    def _apply(self, function: HashFunction, modality: str, features: Any, *, real: bool) -> Any:
+        """Return the codes or projections of points by a function of a modality."""
         blocks = as_blocks(features, f"modality {modality!r}")
         if blocks is None:
-            function, matrix = self._for_modality(modality, features)
-            blocks = in_one_block(matrix, modality)
+            blocks = in_one_block(check_features(features, modality, self.n_features_[modality]), modality)
         else:
-            function = self._check_blocks(modality, blocks)
+            self._check_blocks(modality, blocks)
         with blas_threads(self.n_jobs):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
+
+    def label_probabilities(self, modalities: Mapping[str, Any]) -> Values:
+        """Return the probability of each label for points, from one modality or several together.
+
+        The probabilities are calibrated: of the labels with a probability of 0.8, about 80 % are right.
+
+        Parameters
+        ----------
+        modalities : dict of str to array-like or sparse matrix
+            Features of one or more modalities, a row per point. A single modality may be in blocks.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, n_labels)
+            Columns in the order of ``label_names_``.
+
+        Examples
+        --------
+        >>> from dlfh import DLFH
+        >>> from dlfh.datasets import make_paired
+        >>> train, test = make_paired(n_points=600, n_labels=8, random_state=0).split(test_size=100)
+        >>> model = DLFH(n_bits=32, random_state=0).fit(train.modalities, train.labels)
+        >>> model.label_probabilities({"text": test.modalities["text"]}).shape
+        (100, 8)
+        """
+        found, model = {}, self._labels_known()
+        if not isinstance(modalities, Mapping) or not modalities:
+            raise InputError("pass a dict of modalities, such as {'text': features}")
+        for name, features in modalities.items():
+            self._function_of(name)
+            found[name] = self._apply(model.functions[name], name, features, real=True)
+        rows = {name: len(values) for name, values in found.items()}
+        if len(set(rows.values())) > 1:
+            raise InputError(f"modalities must have the same number of rows, got {rows}")
+        return model.fuse(found)
+
+    @property
+    def label_names_(self) -> tuple[Any, ...]:
+        """Names of the labels, or their numbers if ``fit`` got an indicator matrix."""
+        model = self._labels_known()
+        return tuple(range(model.n_labels)) if model.names is None else model.names
+
+    def quantize_probabilities(self, probabilities: npt.ArrayLike) -> Codes:
+        """Return label probabilities of database items in as many bytes as their codes, for `score_tables`.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n, n_labels)
+            From `label_probabilities`, or 0 and 1 where labels are known.
+
+        Returns
+        -------
+        ndarray of uint8, shape (n, ceil(n_bits / 8))
+        """
+        return self._labels_known().encode(self._check_probabilities(probabilities))
+
+    def score_tables(self, probabilities: npt.ArrayLike, match: Literal["any", "all"] = "any") -> Values:
+        """Return tables by which `dlfh.metrics` and `Index` rank items by their label probabilities.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n, n_labels)
+            Label probabilities of queries, or 0 and 1 where labels are known.
+        match : {"any", "all"}
+            Rank by the probability that query and item share a label, or that the item has every label of the query.
+
+        Returns
+        -------
+        ndarray of float32, shape (n, ceil(n_bits / 8), 256)
+            The score of an item is the sum of ``tables[query, byte, value]`` over its bytes.
+
+        Examples
+        --------
+        >>> from dlfh import DLFH
+        >>> from dlfh.datasets import make_paired
+        >>> from dlfh.metrics import mean_average_precision
+        >>> train, test = make_paired(n_points=600, n_labels=8, random_state=0).split(test_size=100)
+        >>> model = DLFH(n_bits=32, random_state=0).fit(train.modalities, train.labels)
+        >>> texts, images = ({name: test.modalities[name]} for name in ("text", "image"))
+        >>> items = model.quantize_probabilities(model.label_probabilities(images))
+        >>> queries = model.score_tables(model.label_probabilities(texts))
+        >>> mean_average_precision(queries, items, test.labels, test.labels) > 0.5
+        True
+        """
+        check_choice(match, "match", MATCHES)
+        return self._labels_known().tables(self._check_probabilities(probabilities), match)
+
+    def _labels_known(self) -> LabelModel:
+        self._check_fitted()
+        if self.label_model_ is None:
+            raise InputError(
+                f"this {type(self).__name__} has no label probabilities: it learned from single pairs, without labels, "
+                "or with hash functions that are not regressions"
+            )
+        return self.label_model_
+
+    def _check_probabilities(self, probabilities: npt.ArrayLike) -> Values:
+        values, n_labels = np.asarray(probabilities, np.float32), self._labels_known().n_labels
+        if values.ndim != 2 or values.shape[1] != n_labels:
+            raise InputError(f"probabilities must have the shape (n, {n_labels}), got {values.shape}")
+        if not ((values >= 0) & (values <= 1)).all():
+            raise InputError("probabilities must be between 0 and 1")
+        return values
 
     def project_leave_one_out(self, modality: str, features: Any, codes: Codes) -> npt.NDArray[np.float32] | None:
         """Return leave-one-out projections of training points, each by a hash function fitted without that point.
@@ -331,7 +443,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             arrays |= {f"hash/{name}/{key}": array for key, array in hash_function.to_arrays().items()}
         for name in self._saved_arrays:
             arrays[f"fitted/{name}"] = np.asarray(getattr(self, name))
-        return config, arrays
+        about, more = (None, {}) if self.label_model_ is None else self.label_model_.to_parts()
+        arrays |= {f"probabilities/{name}": array for name, array in more.items()}
+        return config | {"probabilities": about}, arrays
 
     def _restore(self, config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> None:
         """Set the fitted attributes from a configuration and arrays."""
@@ -355,6 +469,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
                 raise ValueError(f"its array {name!r} has the wrong type or shape: {array.dtype}, {array.shape}")
             setattr(self, name, array)
         self._check_consistency()
+        self.label_model_, about = None, config["probabilities"]
+        if about is not None:
+            parts = with_prefix(arrays, "probabilities/")
+            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, n_bytes(self.n_bits))
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.

@@ -13,9 +13,10 @@ from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.targets import Targets
+from dlfh._mathematics.targets import LabelledTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.json_values import parameters_from_json, values_to_json
+from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
 from dlfh.blocks.base import Blocks
@@ -272,16 +273,20 @@ class DLFH(CrossModalHasher):
                 known, features, rng, workers, bar
             )  # section 3.2
             context = FitContext(workers, int(rng.integers(2**63)), bar)
+            fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
-                name: learners[name].fit_blocks(blocks, learned.targets[name], name, context)
+                name: fits.fit(learners[name], blocks, learned.targets[name], name)
                 for name, blocks in bar.track(features.items(), "hash functions")
             }
+            label_model = fits.model(tuple(features))
             sums: dict[str, Moments] = {}
             if self.keep_sums:
                 used = learners | context.chosen
-                functions, sums = add_points(functions, used, {}, features, learned.targets, context)
+                targets = {name: each.with_labels() or each for name, each in learned.targets.items()}
+                functions, _, sums = add_points(functions, used, {}, features, targets, context)
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, learned.codes, context.chosen, sums
         self.objective_, self.flips_, self.label_codes_ = learned.objective, learned.flips, learned.label_codes
+        self.label_model_ = label_model
 
     def _fit_incomplete(self, features: dict[str, Blocks], labels: Any, missing: Missing) -> None:
         from dlfh.methods.incomplete import IncompleteData
@@ -310,10 +315,10 @@ class DLFH(CrossModalHasher):
         with Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             learned, label_codes = learning.learn(supervision, rng, workers, bar)
             context = FitContext(workers, int(rng.integers(2**63)), bar)
-            functions, codes = data.learn_functions(learned, learners, context, int(self.self_training))
+            functions, codes, label_model = data.learn_functions(learned, learners, context, int(self.self_training))
         self.hash_functions_, self.codes_, self.chosen_, self.sums_ = functions, codes, context.chosen, {}
         self.objective_, self.label_codes_ = np.array(learned.objective), label_codes
-        self.flips_ = np.array(learned.flips, np.int64)
+        self.flips_, self.label_model_ = np.array(learned.flips, np.int64), label_model
 
     def codes_of_labels(self, labels: Any) -> tuple[dict[str, Codes], npt.NDArray[np.bool_]]:
         """Return the learned codes of points with given labels, including new points and label sets.
@@ -365,8 +370,9 @@ class DLFH(CrossModalHasher):
 
         Existing codes do not change. New points get the code of their label set; the code of a new label set is learned
         against the others. Hash functions are those that all points, with these codes, would have given at once, up to
-        rounding; the choice of "auto" and the bases of kernels come from the first points. The first call is a `fit`;
-        later ones continue it, or a loaded model. Needs ``keep_sums=True``.
+        rounding; the choice of "auto" and the bases of kernels come from the first points, and so do the curves of
+        label probabilities: those of new labels are their shares of the points. The first call is a `fit`; later ones
+        continue it, or a loaded model. Needs ``keep_sums=True``.
 
         Parameters
         ----------
@@ -419,13 +425,15 @@ class DLFH(CrossModalHasher):
                 learning.sample_size,
             )
             codes = {name: grown.codes[index if len(grown.codes) > 1 else 0] for index, name in enumerate(names)}
+            rows, n_bits = grown.rows(), int(self.n_bits)
             targets = {
-                name: BlockTargets.in_memory(Targets(codes[name], row_of_point, int(self.n_bits))) for name in names
+                name: BlockTargets.in_memory(LabelledTargets(codes[name], row_of_point, n_bits + grown.n_labels, rows))
+                for name in names
             }
             # The ridge of "auto" stays, and matters less and less as the sums grow.
             share = n_before / (n_before + labels.n_points)
             chosen = {name: rescaled(learner, share) for name, learner in self.chosen_.items()}
-            functions, sums = add_points(
+            functions, scores, sums = add_points(
                 self.hash_functions_,
                 self._learners(names) | chosen,
                 self.sums_,
@@ -433,7 +441,10 @@ class DLFH(CrossModalHasher):
                 targets,
                 FitContext(workers, 0, bar),
             )
+        shares = {name: moments.target_mean[n_bits:] for name, moments in sums.items()}
+        label_model = self.label_model_ and self.label_model_.grown(grown.names, scores, shares)
         self.hash_functions_, self.sums_, self.chosen_, self.label_codes_ = functions, sums, chosen, grown
+        self.label_model_ = label_model
         self.codes_ = {name: np.concatenate([self.codes_[name], codes[name][row_of_point]]) for name in names}
 
     def _to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -462,7 +473,8 @@ class DLFH(CrossModalHasher):
             self.label_codes_ = LabelSetCodes.from_parts(about, label_arrays, int(self.n_bits), n_modalities)
         # Learners are made only where there are sums: loading a network must not require PyTorch.
         learners = self._learners(self.modalities_) | self.chosen_ if config["sums"] else {}
-        self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners)
+        n_labels = 0 if self.label_codes_ is None else self.label_codes_.n_labels
+        self.sums_ = sums_from_parts(config["sums"], arrays, self.hash_functions_, learners, n_labels)
 
     def _learners(self, modalities: tuple[str, ...]) -> dict[str, HashLearner]:
         """Return the learner of each modality, with its parameters checked."""

@@ -37,24 +37,30 @@ def add_points(
     features: Mapping[str, Blocks],
     targets: Mapping[str, BlockTargets],
     context: FitContext,
-) -> tuple[dict[str, HashFunction], dict[str, Moments]]:
-    """Return the hash functions of all points so far and new ones, and their sums.
+) -> tuple[dict[str, HashFunction], dict[str, HashFunction], dict[str, Moments]]:
+    """Return the hash functions and the label scores of all points so far and new ones, and their sums.
 
     functions: Functions whose feature maps apply.
     learners: Summed learners.
     sums: Sums of the points so far; empty if there are none.
-    features, targets: Of the new points.
+    features, targets: Of the new points; the targets are codes and labels.
     """
     total: dict[str, Moments] = {}
     found: dict[str, HashFunction] = {}
+    scores: dict[str, HashFunction] = {}
     for name, blocks in context.bar.track(features.items(), "hash functions"):
         learner = learners[name]
         assert isinstance(learner, SummedLearner)
         feature_map = learner.map_of(functions[name])
         new = learner.sum_blocks(feature_map, blocks, targets[name], name, context)
-        total[name] = sums[name] + new if name in sums else new
-        found[name] = learner.function(feature_map, total[name], name)
-    return found, total
+        total[name] = sums[name].with_targets(targets[name].n_bits) + new if name in sums else new
+        both, n_bits = learner.function(feature_map, total[name], name), functions[name].n_bits
+        for parts, columns in ((found, slice(n_bits)), (scores, slice(n_bits, None))):
+            part = both.columns(columns)
+            if part is None:
+                raise InputError(f"keep_sums needs hash functions that can be taken apart, not {type(both).__name__}")
+            parts[name] = part
+    return found, scores, total
 
 
 def sums_to_parts(sums: Mapping[str, Moments]) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
@@ -71,6 +77,7 @@ def sums_from_parts(
     arrays: Mapping[str, npt.NDArray[Any]],
     functions: Mapping[str, HashFunction],
     learners: Mapping[str, HashLearner],
+    n_labels: int,
 ) -> dict[str, Moments]:
     """Restore sums from their configuration and arrays; raise ValueError if these are invalid."""
     if not isinstance(config, dict) or set(config) not in (set(), set(functions)):
@@ -85,13 +92,13 @@ def sums_from_parts(
         learner = learners[name]
         if not isinstance(learner, SummedLearner):
             raise ValueError("its hash functions do not match its sums")
-        feature_map, n_bits = learner.map_of(functions[name]), functions[name].n_bits
+        feature_map, n_targets = learner.map_of(functions[name]), functions[name].n_bits + n_labels
         d = len(getattr(feature_map, "bases", np.empty(functions[name].n_features)))
         shapes: dict[str, tuple[int, ...]] = {
             "mean": (d,),
             "gram": (d, d),
-            "cross": (d, n_bits),
-            "target_mean": (n_bits,),
+            "cross": (d, n_targets),
+            "target_mean": (n_targets,),
         }
         parts = {key: check_array(arrays, f"sums/{name}/{key}", np.float64, shapes[key]) for key in _ARRAYS}
         sums[name] = Moments(n_points, rounding=rounding, after_products=after, **parts)

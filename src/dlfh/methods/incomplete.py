@@ -17,6 +17,8 @@ from dlfh._factorization.observed_pairs import ObservedPairs
 from dlfh._factorization.solver import Factorization
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
+from dlfh._probabilities.fit import LabelFit
+from dlfh._probabilities.model import LabelModel
 from dlfh._validation import Features, raise_if_not_finite
 from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import Codes, pack
@@ -155,27 +157,29 @@ class IncompleteData:
 
     def learn_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, self_training: int
-    ) -> tuple[dict[str, HashFunction], dict[str, Codes]]:
-        """Return a hash function for each modality, and the code of every point in each.
+    ) -> tuple[dict[str, HashFunction], dict[str, Codes], LabelModel | None]:
+        """Return a hash function for each modality, the code of every point in each, and label probabilities.
 
         Known points have their learned codes. The others have hashed codes or, in a modality that they lack, the sign
         of the sum of their other modalities' projections; in ``self_training`` rounds, functions are also fitted to
         these guesses.
         """
-        functions = self._fit_functions(learned, learners, context, None)
+        functions, label_model = self._fit_functions(learned, learners, context, None)
         if not len(self.unknown):
-            return functions, {name: learned.codes_of_points(index) for index, name in enumerate(self.features)}
+            codes = {name: learned.codes_of_points(index) for index, name in enumerate(self.features)}
+            return functions, codes, label_model
         for _ in range(self_training):
             guessed = self._guess(functions, learned.n_bits, context)
-            functions = self._fit_functions(learned, learners, context, guessed)
+            functions, _ = self._fit_functions(learned, learners, context, guessed)
         guessed = self._guess(functions, learned.n_bits, context)
-        return functions, self._codes(learned, functions, guessed, context)
+        return functions, self._codes(learned, functions, guessed, context), label_model
 
     def _fit_functions(
         self, learned: Factorization, learners: dict[str, HashLearner], context: FitContext, guessed: Codes | None
-    ) -> dict[str, HashFunction]:
+    ) -> tuple[dict[str, HashFunction], LabelModel | None]:
         """Return each modality's function, fitted to the points that have it, including those with guessed codes."""
         functions: dict[str, HashFunction] = {}
+        fits = LabelFit(learned.n_bits, context)
         for index, (name, matrix) in enumerate(context.bar.track(self.features.items(), "hash functions")):
             having = self._having(index, self.known)
             codes, points = learned.codes_of_rows(index), self.known[having]
@@ -189,8 +193,8 @@ class IncompleteData:
             blocks = in_one_block(matrix if is_complete else self._take(name, points), name)
             labels = self.label_sets.take(having) if self.label_sets is not None and guessed is None else None
             targets = BlockTargets.in_memory(Targets(codes, rows, learned.n_bits), labels)
-            functions[name] = learners[name].fit_blocks(blocks, targets, name, context)
-        return functions
+            functions[name] = fits.fit(learners[name], blocks, targets, name, points)
+        return functions, fits.model(tuple(self.features))
 
     def _guess(self, functions: dict[str, HashFunction], n_bits: int, context: FitContext) -> Codes:
         """Return one code for each point without labels: the signs of the sum of its modalities' projections."""

@@ -12,12 +12,15 @@ import numpy.typing as npt
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
+from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
+from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import pack
 from dlfh.errors import InputError
 from dlfh.hashing import LinearRidge
 from dlfh.hashing.base import FitContext
+from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, PositiveInt, RandomState, RidgeOrAuto
@@ -148,11 +151,13 @@ class LFH(CrossModalHasher):
             if self.regress_on == "codes":
                 targets = Targets(codes, np.arange(n_points), n_bits)
             learner = LinearRidge(self.ridge, fit_intercept=self.fit_intercept)
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            fits = LabelFit(n_bits, FitContext(workers, int(rng.integers(2**63)), bar))
+            known = BlockTargets.in_memory(targets, label_sets)
             self.hash_functions_ = {
-                name: learner.fit(matrix, targets, name, context)
+                name: fits.fit(learner, in_one_block(matrix, name), known, name)
                 for name, matrix in bar.track(features.items(), "hash functions")
             }
+            self.label_model_ = fits.model(tuple(features))
         self.codes_ = {name: codes.copy() for name in features}
 
     def _ascend(self, factors: Factors, rng: np.random.Generator, bar: Bar) -> None:

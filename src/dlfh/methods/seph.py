@@ -14,12 +14,15 @@ from dlfh._factorization.label_rows import LabelRows
 from dlfh._labels import LabelSets
 from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers
+from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import Bar, progress
 from dlfh._validation import Features, check_random_state
+from dlfh.blocks.modalities import in_one_block
 from dlfh.codes import pack, unpack
 from dlfh.errors import InputError
 from dlfh.hashing import HashFunction, KernelLogistic
 from dlfh.hashing.base import FitContext
+from dlfh.hashing.block_targets import BlockTargets
 from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import NonNegative, NonNegativeInt, Positive, RandomState
@@ -134,12 +137,12 @@ class SePH(CrossModalHasher):
             divergence = Divergence(rows, float(self.alpha), workers)
             H, self.objective_ = descend(divergence, start, rate, int(self.max_iter), bar)
             codes = pack(H)
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
-            targets = Targets(codes, rows.row_of_point, int(self.n_bits))
+            fits = LabelFit(int(self.n_bits), FitContext(workers, int(rng.integers(2**63)), bar))
+            targets = BlockTargets.in_memory(Targets(codes, rows.row_of_point, int(self.n_bits)), label_sets)
             functions: dict[str, HashFunction] = {}
             for name, matrix in bar.track(features.items(), "hash functions"):
-                functions[name] = self._learner().fit(matrix, targets, name, context)
-        self.hash_functions_ = functions
+                functions[name] = fits.fit(self._learner(), in_one_block(matrix, name), targets, name)
+        self.hash_functions_, self.label_model_ = functions, fits.model(tuple(features))
         self.codes_ = dict.fromkeys(features, codes[rows.row_of_point])
 
     def _unify(self, features: dict[str, Features]) -> npt.NDArray[Any]:

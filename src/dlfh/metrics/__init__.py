@@ -4,8 +4,10 @@
 one that papers report. Both take:
 
 - ``queries``: packed codes (uint8), ranked by Hamming distance; or real-valued projections (float, one column per
-  bit), ranked by decreasing inner product with the database's +-1 codes (*asymmetric* ranking).
-- ``database``: packed codes.
+  bit), ranked by decreasing inner product with the database's +-1 codes (*asymmetric* ranking); or score tables
+  (float, shape (queries, bytes, 256)), ranked by the sum of one table entry per byte (by *label probabilities*, see
+  `DLFH.score_tables`).
+- ``database``: packed codes; for score tables, quantised label probabilities.
 - ``query_labels`` and ``database_labels``, in any form that ``fit`` accepts: an item is relevant to a query if they
   share at least one label. Alternatively ``relevance``: a dense or sparse matrix (queries, items), positive where an
   item is relevant.

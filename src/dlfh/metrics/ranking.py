@@ -213,13 +213,18 @@ def _rank_by_distance(queries: Codes, codes: Codes) -> _Rank:
     return rank
 
 
-def _rank_by_score(projections: Array, codes: Codes) -> _Rank:
+def _rank_by_score(queries: Array, codes: Codes) -> _Rank:
+    """Rank by projections (queries, n_bits), or by score tables (queries, bytes, 256)."""
     items = np.ascontiguousarray(codes)
 
     def rank(start: int, stop: int) -> tuple[npt.NDArray[np.uint32], Callable[[], TiedRuns]]:
         shape = (stop - start, len(items))
         ranks, tied = np.empty(shape, np.uint32), np.empty(shape, np.bool_)
-        _kernels.rank_by_score(projections[start:stop], items, ranks, tied)
+        tables = queries[start:stop]
+        if queries.ndim == 2:
+            tables = np.empty((stop - start, items.shape[1], 256), np.float32)
+            _kernels.fill_byte_tables(queries[start:stop], tables)
+        _kernels.rank_by_score(tables, items, ranks, tied)
         return ranks, partial(_runs_of_equal_scores, tied)
 
     return rank
@@ -262,14 +267,18 @@ def _blocks_of_codes(database: Any) -> Blocks:
 
 
 def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
-    """Return queries as packed codes, or as projections in single precision."""
+    """Return queries as packed codes, or as projections or score tables in single precision."""
     raise_if_masked(queries, "queries")
     checked, (n_items, width) = np.asarray(queries), database.shape
     if checked.dtype.kind != "f":
         checked = check_codes(checked, "queries")
         if checked.shape[1] != width:
             raise InputError(f"queries have codes of {checked.shape[1]} bytes but the database has {width}")
-    elif checked.ndim != 2 or n_bytes(checked.shape[1]) != width:
+    elif checked.ndim == 3 and checked.shape[1:] != (width, 256):
+        raise InputError(
+            f"queries are score tables of shape {checked.shape}, but the database has {width} bytes per item"
+        )
+    elif checked.ndim != 3 and (checked.ndim != 2 or n_bytes(checked.shape[1]) != width):
         raise InputError(
             f"queries are projections of shape {checked.shape}, but the database has codes of {width} bytes"
         )
@@ -277,8 +286,10 @@ def _check_queries(queries: npt.ArrayLike, database: Blocks) -> Array:
         raise InputError(f"queries have NaN or infinity in row {np.argwhere(~np.isfinite(checked))[0][0]}")
     elif not _is_whole(database):
         raise InputError(
-            "queries must be packed codes (uint8) if the database comes in several blocks; got projections"
+            "queries must be packed codes (uint8) if the database comes in several blocks; got real numbers"
         )
+    elif checked.ndim == 3:
+        checked = np.ascontiguousarray(checked, np.float32)
     else:
         checked = _in_single_precision(checked)
     if 0 in (len(checked), n_items):

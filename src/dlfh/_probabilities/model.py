@@ -1,0 +1,226 @@
+"""The label probabilities of a fitted method: one function per modality, their combination, and their storage."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import expit, logit
+
+from dlfh._labels import are_label_names
+from dlfh._parallel import Workers
+from dlfh._probabilities.curves import LabelCurves
+from dlfh._probabilities.quantizer import LabelQuantizer
+from dlfh._probabilities.scores import Match, label_scores
+from dlfh._validation import Features
+from dlfh.codes import Codes
+from dlfh.hashing.base import HashFunction, check_array
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float32]
+
+#: Range of probabilities whose logarithms are taken.
+_SMALLEST = 1e-6
+#: Entries of the (queries, centroids, labels) array of terms that is computed at once.
+_CHUNK_TERMS = 1 << 22
+
+
+class LabelFunction(HashFunction):
+    """Label probabilities of one modality: a regression of the labels, and a curve per label.
+
+    Its projections are the probabilities, so everything that hashes points in blocks can also compute these.
+    """
+
+    def __init__(self, scores: HashFunction, curves: LabelCurves) -> None:
+        self.scores = scores
+        self.curves = curves
+        self.n_features, self.n_bits = scores.n_features, scores.n_bits
+
+    def project(self, features: Features, modality: str, workers: Workers) -> Values:
+        """Return the probability of each label, shape (n, n_labels)."""
+        return self.curves(self.scores.project(features, modality, workers))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        return self.curves.to_arrays() | {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LabelFunction:
+        raise NotImplementedError("the kind of the regression is in the model's configuration")
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Probabilities from several modalities: log-odds of the prior, plus weighted log-odds ratios of the modalities."""
+
+    weights: tuple[float, ...]
+    bias: float
+
+    def __call__(self, probabilities: Sequence[Values], prior: Floats) -> Values:
+        """Return probabilities of shape (n, n_labels)."""
+        base = _log_odds(prior)
+        total = base + self.bias
+        for weight, each in zip(self.weights, probabilities, strict=True):
+            total = total + weight * (_log_odds(each) - base)
+        return expit(total).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class LabelModel:
+    """Label probabilities of a fitted method.
+
+    names: Names of the labels; None if they are the columns of an indicator matrix.
+    weights (n_labels,): Weights of the labels in scores, see `redundancy_weights`.
+    functions: By modality.
+    fusions: By names of modalities, two or more, in the order of the method.
+    """
+
+    names: tuple[Any, ...] | None
+    weights: Floats
+    functions: dict[str, LabelFunction]
+    fusions: dict[tuple[str, ...], Fusion]
+    quantizer: LabelQuantizer
+
+    @property
+    def n_labels(self) -> int:
+        return len(self.weights)
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether every training point has exactly one label."""
+        return all(function.curves.exclusive for function in self.functions.values())
+
+    def fuse(self, probabilities: Mapping[str, Values]) -> Values:
+        """Return one probability per point and label from those of one or several modalities."""
+        names = tuple(name for name in self.functions if name in probabilities)
+        if len(names) == 1:
+            return probabilities[names[0]]
+        prior = self.functions[names[0]].curves.prior
+        fused = self.fusions[names]([probabilities[name] for name in names], prior)
+        return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
+
+    def grown(
+        self, names: tuple[Any, ...] | None, scores: Mapping[str, HashFunction], shares: Mapping[str, Floats]
+    ) -> LabelModel:
+        """Return the model with new scores, and with new labels after the existing ones.
+
+        Curves stay as they were. A new label has its share of the points as probability.
+        """
+        functions = {
+            name: LabelFunction(scores[name], function.curves.extended(shares[name]))
+            for name, function in self.functions.items()
+        }
+        more = next(iter(scores.values())).n_bits - self.n_labels
+        weights = np.pad(self.weights, (0, more), constant_values=1.0)
+        new = next(iter(shares.values()))[self.n_labels :]
+        return LabelModel(names, weights, functions, self.fusions, self.quantizer.extended(new))
+
+    def tables(self, probabilities: Values, match: Match) -> Values:
+        """Return score tables of queries, shape (queries, n_bytes, 256)."""
+        items = self.quantizer.centroids**2
+        rows = max(1, _CHUNK_TERMS // items.size)
+        parts = [
+            self.quantizer.tables(
+                label_scores(probabilities[start : start + rows], items, self.weights, match, exclusive=self.exclusive)
+            )
+            for start in range(0, len(probabilities), rows)
+        ]
+        return np.concatenate(parts)
+
+    def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
+        """Return the bytes in which the probabilities of items are stored, shape (n, n_bytes)."""
+        return self.quantizer.encode(probabilities)
+
+    def to_parts(self) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+        """Return the configuration and the arrays to save."""
+        config = {
+            "names": None if self.names is None else list(self.names),
+            "n_labels": self.n_labels,
+            "functions": {
+                name: HashFunction._registry.kind_of(type(function.scores)) for name, function in self.functions.items()
+            },
+            "fusions": [
+                {"modalities": list(names), "weights": list(fusion.weights), "bias": fusion.bias}
+                for names, fusion in self.fusions.items()
+            ],
+        }
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, **self.quantizer.to_arrays()}
+        for name, function in self.functions.items():
+            arrays |= {f"of/{name}/{key}": array for key, array in function.to_arrays().items()}
+        return config, arrays
+
+    @classmethod
+    def from_parts(
+        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bytes: int
+    ) -> LabelModel:
+        """Restore a model from `to_parts`; raise ValueError for any part that is invalid."""
+        names, n_labels = config["names"], config["n_labels"]
+        if type(n_labels) is not int or not 1 <= n_labels < 2**31:
+            raise ValueError("the number of its labels is missing or out of range")
+        if names is not None and not are_label_names(names, n_labels):
+            raise ValueError(f"its label names must be {n_labels} distinct strings or numbers")
+        if not isinstance(config["functions"], dict) or set(config["functions"]) != set(n_features):
+            raise ValueError("its label probabilities do not match its modalities")
+        functions = {}
+        for name, width in n_features.items():
+            own = _with_prefix(arrays, f"of/{name}/")
+            scores = HashFunction._registry.find(config["functions"][name]).from_arrays(_with_prefix(own, "scores/"))
+            if (scores.n_features, scores.n_bits) != (width, n_labels):
+                raise ValueError("its label probabilities do not match its features or labels")
+            functions[name] = LabelFunction(scores, LabelCurves.from_arrays(own, n_labels))
+        fusions = {}
+        for entry in config["fusions"]:
+            combined = tuple(entry["modalities"])
+            numbers = [*entry["weights"], entry["bias"]]
+            if len(numbers) != len(combined) + 1 or not all(isinstance(n, float) and abs(n) < 1e6 for n in numbers):
+                raise ValueError("the weights of its combined probabilities must be finite numbers")
+            fusions[combined] = Fusion(tuple(numbers[:-1]), numbers[-1])
+        if set(fusions) != set(combinations(tuple(n_features))):
+            raise ValueError("its combined probabilities do not match its modalities")
+        weights = check_array(arrays, "weights", np.float64, (n_labels,))
+        if not (weights > 0).all():
+            raise ValueError("its label weights must be positive")
+        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bytes)
+        return cls(None if names is None else tuple(names), weights, functions, fusions, quantizer)
+
+
+def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return all choices of two or more modalities."""
+    return [names for size in range(2, len(modalities) + 1) for names in itertools.combinations(modalities, size)]
+
+
+def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], prior: Floats) -> Fusion:
+    """Fit the combination of several modalities to left-out probabilities (n, n_labels) of the same points.
+
+    labels (n, n_labels): The labels that the points have.
+    """
+    base = _log_odds(prior)
+    evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
+    evidence += [(_log_odds(each) - base).ravel() for each in probabilities]
+    X, y = np.stack(evidence), labels.ravel()
+    offset = np.broadcast_to(base, labels.shape).ravel()
+    found = np.array([0.0, *[1 / len(probabilities)] * len(probabilities)])
+    before = np.inf
+    for _ in range(30):
+        values = found @ X + offset
+        loss = float(np.logaddexp(0, values).sum() - values[y].sum() + 0.5 * found @ found)
+        if before - loss <= 1e-9 * abs(loss):
+            break
+        before = loss
+        p = expit(values)
+        gradient = X @ (p - y) + found
+        hessian = (X * (p * (1 - p))) @ X.T + np.eye(len(found))
+        found = found - np.linalg.solve(hessian, gradient)
+    bias, *weights = found.tolist()
+    return Fusion(tuple(weights), bias)
+
+
+def _log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
+    return logit(np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST))
+
+
+def _with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

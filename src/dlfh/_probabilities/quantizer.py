@@ -1,0 +1,127 @@
+"""Label probabilities in a few bytes: product quantisation over groups of labels.
+
+Labels are dealt into groups. Each group has 256 centroids, of the square roots of its labels' probabilities, and an
+item stores the number of the nearest one: a byte per group. A query is scored by one table of 256 values per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh.codes import Codes
+from dlfh.hashing.base import check_array
+
+Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float32]
+Integers = npt.NDArray[np.int64]
+
+N_CENTROIDS = 256
+_ITERATIONS = 12
+#: Points that centroids are fitted to.
+_MAX_POINTS = 1 << 13
+_CHUNK_ROWS = 2048
+
+
+@dataclass(frozen=True)
+class LabelQuantizer:
+    """Quantises label probabilities to ``n_bytes`` bytes.
+
+    group (n_labels,): The group of each label.
+    centroids (256, n_labels): Square roots of probabilities: the entry of label l is its value in the 256 centroids of
+        its group.
+    """
+
+    n_bytes: int
+    group: Integers
+    centroids: Values
+
+    @classmethod
+    def fit(cls, probabilities: Values, n_bytes: int, seed: int) -> LabelQuantizer:
+        """Fit groups and centroids to the probabilities (n, n_labels) of points."""
+        roots = np.sqrt(probabilities[:_MAX_POINTS], dtype=np.float32)
+        n_labels = roots.shape[1]
+        n_groups = min(n_bytes, n_labels)
+        group = np.empty(n_labels, np.int64)
+        # Largest variance first, back and forth over the groups, so that they are equally hard.
+        place = np.arange(n_labels)
+        turn, seat = np.divmod(place, n_groups)
+        group[np.argsort(-roots.var(axis=0), kind="stable")] = np.where(turn % 2, n_groups - 1 - seat, seat)
+        centroids = np.zeros((N_CENTROIDS, n_labels), np.float32)
+        for number in range(n_groups):
+            members = np.flatnonzero(group == number)
+            centroids[:, members] = _centroids(np.ascontiguousarray(roots[:, members]), seed)
+        return cls(n_bytes, group, centroids)
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.group.max()) + 1
+
+    def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
+        """Return the bytes of points, shape (n, n_bytes)."""
+        codes = np.zeros((len(probabilities), self.n_bytes), np.uint8)
+        members = [np.flatnonzero(self.group == number) for number in range(self.n_groups)]
+        for start in range(0, len(codes), _CHUNK_ROWS):
+            roots = np.sqrt(probabilities[start : start + _CHUNK_ROWS], dtype=np.float32)
+            for number, labels in enumerate(members):
+                centroids = self.centroids[:, labels]
+                distances = (centroids**2).sum(axis=1) - 2 * roots[:, labels] @ centroids.T
+                codes[start : start + _CHUNK_ROWS, number] = distances.argmin(axis=1)
+        return codes
+
+    def decode(self, codes: Codes) -> Values:
+        """Return the probabilities that bytes stand for, shape (n, n_labels)."""
+        return self.centroids[codes[:, self.group], np.arange(len(self.group))] ** 2
+
+    def tables(self, terms: Values) -> Values:
+        """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label."""
+        order = np.argsort(self.group, kind="stable")
+        starts = np.searchsorted(self.group[order], np.arange(self.n_groups))
+        tables = np.zeros((len(terms), self.n_bytes, N_CENTROIDS), np.float32)
+        tables[:, : self.n_groups] = np.add.reduceat(terms[:, :, order], starts, axis=2).transpose(0, 2, 1)
+        return tables
+
+    def extended(self, shares: Floats) -> LabelQuantizer:
+        """Return the quantiser with new labels, whose centroids are their shares of the points."""
+        group = np.concatenate([self.group, np.arange(len(shares)) % self.n_groups])
+        new = np.broadcast_to(np.sqrt(shares).astype(np.float32), (N_CENTROIDS, len(shares)))
+        return LabelQuantizer(self.n_bytes, group, np.hstack([self.centroids, new]))
+
+    def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return the arrays from which `from_arrays` restores the quantiser."""
+        return {"group": self.group, "centroids": self.centroids}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_labels: int, n_bytes: int) -> LabelQuantizer:
+        """Restore a quantiser from its arrays."""
+        group = check_array(arrays, "group", np.int64, (n_labels,))
+        centroids = check_array(arrays, "centroids", np.float32, (N_CENTROIDS, n_labels))
+        n_groups = int(group.max()) + 1
+        if n_groups > n_bytes or not np.array_equal(np.unique(group), np.arange(n_groups)):
+            raise ValueError("its label groups are out of range")
+        if centroids.min() < 0 or centroids.max() > 1:
+            raise ValueError("its label centroids are outside 0 to 1")
+        return cls(n_bytes, group, centroids)
+
+
+def _centroids(roots: Values, seed: int) -> Values:
+    """Return 256 centroids of points; repeated ones where the points are fewer."""
+    distinct = np.unique(roots, axis=0)
+    if len(distinct) <= N_CENTROIDS:
+        return distinct[np.arange(N_CENTROIDS) % len(distinct)]
+    import faiss  # here, because ranking clusters nothing
+
+    means = faiss.Kmeans(
+        roots.shape[1],
+        N_CENTROIDS,
+        niter=_ITERATIONS,
+        seed=seed % 2**31,
+        min_points_per_centroid=1,
+        max_points_per_centroid=len(roots),
+    )
+    means.train(roots)
+    return np.clip(np.asarray(means.centroids), 0, 1)

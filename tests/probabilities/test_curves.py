@@ -1,0 +1,69 @@
+"""Curves of label probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+
+from dlfh._parallel import Workers
+from dlfh._probabilities.curves import LabelCurves, fit_label_curves
+
+
+def fitted(seed: int, n: int, shares: np.ndarray) -> tuple[LabelCurves, np.ndarray, np.ndarray, np.ndarray]:
+    """Return curves fitted to labels drawn from known log-odds, and scores, true probabilities and labels."""
+    rng = np.random.default_rng(seed)
+    scores = rng.standard_normal((n, len(shares))).astype(np.float32)
+    truth = expit(2.5 * scores + np.log(shares / (1 - shares)))
+    labels = rng.random(truth.shape) < truth
+    with Workers(1) as workers:
+        curves = fit_label_curves(scores, sp.csr_array(labels.astype(float)), workers)
+    return curves, scores, truth, labels
+
+
+def test_probabilities_are_those_that_the_labels_were_drawn_with() -> None:
+    curves, scores, truth, _ = fitted(0, 6000, np.array([0.05, 0.2, 0.5]))
+    assert np.abs(curves(scores) - truth).max() < 0.06
+
+
+def test_rare_labels_take_their_slope_from_frequent_ones() -> None:
+    curves, scores, _, labels = fitted(1, 3000, np.array([0.2] * 6 + [0.0004] * 6))
+    assert 0 < labels[:, 6:].sum(axis=0).min() <= labels[:, 6:].sum(axis=0).max() < 40
+    np.testing.assert_allclose(curves.slope, 2.5, rtol=0.35)
+    prior = labels.mean(axis=0)
+    log_losses = [-np.where(labels, np.log(p), np.log1p(-p))[:, 6:].sum() for p in (curves(scores), prior)]
+    assert log_losses[0] < 0.8 * log_losses[1]
+
+
+def test_labels_without_points_and_constant_scores_have_their_prior() -> None:
+    scores = np.zeros((50, 3), np.float32)
+    scores[:, 2] = np.linspace(-1, 1, 50)
+    labels = np.zeros((50, 3))
+    labels[:10, 0] = 1
+    with Workers(1) as workers:
+        curves = fit_label_curves(scores, sp.csr_array(labels), workers)
+    np.testing.assert_allclose(curves(scores)[:, 0], 0.2, rtol=1e-6)
+    assert not curves(scores)[:, 1:].any()
+
+
+def test_exclusive_labels_have_probabilities_that_sum_to_one() -> None:
+    rng = np.random.default_rng(0)
+    classes = rng.integers(0, 4, 500)
+    labels = np.eye(4)[classes]
+    with Workers(1) as workers:
+        curves = fit_label_curves(
+            (labels + rng.standard_normal(labels.shape)).astype(np.float32), sp.csr_array(labels), workers
+        )
+    assert curves.exclusive
+    np.testing.assert_allclose(curves(labels).sum(axis=1), 1, rtol=1e-5)
+
+
+def test_number_of_threads_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((400, 300)).astype(np.float32)
+    labels = sp.csr_array((scores + rng.standard_normal(scores.shape) > 1).astype(float))
+    found = []
+    for n_jobs in (1, 3):
+        with Workers(n_jobs) as workers:
+            found.append(fit_label_curves(scores, labels, workers)(scores))
+    np.testing.assert_array_equal(found[0], found[1])

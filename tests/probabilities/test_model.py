@@ -1,0 +1,185 @@
+"""Label probabilities of fitted methods."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dlfh import DLFH, KDLFH, load
+from dlfh.blocks import open_blocks
+from dlfh.blocks.base import ArrayBlocks
+from dlfh.datasets import Paired, make_paired
+from dlfh.errors import InputError
+from dlfh.methods import LFH, SCM, SePH
+from dlfh.metrics import mean_average_precision
+
+
+@pytest.fixture(scope="module")
+def data() -> tuple[Paired, Paired]:
+    return make_paired(n_points=1200, n_labels=8, random_state=0).split(test_size=400)
+
+
+@pytest.fixture(scope="module")
+def model(data: tuple[Paired, Paired]) -> DLFH:
+    return DLFH(32, hash_function="linear", random_state=0).fit(data[0].modalities, data[0].labels)
+
+
+def dense(matrix: Any) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)
+
+
+METHODS = [
+    DLFH(16, hash_function="kernel-ridge", random_state=0),
+    KDLFH(16, n_bases=60, random_state=0),
+    LFH(16, random_state=0),
+    SePH(16, n_bases=60, max_iter=10, random_state=0),
+]
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda each: type(each).__name__)
+def test_every_regression_predicts_labels_better_than_their_shares(method: Any, data: tuple[Paired, Paired]) -> None:
+    train, test = data
+    labels = dense(test.labels)
+    method.fit(train.modalities, train.labels)
+    prior = dense(train.labels).mean(axis=0)
+    for name, features in test.modalities.items():
+        p = method.label_probabilities({name: features})
+        assert p.dtype == np.float32
+        assert ((p >= 0) & (p <= 1)).all()
+        assert ((p - labels) ** 2).mean() < 0.95 * ((prior - labels) ** 2).mean()
+
+
+def test_probabilities_of_unseen_points_are_calibrated(model: DLFH, data: tuple[Paired, Paired]) -> None:
+    labels = dense(data[1].labels)
+    for modalities in ({"text"}, {"image"}, {"image", "text"}):
+        p = model.label_probabilities({name: data[1].modalities[name] for name in modalities})
+        places = np.clip((p * 10).astype(int), 0, 9)
+        for place in range(10):
+            chosen = places == place
+            if chosen.sum() > 150:
+                assert abs(p[chosen].mean() - labels[chosen].mean()) < 0.08
+
+
+def test_two_modalities_know_more_than_one(model: DLFH, data: tuple[Paired, Paired]) -> None:
+    labels = dense(data[1].labels)
+    both = model.label_probabilities(data[1].modalities)
+    for name, features in data[1].modalities.items():
+        one = model.label_probabilities({name: features})
+        assert ((both - labels) ** 2).mean() < ((one - labels) ** 2).mean() + 1e-4
+
+
+def test_ranking_by_label_probabilities_is_not_behind_hamming_distance(
+    model: DLFH, data: tuple[Paired, Paired]
+) -> None:
+    test = data[1]
+    (query, database), labels = (test.modalities[name] for name in ("text", "image")), test.labels
+    items = model.quantize_probabilities(model.label_probabilities({"image": database}))
+    tables = model.score_tables(model.label_probabilities({"text": query}))
+    hamming = mean_average_precision(model.encode("text", query), model.encode("image", database), labels, labels)
+    assert items.shape == (len(items), 4)
+    assert mean_average_precision(tables, items, labels, labels) > hamming
+
+
+def test_known_labels_rank_items_that_have_all_of_them_first(model: DLFH, data: tuple[Paired, Paired]) -> None:
+    labels = dense(data[1].labels)
+    has_all = (labels[:20, None] <= labels[None]).all(axis=2)
+    exact = model.quantize_probabilities(labels)
+    tables = model.score_tables(labels[:20], "all")
+    assert mean_average_precision(tables, exact, relevance=has_all.astype(int)) > 0.99
+
+
+def test_saved_models_keep_their_label_probabilities(model: DLFH, data: tuple[Paired, Paired], tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    assert isinstance(loaded, DLFH)
+    before, after = (each.label_probabilities(data[1].modalities) for each in (model, loaded))
+    np.testing.assert_array_equal(before, after)
+    np.testing.assert_array_equal(model.quantize_probabilities(before), loaded.quantize_probabilities(after))
+    np.testing.assert_array_equal(model.score_tables(before[:3], "all"), loaded.score_tables(after[:3], "all"))
+    assert loaded.label_names_ == model.label_names_ == tuple(range(8))
+
+
+def test_names_of_labels_are_those_given_to_fit() -> None:
+    X = np.random.default_rng(0).normal(size=(40, 4))
+    model = DLFH(8, hash_function="linear", random_state=0).fit({"a": X, "b": X}, [["red"], ["blue", "big"]] * 20)
+    assert model.label_names_ == ("big", "blue", "red")
+    assert model.label_probabilities({"a": X[:3]}).shape == (3, 3)
+
+
+def test_blocks_have_the_probabilities_of_arrays(data: tuple[Paired, Paired], tmp_path: Path) -> None:
+    train, test = data
+    whole = {name: dense(features) for name, features in train.modalities.items()}
+    rows = np.arange(0, len(train) + 1, 200)
+    parts = {name: ArrayBlocks(matrix, rows, name) for name, matrix in whole.items()}
+    found = [DLFH(16, hash_function="linear", random_state=0).fit(each, train.labels) for each in (whole, parts)]
+    image = dense(test.modalities["image"])
+    np.save(tmp_path / "image.npy", image)
+    probabilities = [each.label_probabilities({"image": image}) for each in found]
+    np.testing.assert_allclose(probabilities[0], probabilities[1], atol=2e-3)
+    from_file = found[1].label_probabilities({"image": open_blocks(tmp_path / "image.npy")})
+    np.testing.assert_allclose(probabilities[1], np.asarray(from_file), atol=1e-6)
+
+
+def test_partial_fit_keeps_label_probabilities(data: tuple[Paired, Paired]) -> None:
+    train, test = data
+    names = [[f"label {label}" for label in np.flatnonzero(row)] for row in dense(train.labels)]
+    model = DLFH(16, hash_function="linear", keep_sums=True, random_state=0)
+    for start, stop in ((0, 500), (500, 800)):
+        part = {name: matrix[start:stop] for name, matrix in train.modalities.items()}
+        more = [["new"]] if start else []
+        model.partial_fit(part, [*names[start : stop - len(more)], *more])
+    assert model.label_names_ == (*sorted({label for row in names for label in row}), "new")
+    p = model.label_probabilities({"text": test.modalities["text"]})
+    labels = dense(test.labels)
+    assert ((p[:, :-1] - labels) ** 2).mean() < 0.95 * labels.var()
+    np.testing.assert_allclose(p[:, -1], 1 / 800, rtol=1e-4)
+    assert model.score_tables(p[:2]).shape == (2, 2, 256)
+
+
+def test_points_that_lack_a_modality_or_labels_teach_what_they_have(data: tuple[Paired, Paired]) -> None:
+    train, test = data
+    rng = np.random.default_rng(0)
+    present = {"text": rng.random(len(train)) < 0.7}
+    labelled = rng.random(len(train)) < 0.7
+    model = DLFH(16, hash_function="linear", random_state=0)
+    model.fit(train.modalities, train.labels, present=present, labelled=labelled)
+    labels = dense(test.labels)
+    assert ((model.label_probabilities(test.modalities) - labels) ** 2).mean() < 0.95 * labels.var()
+
+
+def test_models_without_labels_say_so(data: tuple[Paired, Paired]) -> None:
+    train = data[0]
+    small = {name: matrix[:60] for name, matrix in train.modalities.items()}
+    similarity = np.eye(60)
+    pairs = DLFH(8, hash_function="linear", random_state=0).fit(small, similarity=similarity)
+    for model in (pairs, SCM(8).fit(train.modalities, train.labels)):
+        with pytest.raises(InputError, match=f"this {type(model).__name__} has no label probabilities"):
+            model.label_probabilities(small)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (np.zeros((2, 3)), r"probabilities must have the shape \(n, 8\), got \(2, 3\)"),
+        (np.full((2, 8), 1.5), "probabilities must be between 0 and 1"),
+        (np.full((2, 8), np.nan), "probabilities must be between 0 and 1"),
+    ],
+)
+def test_wrong_probabilities_are_named(model: DLFH, wrong: np.ndarray, message: str) -> None:
+    for method in (model.quantize_probabilities, model.score_tables):
+        with pytest.raises(InputError, match=message):
+            method(wrong)
+
+
+def test_wrong_modalities_are_named(model: DLFH, data: tuple[Paired, Paired]) -> None:
+    text, image = (data[1].modalities[name] for name in ("text", "image"))
+    with pytest.raises(InputError, match="unknown modality 'sound'"):
+        model.label_probabilities({"sound": text})
+    with pytest.raises(InputError, match="same number of rows"):
+        model.label_probabilities({"text": text[:3], "image": image[:4]})
+    with pytest.raises(InputError, match="pass a dict of modalities"):
+        model.label_probabilities(text)
