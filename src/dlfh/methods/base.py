@@ -34,7 +34,7 @@ from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
-from dlfh.hashing.base import hash_blocks
+from dlfh.hashing.base import hash_block, hash_blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import check_types
 
@@ -218,9 +218,9 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         blocks = as_blocks(features, f"modality {modality!r}")
         if blocks is None:
             function, matrix = self._for_modality(modality, features)
-            blocks = in_one_block(matrix, modality)
-        else:
-            function = self._check_blocks(modality, blocks)
+            with blas_threads(self.n_jobs):
+                return hash_block(function, modality, self.n_jobs, real, matrix)
+        function = self._check_blocks(modality, blocks)
         with blas_threads(self.n_jobs):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
