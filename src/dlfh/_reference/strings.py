@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 
 def hash_strings(offsets, blob, hashes):
     for i in range(len(hashes)):
