@@ -23,8 +23,8 @@ class Strings:
 
     @classmethod
     def of(cls, strings: Sequence[bytes]) -> Strings:
-        ends = itertools.accumulate(map(len, strings), initial=0)
-        offsets = np.fromiter(ends, np.int64, len(strings) + 1)
+        lengths = itertools.chain((0,), map(len, strings))
+        offsets = np.fromiter(lengths, np.int64, len(strings) + 1).cumsum()
         return cls(offsets, np.frombuffer(b"".join(strings), np.uint8))
 
     def __len__(self) -> int:
