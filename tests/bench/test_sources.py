@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one modality": (
         {"text": np.ones(20)},
-        "at least two modalities are needed, but it has 'image'; not a matrix .*: 'text'",
+        "at least two modalities are needed, but the file has 'image'; not a matrix .*: 'text'",
     ),
     "NaN": ({"text": np.full((20, 4), np.nan)}, "text of train contains NaN or infinity: 60 values"),
     "strings": ({"image": np.full((20, 6), "0.5")}, "image of train must be a numeric matrix"),

@@ -125,7 +125,7 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
         if not info.takes_blocks:
-            with pytest.raises(InputError, match=f"^{name}.fit takes arrays in memory, and modality 'image' is in"):
+            with pytest.raises(InputError, match=f"^{name}.fit takes arrays in memory, but modality 'image' is in"):
                 method(16, **settings).fit(arrays, chunked)
             return
         ours = method(16, **settings).fit(arrays, chunked)

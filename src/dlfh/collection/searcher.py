@@ -89,7 +89,7 @@ class Searcher:
         """Return the modalities that a query searches, and whether it matches codes, words or both."""
         known, texts, match = self.encoder.searchable_modalities(), self.encoder.text_modalities(), options.match
         if match not in (None, "codes") and modality not in texts:
-            raise InputError(f"match={match!r} needs a text, and {modality!r} does not take texts: use match='codes'")
+            raise InputError(f"match={match!r} needs a text, but {modality!r} does not take texts: use match='codes'")
         if options.modalities is not None:
             names = self._named(options.modalities)
         elif match == "words":
@@ -99,7 +99,7 @@ class Searcher:
             names = self.calibration.modalities.get(modality, (other,) if match != "both" else known)
         has_texts = bool({*names} & {*texts})
         if match not in (None, "codes") and not has_texts:
-            raise InputError(f"match={match!r} needs texts, and {', '.join(map(repr, names))} has none")
+            raise InputError(f"match={match!r} needs texts, but {', '.join(map(repr, names))} has none")
         default = "both" if has_texts and self.calibration.words.get(modality) else "codes"
         return names, match or default
 

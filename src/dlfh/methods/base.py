@@ -297,7 +297,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def _check_in_memory(modalities: Any, caller: str) -> None:
         name = first_in_blocks(modalities)
         if name is not None:
-            raise InputError(f"{caller} takes arrays in memory, and modality {name!r} is in blocks")
+            raise InputError(f"{caller} takes arrays in memory, but modality {name!r} is in blocks")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modalities_"):
