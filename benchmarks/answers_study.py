@@ -95,7 +95,7 @@ class Draw:
 
 def ties_table(draws: Draws) -> str:
     lines = [
-        "| data | query | equals of the first answer, median | tied, distance alone | tied now |",
+        "| data | query | items tied with the first, median | tied by distance alone | tied now |",
         "|---|---|---|---|---|",
     ]
     for name, (draw, *_) in draws.items():
@@ -131,7 +131,7 @@ def shares(draw: Draw, modality: str, ranking: str) -> list[float]:
 
 def later_table(draws: Draws, rankings: tuple[str, ...]) -> str:
     lines = [
-        "| data | query | ranking | draws | P@10 | later items among right answers | of one draw | among all items |",
+        "| data | query | ranking | draws | P@10 | share of later items in relevant results | range over draws | share in all items |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, several in draws.items():
@@ -162,7 +162,7 @@ def ranks(draw: Draw, items: Items, texts: list[str]) -> list[int]:
 
 def known_table(draws: Draws) -> str:
     lines = [
-        "| data | asked with | trained: median rank | mean 1 / rank | later | mean 1 / rank |",
+        "| data | query | training item: median rank | mean 1 / rank | later item: median rank | mean 1 / rank |",
         "|---|---|---|---|---|---|",
     ]
     for name, several in draws.items():
@@ -200,7 +200,7 @@ def calibration_of_later(draw: Draw) -> Iterator[CalibrationReport]:
 
 def calibration_table(labelled: Draws, bare: Draws) -> str:
     lines = [
-        "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
+        "| data | query | database codes | share of relevant pairs | calibration error | Brier score | constant |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, (draw, *_) in labelled.items():
@@ -214,7 +214,7 @@ def calibration_table(labelled: Draws, bare: Draws) -> str:
 
 def time_table(draws: Draws) -> str:
     lines = [
-        "| data | items | `dlfh search`, processor seconds: median | most | one question, open: milliseconds |",
+        "| data | items | `dlfh search`, processor seconds: median | most | one query to an open collection, milliseconds |",
         "|---|---|---|---|---|",
     ]
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -291,7 +291,7 @@ def results(setting: Setting, work: Path) -> dict[str, MethodResult]:
 
 def comparison(found: dict[str, dict[str, MethodResult]]) -> str:
     lines = [
-        "| data | way | T: MAP | nDCG@10 | exact | own item | I: MAP | nDCG@10 | exact | own item | bytes | seconds |",
+        "| data | method | T: MAP | nDCG@10 | exact | known item | I: MAP | nDCG@10 | exact | known item | bytes | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, ways in found.items():
@@ -309,7 +309,7 @@ def comparison(found: dict[str, dict[str, MethodResult]]) -> str:
 def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
     """Compare code lengths on validation items, a part of the training items."""
     lines = [
-        "| data | bits | bytes a code | unseen: MAP | nDCG@10 | exact | learned: MAP | nDCG@10 | exact |",
+        "| data | bits | bytes per code | unseen: MAP | nDCG@10 | exact | learned: MAP | nDCG@10 | exact |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     measures = [AP, nDCG @ 10, P(match="all") @ 5]
@@ -339,7 +339,7 @@ def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
 
 def features_table(all_settings: list[Setting]) -> str:
     """Compare image features by the trials of `dlfh build`, on training items."""
-    lines = ["| data | images by | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
+    lines = ["| data | image features | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
     for setting in all_settings:
         several = candidate_featurizers(setting.first, text="tfidf")
         several["image"].insert(2, Hog())

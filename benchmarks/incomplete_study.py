@@ -107,7 +107,7 @@ def table(icons: Icons, seeds: int) -> str:
         for setting, n_trained, n_incomplete, values in run(icons, seed):
             found.setdefault(setting, []).append((n_trained, n_incomplete, values))
     lines = [
-        "| hidden | share | icons that lack it are | learned from | incomplete | T→I, hashed | I→T, hashed "
+        "| removed | share | incomplete icons are | training icons | incomplete ones | T→I, hashed | I→T, hashed "
         "| T→I, unseen | I→T, unseen |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -122,10 +122,10 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="file for the reliability diagram")
     arguments = parser.parse_args()
     rows = [
-        f"| data | query | `min_probability` | answers a query, of {K} | queries with none | precision |",
+        f"| data | query | `min_probability` | results per query, of {K} | queries without results | precision |",
         "|---|---|---|---|---|---|",
     ]
-    scores = ["| data | right pairs | Brier score | constant | calibration error |", "|---|---|---|---|---|"]
+    scores = ["| data | share of relevant pairs | Brier score | constant | calibration error |", "|---|---|---|---|---|"]
     all_pairs = []
     with tempfile.TemporaryDirectory() as place:
         for setting in settings(Path(os.environ.get("DLFH_DATA", "")), Path(place)):

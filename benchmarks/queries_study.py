@@ -115,10 +115,10 @@ def main() -> None:
     if (data / "photos.tar.xz").exists():
         sources["photographs"] = photographs(data, work)
     lines = [
-        "| data | question | right of 5, before | now | first right one, before | now | first five now |",
+        "| data | query | relevant in the top 5, before | now | rank of the first relevant one, before | now | top 5 now |",
         "|---|---|---|---|---|---|---|",
     ]
-    totals = ["| data | questions | right of the first five, before | now | first right one at 1, before | now |"]
+    totals = ["| data | queries | relevant in the top 5, before | now | first result relevant, before | now |"]
     totals.append("|---|---|---|---|---|---|")
     tiles: list[Any] = []
     captions: list[str] = []

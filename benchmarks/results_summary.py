@@ -87,7 +87,7 @@ def chosen() -> str:
     """Return the parameters chosen on validation points, by method and data set."""
     files = {name: tomllib.loads((RESULTS / f"{name}-tuned" / "tuned.toml").read_text()) for name in COMPARED}
     columns = [DATA[name] for name in COMPARED]
-    lines = ["| method | tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    lines = ["| method | values tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for method in sorted({method for each in files.values() for method in each["methods"]}):
         grid = default_grid(method)
         tried = "; ".join(f"`{name}` {', '.join(map(str, values))}" for name, values in grid.items())
@@ -125,7 +125,7 @@ def leading() -> str:
     Level is within one standard error of the difference of two means over runs.
     """
     lines = [
-        "| database | DLFH, as it comes | DLFH, tuned | best other, tuned | DLFH as it comes is |",
+        "| database | DLFH, defaults | DLFH, tuned | best other, tuned | DLFH with defaults is |",
         "|---|" + "---|" * 4,
     ]
     for name, protocol in itertools.product(COMPARED, PROTOCOLS):

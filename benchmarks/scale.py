@@ -124,7 +124,7 @@ def measure_wide(n_points: int, n_words: int, hash_function: str, largest_matrix
 
 
 def bench_wide(share: float) -> Rows:
-    header = ("texts, words (of them met)", "hash functions", "by", "fit", "peak memory", "MAP, unseen")
+    header = ("texts, vocabulary (words that occur)", "hash functions", "solved by", "fit", "peak memory", "MAP, unseen")
     rows: Rows = [header]
     for n_points, n_words, function, largest in (
         (200_000, 1_000_000, "auto", None),
@@ -199,8 +199,8 @@ def bench_arriving(_: float) -> Rows:
             rows.append(
                 (
                     "IAPR TC-12, 64 bits, mean of 3 splits",
-                    "processor time in all",
-                    "of the last part",
+                    "total processor time",
+                    "last part",
                     *(f"MAP {way}, {database}" for database in ("unseen", "learned") for way in asking),
                 )
             )
@@ -276,7 +276,7 @@ def measure_bare(folder: str) -> dict[str, Any]:
 
 def bench_growth(share: float) -> Rows:
     billion = "a billion points at this rate"
-    rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory", billion)]
+    rows: Rows = [("points", "fit", "fit per million points", "bare", "bare / fit", "encode images", "peak memory", billion)]
     for size in (1_000_000, 3_000_000, 10_000_000):
         n_points = int(share * size)
         with scratch() as folder:
@@ -306,7 +306,7 @@ def measure_functions(folder: str, model: str, by_blocks: bool) -> dict[str, Any
     features, labels = open_growing(Path(folder))
     known: dict[str, Any] = {"DLFH": DLFH(64, hash_function="linear", random_state=0)}
     known |= {"DLFH, kernel ridge": DLFH(64, hash_function="kernel-ridge", random_state=0)}
-    known |= {"DLFH as it comes": DLFH(64, random_state=0), "KDLFH": KDLFH(64, random_state=0)}
+    known |= {"DLFH, defaults": DLFH(64, random_state=0), "KDLFH": KDLFH(64, random_state=0)}
     given: Any = features
     if not by_blocks:
         texts = sp.csr_array(sp.vstack([block for _, (block,) in features["text"].read_ahead()]))
@@ -326,14 +326,14 @@ def bench_functions(share: float) -> Rows:
             f"{n_points:,} points, 64 bits",
             "fit in memory",
             "fit by blocks",
-            "memory that takes, beside the data",
-            "by blocks, all in all",
-            "bits of 10,000 encoded points that are the same",
+            "additional memory of the fit in memory",
+            "total memory of the fit by blocks",
+            "equal bits in 10,000 encoded points",
         )
     ]
     with scratch() as folder:
         write_growing(folder / "all", n_points)
-        for model in ("DLFH", "DLFH, kernel ridge", "DLFH as it comes", "KDLFH"):
+        for model in ("DLFH", "DLFH, kernel ridge", "DLFH, defaults", "KDLFH"):
             whole, ours = (
                 in_process("functions", folder=str(folder / "all"), model=model, by_blocks=by_blocks)
                 for by_blocks in (False, True)
@@ -388,7 +388,7 @@ def bench_workers(share: float) -> Rows:
             "workers (one thread each)",
             f"fit of {n_points:,} points",
             "against one",
-            "peak of client and scheduler, over what they had",
+            "peak additional memory of client and scheduler",
         )
     ]
     for number, own in found.items():
@@ -460,7 +460,7 @@ def bench_sets(share: float) -> Rows:
         "fit in memory, 2 threads",
         "fit in parts, 2 workers",
         "codes",
-        "to each part an iteration",
+        "sent to each part per iteration",
     )
     row = (
         f"{n_points:,}",
@@ -546,7 +546,7 @@ def bench_logistic(share: float) -> Rows:
         f"iterations: {image}, {text}",
         f"MAP {image}→{text}, unseen",
         f"MAP {text}→{image}, unseen",
-        "bits of unseen points as in memory",
+        "equal bits of unseen points, compared with memory",
     )
     rows: Rows = [header]
     for way, called in ways.items():

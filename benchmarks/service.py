@@ -191,7 +191,7 @@ def measure(folder: Path) -> dict[str, str]:
     waits = np.concatenate([own.waits for own in bares])
     one = Load(0, len(waits), 0, sum(own.seconds for own in bares), waits)
     lines = [
-        "| asked by | connections | requests | failed | requests a second | p50, ms | p99, ms |",
+        "| target | connections | requests | failed | requests per second | p50, ms | p99, ms |",
         "|---|---|---|---|---|---|---|",
         f"| `Index.search`, no service | | {one.requests:,} | | {one.rate:,.0f} | {one.percentile(50):.2f} | "
         f"{one.percentile(99):.2f} |",
