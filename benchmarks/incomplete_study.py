@@ -50,7 +50,9 @@ def hide(items: Items, what: str, share: float, seed: int) -> Items:
     hidden = np.zeros(len(items), bool)
     hidden[rng.permutation(len(items))[: round(share * len(items))]] = True
     if what == "labels":
-        return replace(items, labels=[[] if h else own for h, own in zip(hidden, items.labels or [], strict=True)])
+        return replace(
+            items, labels=[[] if h else item_labels for h, item_labels in zip(hidden, items.labels or [], strict=True)]
+        )
     if what == "texts":
         texts = [None if h else text for h, text in zip(hidden, items.modalities["text"], strict=True)]
         return replace(items, modalities=items.modalities | {"text": texts})

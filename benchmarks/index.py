@@ -253,9 +253,9 @@ def bench_storage() -> Rows:
                 index.compact()
             command = [sys.executable, "-c", MEMORY, str(folder)]
             printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            own, mapped = map(float, printed.split())
+            private, mapped = map(float, printed.split())
             what = "memory of a reader that has searched: of its own; mapped, which all readers share"
-            rows.append((what, f"{own:.1f}; {mapped:.1f} bytes an item"))
+            rows.append((what, f"{private:.1f}; {mapped:.1f} bytes an item"))
     return rows
 
 

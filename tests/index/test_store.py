@@ -449,7 +449,7 @@ def test_a_writer_refuses_to_write_after_a_backup_was_restored(
             shutil.copytree(tmp_path / "backup", folder)
         before = files_in(folder)
         for change in CHANGES.values():
-            with pytest.raises(StorageError, match=r"was changed while it was open for writing: .* open the index again"):
+            with pytest.raises(StorageError, match=r"changed while it was open for writing: .* open the index again"):
                 change(writer)
         assert files_in(folder) == before
         assert writer.ids() == [*model.ids(), "newer"]

@@ -91,7 +91,9 @@ def evaluate(
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
     for name in changed_options(codes):
-        raise InputError(f"{flag(name)} applies only to codes in files, which need both --query-labels and --database-labels")
+        raise InputError(
+            f"{flag(name)} applies only to codes in files, which need --query-labels and --database-labels"
+        )
     _evaluate_items(database, items, queries, seed, as_json=as_json, verbose=not quiet and not as_json)
 
 

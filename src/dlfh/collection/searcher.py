@@ -135,7 +135,7 @@ class Searcher:
         return names
 
     def default_modality(self, kind: str) -> str | None:
-        """Return the modality of texts ("text") or images ("image"): that of this name, or the first of the kind."""
+        """Return the modality of texts or images: the one named "text" or "image", or else the first of that kind."""
         names = [name for name, featurizer in self.encoder.featurizers_.items() if featurizer.takes == f"{kind}s"]
         return kind if kind in names else next(iter(names), None)
 
