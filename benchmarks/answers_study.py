@@ -95,15 +95,18 @@ class Draw:
 
 def ties_table(draws: Draws) -> str:
     lines = [
-        "| data | query | equals of the first answer, median | tied, distance alone | tied now |",
+        "| data | query | items tied with the first, median | tied by distance alone | tied now |",
         "|---|---|---|---|---|",
     ]
     for name, (draw, *_) in draws.items():
         for modality in ("text", "image"):
             before = draw.answers(modality, draw.setting.queries, 10, "distance")
             after = draw.answers(modality, draw.setting.queries, 10, "default")
-            equals = np.median([own.n_equal[0] for own in before])
-            shares = [np.mean([own.n_equal > 1 for own in before]), np.mean([own.n_tied > 1 for own in after])]
+            equals = np.median([result.n_equal[0] for result in before])
+            shares = [
+                np.mean([result.n_equal > 1 for result in before]),
+                np.mean([result.n_tied > 1 for result in after]),
+            ]
             lines.append(f"| {name} | {modality} | {equals:.0f} | {shares[0]:.1%} | {shares[1]:.1%} |")
     return "\n".join(lines)
 
@@ -118,10 +121,10 @@ def shares(draw: Draw, modality: str, ranking: str) -> list[float]:
         for identifier, labels in zip(items.ids, items.labels or [], strict=True)
     }
     right, new = [], []
-    for labels, own in zip(
+    for labels, results in zip(
         setting.queries.labels or [], draw.answers(modality, setting.queries, 10, ranking), strict=True
     ):
-        for position in own.positions:
+        for position in results.positions:
             name = draw.ids[position]
             right.append(bool(truth[name] & {*labels}))
             if right[-1]:
@@ -131,7 +134,8 @@ def shares(draw: Draw, modality: str, ranking: str) -> list[float]:
 
 def later_table(draws: Draws, rankings: tuple[str, ...]) -> str:
     lines = [
-        "| data | query | ranking | draws | P@10 | later items among right answers | of one draw | among all items |",
+        "| data | query | ranking | draws | P@10 "
+        "| share of later items in relevant results | range over draws | share in all items |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, several in draws.items():
@@ -155,14 +159,14 @@ def ranks(draw: Draw, items: Items, texts: list[str]) -> list[int]:
     asking = Items.of({"text": texts}, None, items.ids)
     answers = draw.answers("text", asking, len(draw.ids), "default")
     return [
-        1 + [draw.ids[place] for place in own.positions].index(identifier)
-        for identifier, own in zip(items.ids, answers, strict=True)
+        1 + [draw.ids[place] for place in results.positions].index(identifier)
+        for identifier, results in zip(items.ids, answers, strict=True)
     ]
 
 
 def known_table(draws: Draws) -> str:
     lines = [
-        "| data | asked with | trained: median rank | mean 1 / rank | later | mean 1 / rank |",
+        "| data | query | training item: median rank | mean 1 / rank | later item: median rank | mean 1 / rank |",
         "|---|---|---|---|---|---|",
     ]
     for name, several in draws.items():
@@ -174,10 +178,10 @@ def known_table(draws: Draws) -> str:
                 groups = {"trained": first.take(np.sort(rng.permutation(len(first))[:200]))}
                 groups["later"] = later.take(np.arange(min(200, len(later))))
                 for group, items in groups.items():
-                    own = items.modalities["text"]
-                    texts = own if kind == "its own text" else [half(text, rng) for text in own]
+                    item_texts = items.modalities["text"]
+                    texts = item_texts if kind == "its own text" else [half(text, rng) for text in item_texts]
                     found[group] += ranks(draw, items, texts)
-            numbers = (f"{np.median(own):.0f} | {np.mean(1 / np.array(own)):.2f}" for own in found.values())
+            numbers = (f"{np.median(places):.0f} | {np.mean(1 / np.array(places)):.2f}" for places in found.values())
             lines.append(f"| {name} | {kind} | {' | '.join(numbers)} |")
     return "\n".join(lines)
 
@@ -200,21 +204,22 @@ def calibration_of_later(draw: Draw) -> Iterator[CalibrationReport]:
 
 def calibration_table(labelled: Draws, bare: Draws) -> str:
     lines = [
-        "| data | query | codes found | right pairs | calibration error | Brier score | constant |",
+        "| data | query | database codes | share of relevant pairs | calibration error | Brier score | constant |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, (draw, *_) in labelled.items():
         learned = draw.collection.evaluate(draw.setting.queries).calibration
-        for own in (*learned, *calibration_of_later(bare[name][0])):
-            constant = own.share * (1 - own.share)
-            numbers = f"{own.share:.3f} | {own.calibration_error:.3f} | {own.brier:.3f} | {constant:.3f}"
-            lines.append(f"| {name} | {own.query} | {own.codes} | {numbers} |")
+        for report in (*learned, *calibration_of_later(bare[name][0])):
+            constant = report.share * (1 - report.share)
+            numbers = f"{report.share:.3f} | {report.calibration_error:.3f} | {report.brier:.3f} | {constant:.3f}"
+            lines.append(f"| {name} | {report.query} | {report.codes} | {numbers} |")
     return "\n".join(lines)
 
 
 def time_table(draws: Draws) -> str:
     lines = [
-        "| data | items | `dlfh search`, processor seconds: median | most | one question, open: milliseconds |",
+        "| data | items | `dlfh search`, processor seconds: median | most "
+        "| one query to an open collection, milliseconds |",
         "|---|---|---|---|---|",
     ]
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

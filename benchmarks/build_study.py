@@ -72,9 +72,9 @@ def measure(scores: Scores, labels: list[list[str]]) -> dict[str, list[float]]:
     sizes = np.diff(rows.indptr)
     exact = (shared == sizes[:, None]) & (shared == sizes[None, :])
     found = {}
-    for name, own in scores.items():
-        rank = np.median([1 + np.count_nonzero(line > line[row]) for row, line in enumerate(own)])
-        others = np.where(np.eye(len(own), dtype=bool), -np.inf, own)
+    for name, matrix in scores.items():
+        rank = np.median([1 + np.count_nonzero(line > line[row]) for row, line in enumerate(matrix)])
+        others = np.where(np.eye(len(matrix), dtype=bool), -np.inf, matrix)
         order = np.argsort(-others, axis=1, kind="stable")[:, :-1]
         grades = np.take_along_axis(shared, order, axis=1)
         right = grades > 0
@@ -104,8 +104,8 @@ def joined(a: Items, b: Items) -> Items:
 
 
 def described(featurizers: dict[str, Featurizer], seen: Items, asking: Items) -> tuple[Any, Any]:
-    known = {name: own.fit_transform(seen.modalities[name]) for name, own in featurizers.items()}
-    return known, {name: own.transform(asking.modalities[name]) for name, own in featurizers.items()}
+    known = {name: featurizer.fit_transform(seen.modalities[name]) for name, featurizer in featurizers.items()}
+    return known, {name: featurizer.transform(asking.modalities[name]) for name, featurizer in featurizers.items()}
 
 
 def other(name: str) -> str:
@@ -119,8 +119,8 @@ def by_codes(encoder: Encoder, asking: Items) -> Scores:
 
 
 def agreement(values: dict[str, npt.NDArray[np.float32]]) -> Scores:
-    codes = {name: unpack(pack(own), own.shape[1]) for name, own in values.items()}
-    return {name: (own @ codes[other(name)].T).astype(np.float64) for name, own in values.items()}
+    codes = {name: unpack(pack(projections), projections.shape[1]) for name, projections in values.items()}
+    return {name: (projections @ codes[other(name)].T).astype(np.float64) for name, projections in values.items()}
 
 
 def built(setting: Setting, encoder: Encoder) -> dict[str, tuple[Scores, float]]:
@@ -178,12 +178,12 @@ def captions(setting: Setting) -> dict[str, tuple[Scores, float]]:
 
 
 def cosines(a: Floats, b: Floats) -> Floats:
-    lengths = [np.maximum(np.linalg.norm(own, axis=1, keepdims=True), 1e-12) for own in (a, b)]
+    lengths = [np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12) for rows in (a, b)]
     return (a / lengths[0]) @ (b / lengths[1]).T
 
 
 def across(values: dict[str, Floats]) -> Scores:
-    return {name: cosines(own, values[other(name)]) for name, own in values.items()}
+    return {name: cosines(vectors, values[other(name)]) for name, vectors in values.items()}
 
 
 def dense(matrix: Any) -> Floats:
@@ -192,13 +192,13 @@ def dense(matrix: Any) -> Floats:
 
 def correlated(known: Any, new: Any, labels: Any, ridge: float, sizes: Sequence[int]) -> list[Scores]:
     """Return cosines of the first canonical variates, each weighted by its correlation, for each number of them."""
-    x, y = ({name: dense(own[name]) for name in ("image", "text")} for own in (known, new))
-    means = {name: own.mean(axis=0) for name, own in x.items()}
-    centred = {name: own - means[name] for name, own in x.items()}
+    x, y = ({name: dense(matrix[name]) for name in ("image", "text")} for matrix in (known, new))
+    means = {name: matrix.mean(axis=0) for name, matrix in x.items()}
+    centred = {name: matrix - means[name] for name, matrix in x.items()}
     n = len(labels)
     whitening = {}
-    for name, own in centred.items():
-        covariance = own.T @ own / n
+    for name, matrix in centred.items():
+        covariance = matrix.T @ matrix / n
         whitening[name] = Whitening(covariance, ridge * float(np.trace(covariance)) / len(covariance))
     cross = centred["image"].T @ centred["text"] / n
     every = canonical_directions(whitening["image"], whitening["text"], cross)
@@ -206,7 +206,9 @@ def correlated(known: Any, new: Any, labels: Any, ridge: float, sizes: Sequence[
     for k in sizes:
         found = every.first(k)
         ways = {"image": found.x, "text": found.y}
-        scores.append(across({name: (own - means[name]) @ ways[name] * found.correlations for name, own in y.items()}))
+        scores.append(
+            across({name: (matrix - means[name]) @ ways[name] * found.correlations for name, matrix in y.items()})
+        )
     return scores
 
 
@@ -228,7 +230,7 @@ def to_labels(known: Any, new: Any, labels: Any, ridge: float, _: Sequence[int])
 
 
 def merit(scores: Scores, asking: Items) -> float:
-    return float(np.mean([own[0] for own in measure(scores, asking.labels or []).values()]))
+    return float(np.mean([measures[0] for measures in measure(scores, asking.labels or []).values()]))
 
 
 def best_of(merits: dict[float, list[float]]) -> list[float]:
@@ -246,9 +248,12 @@ def real_valued(kind: Any, sizes: tuple[int, ...]) -> Callable[[Setting], dict[s
         asking, seen = items.take(np.sort(order[:n])), items.take(np.sort(order[n:]))
         features = {"image": image_features(setting, CombinedImage), "text": BagOfWords(max_features=1000)}
         trial, whole = described(features, seen, asking), described(features, items, setting.queries)
-        n_labels = len({label for own in items.labels or [] for label in own})
+        n_labels = len({label for item_labels in items.labels or [] for label in item_labels})
         names = [f"{size} numbers" if size else "all labels" for size in sizes]
-        merits = {ridge: [merit(own, asking) for own in kind(*trial, seen.labels, ridge, sizes)] for ridge in RIDGES}
+        merits = {
+            ridge: [merit(option_scores, asking) for option_scores in kind(*trial, seen.labels, ridge, sizes)]
+            for ridge in RIDGES
+        }
         answers = {ridge: kind(*whole, items.labels, ridge, sizes) for ridge in {*best_of(merits)}}
         return {
             name: (answers[best][place], 4 * (sizes[place] or n_labels))
@@ -278,8 +283,8 @@ def results(setting: Setting, work: Path) -> dict[str, MethodResult]:
             scores = way(setting)
             spent = time.process_time() - began
             ways = {
-                option: asdict(MethodResult(measure(own, setting.queries.labels or []), size, spent))
-                for option, (own, size) in scores.items()
+                option: asdict(MethodResult(measure(matrix, setting.queries.labels or []), size, spent))
+                for option, (matrix, size) in scores.items()
             }
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(json.dumps(ways), encoding="utf-8")
@@ -291,25 +296,26 @@ def results(setting: Setting, work: Path) -> dict[str, MethodResult]:
 
 def comparison(found: dict[str, dict[str, MethodResult]]) -> str:
     lines = [
-        "| data | way | T: MAP | nDCG@10 | exact | own item | I: MAP | nDCG@10 | exact | own item | bytes | seconds |",
+        "| data | method | T: MAP | nDCG@10 | exact | known item "
+        "| I: MAP | nDCG@10 | exact | known item | bytes | seconds |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, ways in found.items():
-        for way, own in ways.items():
+        for way, result in ways.items():
             cells = []
             for modality in ("text", "image"):
-                values = own.measured.get(modality)
+                values = result.measured.get(modality)
                 cells += (
                     ["–"] * 4 if values is None else [*(f"{value:.3f}" for value in values[:3]), f"{values[3]:.0f}"]
                 )
-            lines.append(f"| {name} | {way} | {' | '.join(cells)} | {own.n_bytes:.0f} | {own.seconds:.0f} |")
+            lines.append(f"| {name} | {way} | {' | '.join(cells)} | {result.n_bytes:.0f} | {result.seconds:.0f} |")
     return "\n".join(lines)
 
 
 def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
     """Compare code lengths on validation items, a part of the training items."""
     lines = [
-        "| data | bits | bytes a code | unseen: MAP | nDCG@10 | exact | learned: MAP | nDCG@10 | exact |",
+        "| data | bits | bytes per code | unseen: MAP | nDCG@10 | exact | learned: MAP | nDCG@10 | exact |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     measures = [AP, nDCG @ 10, P(match="all") @ 5]
@@ -339,7 +345,7 @@ def bits_table(all_settings: list[Setting], seeds: int = 3) -> str:
 
 def features_table(all_settings: list[Setting]) -> str:
     """Compare image features by the trials of `dlfh build`, on training items."""
-    lines = ["| data | images by | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
+    lines = ["| data | image features | MAP | nDCG@10 | exact | seconds |", "|---|---|---|---|---|---|"]
     for setting in all_settings:
         several = candidate_featurizers(setting.first, text="tfidf")
         several["image"].insert(2, Hog())

@@ -54,7 +54,7 @@ def shown(*values: float) -> str:
 
 def stalls(sources: dict[str, Source], seeds: int, n_points: int = 2000) -> str:
     """Full DLFH at 8 and 16 bits, scale 8: flips, objective and MAP, with bound and exact steps."""
-    heads = [f"{what}, {step}" for step in STEPS for what in ("flips a bit", "objective a pair", "MAP")]
+    heads = [f"{what}, {step}" for step in STEPS for what in ("flips per bit", "objective per pair", "MAP")]
     lines = [f"| data | bits | start | {' | '.join(heads)} |", "|---|---|---|" + "---|" * len(heads)]
     for name, source in sources.items():
         for n_bits, init in product((8, 16), ("random", "labels")):
@@ -64,7 +64,7 @@ def stalls(sources: dict[str, Source], seeds: int, n_points: int = 2000) -> str:
                 found = [_full_fit(source, n_bits, asked, seed, n_points) for seed in range(seeds)]
                 flips, first, last, *maps = np.mean(found, axis=0)
                 cells += [f"{flips:.2f}", f"{first:.3f} → {last:.3f}", shown(*maps)]
-            start = "a random code a point" if init == "random" else "a random code a label set"
+            start = "a random code per point" if init == "random" else "a random code per label set"
             lines.append(f"| {name} | {n_bits} | {start} | {' | '.join(cells)} |")
             print(lines[-1], file=sys.stderr, flush=True)
     return "\n".join(lines)
@@ -112,7 +112,7 @@ def ceiling(sources: dict[str, Source], seeds: dict[str, int]) -> str:
             for ranking, value in zip(("Hamming", "asymmetric"), np.mean(found, axis=0), strict=True):
                 rows.setdefault(f"{n_bits} bits, {ranking}", []).append(shown(float(value)))
         print(name, {label: cells[-1] for label, cells in rows.items()}, file=sys.stderr, flush=True)
-    lines = ["| what is compared | " + " | ".join(sources) + " |", "|---|" + "---|" * len(sources)]
+    lines = ["| compared values | " + " | ".join(sources) + " |", "|---|" + "---|" * len(sources)]
     return "\n".join([*lines, *(f"| {label} | {' | '.join(cells)} |" for label, cells in rows.items())])
 
 

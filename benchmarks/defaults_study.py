@@ -173,8 +173,8 @@ def ridge_grid(splits: dict[str, Split], seeds: int) -> str:
             for seed in range(seeds):
                 model = DLFH(n_bits, random_state=seed, hash_function="linear").fit(train.modalities, train.labels)
                 for intercept, factor in grid:
-                    own: dict[str, Any] = {"ridge": 1e-6} if factor is None else {"shrinkage": factor}
-                    learner = LinearRidge(**own, fit_intercept=intercept)
+                    parameters: dict[str, Any] = {"ridge": 1e-6} if factor is None else {"shrinkage": factor}
+                    learner = LinearRidge(**parameters, fit_intercept=intercept)
                     refit(model, learner, train)
                     values[intercept, factor].append(evaluate(model, (train, test)))
             for (intercept, factor), measured in values.items():

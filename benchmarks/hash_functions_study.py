@@ -168,7 +168,7 @@ def scale_rows(n_bits: int, label: str, run: Any, codes: Any, test: Paired, labe
 def bases_table(folder: Path, numbers: tuple[int, ...] = (500, 1000, 2000)) -> str:
     """Compare numbers of kernel bases on training points excluded from learning, 64 bits, one split."""
     lines = [
-        "| data | functions | bases | unseen | hashed | learned | processor seconds of fitting | MB of functions |",
+        "| data | functions | bases | unseen | hashed | learned | fit, processor seconds | size of the functions, MB |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, load in (("Wiki", load_wiki), ("IAPR TC-12", load_iapr)):
@@ -176,7 +176,7 @@ def bases_table(folder: Path, numbers: tuple[int, ...] = (500, 1000, 2000)) -> s
         rest, asking = pool.split(len(pool) // 8, random_state=0)
         train, unseen = rest.split(len(pool) // 8, random_state=1)
         model = DLFH(64, random_state=0).fit(train.modalities, train.labels)
-        for label, learners in (("chosen", model.chosen_), ("kernel ridge as it comes", {})):
+        for label, learners in (("chosen", model.chosen_), ("kernel ridge, defaults", {})):
             for n_bases in numbers:
                 began = time.process_time()
                 for modality in train.modalities:

@@ -129,7 +129,7 @@ def hidden_curves(train: Paired, test: Paired, seeds: int) -> dict[str, np.ndarr
 
 def hidden_table(curves: dict[str, np.ndarray]) -> str:
     heads = " | ".join(f"{share:.0%}" for share in HIDDEN)
-    lines = [f"| what is missing | query | {heads} |", "|---|---|" + "---|" * len(HIDDEN)]
+    lines = [f"| missing | query | {heads} |", "|---|---|" + "---|" * len(HIDDEN)]
     for kind, values in curves.items():
         for d, asked in enumerate(PAIR):
             cells = " | ".join(

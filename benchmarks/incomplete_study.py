@@ -50,7 +50,9 @@ def hide(items: Items, what: str, share: float, seed: int) -> Items:
     hidden = np.zeros(len(items), bool)
     hidden[rng.permutation(len(items))[: round(share * len(items))]] = True
     if what == "labels":
-        return replace(items, labels=[[] if h else own for h, own in zip(hidden, items.labels or [], strict=True)])
+        return replace(
+            items, labels=[[] if h else item_labels for h, item_labels in zip(hidden, items.labels or [], strict=True)]
+        )
     if what == "texts":
         texts = [None if h else text for h, text in zip(hidden, items.modalities["text"], strict=True)]
         return replace(items, modalities=items.modalities | {"text": texts})
@@ -107,7 +109,7 @@ def table(icons: Icons, seeds: int) -> str:
         for setting, n_trained, n_incomplete, values in run(icons, seed):
             found.setdefault(setting, []).append((n_trained, n_incomplete, values))
     lines = [
-        "| hidden | share | icons that lack it are | learned from | incomplete | T→I, hashed | I→T, hashed "
+        "| removed | share | incomplete icons are | training icons | incomplete ones | T→I, hashed | I→T, hashed "
         "| T→I, unseen | I→T, unseen |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -253,9 +253,9 @@ def bench_storage() -> Rows:
                 index.compact()
             command = [sys.executable, "-c", MEMORY, str(folder)]
             printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            own, mapped = map(float, printed.split())
+            private, mapped = map(float, printed.split())
             what = "memory of a reader that has searched: of its own; mapped, which all readers share"
-            rows.append((what, f"{own:.1f}; {mapped:.1f} bytes an item"))
+            rows.append((what, f"{private:.1f}; {mapped:.1f} bytes an item"))
     return rows
 
 
@@ -279,7 +279,7 @@ def main() -> None:
     for name in BENCHMARKS if options.which == "all" else [options.which]:
         lines = BENCHMARKS[name]()
         tables[f"index {name}"] = "\n".join(
-            ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
+            ["| measurement | result |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
         )
         print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
     if options.write:

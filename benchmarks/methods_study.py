@@ -106,7 +106,7 @@ def seph_seconds(folder: Path) -> str:
 def registry_table() -> str:
     """Return the table of methods in docs/methods.md."""
     lines = [
-        "| name | method | learns from | codes | database codes | bits beyond the features' directions | modalities "
+        "| name | method | learns from | codes | database codes | more bits than feature directions | modalities "
         "| training costs |",
         "|---|---|---|---|---|---|---|---|",
     ]

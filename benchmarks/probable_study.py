@@ -51,7 +51,7 @@ class Pairs:
         counts = np.bincount(bins, minlength=N_BINS)
         enough = counts >= 100
         sums = (np.bincount(bins, values, N_BINS)[enough] for values in (self.probabilities, self.right))
-        said, true = (own / counts[enough] for own in sums)
+        said, true = (total / counts[enough] for total in sums)
         return said, true
 
 
@@ -62,12 +62,16 @@ def queries_of(setting: Setting, modality: str) -> Any:
 def answers_rows(setting: Setting, collection: Collection, truth: dict[str, set[str]]) -> list[str]:
     """Return the rows of answers among the first ten that reach a minimum probability."""
     rows = []
-    asking = [{*own} for own in setting.queries.labels or []]
+    asking = [{*item_labels} for item_labels in setting.queries.labels or []]
     for modality in ("text", "image"):
         for least in LEAST:
             batch = collection.search(modality, queries_of(setting, modality), K, min_probability=least)
             n_found = [len(found) for found in batch]
-            right = [bool(truth[name] & own) for own, found in zip(asking, batch, strict=True) for name in found.ids]
+            right = [
+                bool(truth[name] & item_labels)
+                for item_labels, found in zip(asking, batch, strict=True)
+                for name in found.ids
+            ]
             precision = f"{np.mean(right):.3f}" if right else "-"
             shown = "none" if least is None else f"{least:g}"
             nothing = np.mean([n == 0 for n in n_found])
@@ -85,13 +89,13 @@ def pairs_of(setting: Setting, collection: Collection, truth: dict[str, set[str]
     answered = searcher.log_odds(modality, vectors, texts)
     assert answered is not None
     ids = collection.index.ids()
-    names = sorted({label for own in truth.values() for label in own})
+    names = sorted({label for item_labels in truth.values() for label in item_labels})
     places = {name: place for place, name in enumerate(names)}
 
     def marks(sets: list[Any]) -> np.ndarray:
         marked = np.zeros((len(sets), len(names)), np.float32)
-        for row, own in enumerate(sets):
-            marked[row, [places[label] for label in own if label in places]] = 1
+        for row, item_labels in enumerate(sets):
+            marked[row, [places[label] for label in item_labels if label in places]] = 1
         return marked
 
     right = marks(list(setting.queries.labels or [])) @ marks([truth[name] for name in ids]).T > 0
@@ -108,8 +112,8 @@ def draw(all_pairs: list[Pairs], picture: Path) -> None:
 
     figure, axes = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
     axes.plot([0, 1], [0, 1], color="0.6", linewidth=1, linestyle=":", label="as said")
-    for own, mark in zip(all_pairs, "osD^v<>", strict=False):
-        axes.plot(*own.bins(), marker=mark, markersize=4, linewidth=1.2, label=own.name)
+    for pairs, mark in zip(all_pairs, "osD^v<>", strict=False):
+        axes.plot(*pairs.bins(), marker=mark, markersize=4, linewidth=1.2, label=pairs.name)
     axes.set(xlabel="probability that was said", ylabel="share of right pairs", xlim=(0, 1), ylim=(0, 1))
     axes.legend(frameon=False, fontsize=8)
     figure.savefig(picture, dpi=110, metadata={"Software": None})
@@ -122,10 +126,13 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="file for the reliability diagram")
     arguments = parser.parse_args()
     rows = [
-        f"| data | query | `min_probability` | answers a query, of {K} | queries with none | precision |",
+        f"| data | query | `min_probability` | results per query, of {K} | queries without results | precision |",
         "|---|---|---|---|---|---|",
     ]
-    scores = ["| data | right pairs | Brier score | constant | calibration error |", "|---|---|---|---|---|"]
+    scores = [
+        "| data | share of relevant pairs | Brier score | constant | calibration error |",
+        "|---|---|---|---|---|",
+    ]
     all_pairs = []
     with tempfile.TemporaryDirectory() as place:
         for setting in settings(Path(os.environ.get("DLFH_DATA", "")), Path(place)):
@@ -137,14 +144,14 @@ def main() -> None:
             collection = with_later(setting, Path(place), labels=False).collection
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
-                own = pairs_of(setting, collection, truth, modality)
-                report = CalibrationReport.from_pairs(modality, "hashed", own.probabilities, own.right)
+                pairs = pairs_of(setting, collection, truth, modality)
+                report = CalibrationReport.from_pairs(modality, "hashed", pairs.probabilities, pairs.right)
                 constant = report.share * (1 - report.share)
                 scores.append(
-                    f"| {own.name} | {report.share:.3f} | {report.brier:.3f} | {constant:.3f} | "
+                    f"| {pairs.name} | {report.share:.3f} | {report.brier:.3f} | {constant:.3f} | "
                     f"{report.calibration_error:.3f} |"
                 )
-                all_pairs.append(own)
+                all_pairs.append(pairs)
             print("\n".join([*rows, *scores]), flush=True)
     if arguments.picture:
         draw(all_pairs, arguments.picture)

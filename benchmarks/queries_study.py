@@ -43,8 +43,8 @@ class Question:
 
     def answered_by(self, item: ResultItem) -> bool:
         """Return whether an item is right."""
-        own = item.metadata or {}
-        written = " ".join([item.id, str(own.get("text", "")), *(own.get("labels") or [])])
+        card = item.metadata or {}
+        written = " ".join([item.id, str(card.get("text", "")), *(card.get("labels") or [])])
         words = re.findall(r"[^\W_]+", written.lower())
         return all(any(word.startswith(start) for word in words for start in group) for group in self.right)
 
@@ -115,10 +115,11 @@ def main() -> None:
     if (data / "photos.tar.xz").exists():
         sources["photographs"] = photographs(data, work)
     lines = [
-        "| data | question | right of 5, before | now | first right one, before | now | first five now |",
+        "| data | query | relevant in the top 5, before | now "
+        "| rank of the first relevant one, before | now | top 5 now |",
         "|---|---|---|---|---|---|---|",
     ]
-    totals = ["| data | questions | right of the first five, before | now | first right one at 1, before | now |"]
+    totals = ["| data | queries | relevant in the top 5, before | now | first result relevant, before | now |"]
     totals.append("|---|---|---|---|---|---|")
     tiles: list[Any] = []
     captions: list[str] = []
@@ -127,10 +128,10 @@ def main() -> None:
             opened = collections(name, items, work)
             right: dict[str, list[float]] = {kind: [] for kind in opened}
             first: dict[str, list[bool]] = {kind: [] for kind in opened}
-            for question in (own for own in questions() if own.collection == name):
+            for question in (each for each in questions() if each.collection == name):
                 answers = {kind: ask(collection, kind, question.text) for kind, collection in opened.items()}
-                good = {kind: sum(map(question.answered_by, own[:SHOWN])) for kind, own in answers.items()}
-                ranks = {kind: rank(question, own) for kind, own in answers.items()}
+                good = {kind: sum(map(question.answered_by, results[:SHOWN])) for kind, results in answers.items()}
+                ranks = {kind: rank(question, results) for kind, results in answers.items()}
                 for kind in opened:
                     right[kind].append(good[kind] / SHOWN)
                     first[kind].append(ranks[kind] == 1)
@@ -149,7 +150,7 @@ def main() -> None:
                         captions += [item.id for item in answers[kind][:SHOWN]]
             totals.append(
                 f"| {name} | {len(right['now'])} | "
-                + " | ".join(f"{np.mean(own):.2f}" for by in (right, first) for own in by.values())
+                + " | ".join(f"{np.mean(numbers):.2f}" for by in (right, first) for numbers in by.values())
                 + " |"
             )
     if arguments.picture:

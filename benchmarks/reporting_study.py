@@ -78,13 +78,13 @@ def tables() -> dict[str, str]:
     ties = [
         head[0].format("ties, *learned*"), head[1],
         row("database order", "learned, order"), row("expectation over all orders", "learned, expected"),
-        row("right answers first among equals", "learned, right first"),
-        row("right answers last among equals", "learned, right last"),
+        row("relevant items first among ties", "learned, right first"),
+        row("relevant items last among ties", "learned, right last"),
     ]  # fmt: skip
     cuts = [
         head[0].format("*unseen*"), head[1],
-        row("MAP, full ranking", "unseen, order"), row("MAP@50, by the relevant items found", "cut, found"),
-        row("MAP@50, by the most that could be", "cut, possible"),
+        row("MAP, full ranking", "unseen, order"), row("MAP@50, divided by the relevant items found", "cut, found"),
+        row("MAP@50, divided by the most possible", "cut, possible"),
     ]  # fmt: skip
     spread = ["| *unseen* | lowest seed | mean | best seed |", "|---|---|---|---|"]
     for bits, runs in results.items():

@@ -87,7 +87,7 @@ def chosen() -> str:
     """Return the parameters chosen on validation points, by method and data set."""
     files = {name: tomllib.loads((RESULTS / f"{name}-tuned" / "tuned.toml").read_text()) for name in COMPARED}
     columns = [DATA[name] for name in COMPARED]
-    lines = ["| method | tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
+    lines = ["| method | values tried | " + " | ".join(columns) + " |", "|---|---|" + "---|" * len(columns)]
     for method in sorted({method for each in files.values() for method in each["methods"]}):
         grid = default_grid(method)
         tried = "; ".join(f"`{name}` {', '.join(map(str, values))}" for name, values in grid.items())
@@ -125,7 +125,7 @@ def leading() -> str:
     Level is within one standard error of the difference of two means over runs.
     """
     lines = [
-        "| database | DLFH, as it comes | DLFH, tuned | best other, tuned | DLFH as it comes is |",
+        "| database | DLFH, defaults | DLFH, tuned | best other, tuned | DLFH with defaults is |",
         "|---|" + "---|" * 4,
     ]
     for name, protocol in itertools.product(COMPARED, PROTOCOLS):
@@ -190,8 +190,8 @@ def seconds() -> str:
         cells = []
         for size in sizes:
             beside = theirs.get(method, {}).get(size)
-            own = row[size] or "–"
-            cells.append(own if beside is None else f"{own} / {beside or '–'}")
+            value = row[size] or "–"
+            cells.append(value if beside is None else f"{value} / {beside or '–'}")
         lines.append(f"| {method} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -204,9 +204,10 @@ def seconds_in_words() -> str:
     """Return a summary of the training times on all points: DLFH, slower methods, and the paper."""
     ours, theirs = _seconds()
     most = list(next(iter(ours.values())))[-1]
-    own, paper, kernel = (ours[row][most] for row in ("DLFH", "DLFH paper", "KDLFH"))
+    default, paper, kernel = (ours[row][most] for row in ("DLFH", "DLFH paper", "KDLFH"))
     said = [
-        f"From all {most} points DLFH learns in {own} s as it comes, in {paper} s in the paper's setting (the paper: "
+        f"From all {most} points DLFH learns in {default} s with its defaults, in {paper} s in the paper's setting "
+        "(the paper: "
         f"{theirs['DLFH paper'][most]} s on twelve cores), KDLFH in {kernel} s ({theirs['KDLFH'][most]} s)."
     ]
     slower = [

@@ -464,7 +464,7 @@ def main() -> None:
     for name in BENCHMARKS if options.which == "all" else [options.which]:
         lines = BENCHMARKS[name]()
         tables[name] = "\n".join(
-            ["| what | measured |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
+            ["| measurement | result |", "|---|---|", *(f"| {what} | {value} |" for what, value in lines)]
         )
         print(f"\n{name}\n" + "\n".join(f"  {what}: {value}" for what, value in lines).replace("**", ""), flush=True)
     if options.write:

@@ -87,8 +87,8 @@ def texts(n_points: int, n_words: int, n_classes: int = 20, length: int = 30) ->
     classes = rng.integers(n_classes, size=n_points)
     running = np.cumsum(1 / np.arange(1, n_words + 1))
     drawn = np.searchsorted(running, rng.random((n_points, length), np.float32) * running[-1]).clip(0, n_words - 1)
-    own = rng.random(drawn.shape) < 1 / 3
-    drawn[own] = (drawn[own] * 7919 + (1 + classes[np.nonzero(own)[0]]) * 104729) % n_words
+    by_class = rng.random(drawn.shape) < 1 / 3
+    drawn[by_class] = (drawn[by_class] * 7919 + (1 + classes[np.nonzero(by_class)[0]]) * 104729) % n_words
     starts = np.arange(0, n_points * length + 1, length)
     matrix = sp.csr_array(
         (np.ones(drawn.size, np.float32), drawn.ravel().astype(np.int32), starts), (n_points, n_words)
@@ -124,7 +124,14 @@ def measure_wide(n_points: int, n_words: int, hash_function: str, largest_matrix
 
 
 def bench_wide(share: float) -> Rows:
-    header = ("texts, words (of them met)", "hash functions", "by", "fit", "peak memory", "MAP, unseen")
+    header = (
+        "texts, vocabulary (words that occur)",
+        "hash functions",
+        "solved by",
+        "fit",
+        "peak memory",
+        "MAP, unseen",
+    )
     rows: Rows = [header]
     for n_points, n_words, function, largest in (
         (200_000, 1_000_000, "auto", None),
@@ -192,15 +199,15 @@ def bench_arriving(_: float) -> Rows:
         image, text = found[0]["names"]
 
         def mean(key: str, found: list[dict[str, Any]] = found) -> float:
-            return float(np.mean([own[key] for own in found]))
+            return float(np.mean([run[key] for run in found]))
 
         if not rows:
             asking = (f"{image}→{text}", f"{text}→{image}")
             rows.append(
                 (
                     "IAPR TC-12, 64 bits, mean of 3 splits",
-                    "processor time in all",
-                    "of the last part",
+                    "total processor time",
+                    "last part",
                     *(f"MAP {way}, {database}" for database in ("unseen", "learned") for way in asking),
                 )
             )
@@ -276,23 +283,25 @@ def measure_bare(folder: str) -> dict[str, Any]:
 
 def bench_growth(share: float) -> Rows:
     billion = "a billion points at this rate"
-    rows: Rows = [("points", "fit", "a million points", "bare", "bare / fit", "encode images", "peak memory", billion)]
+    rows: Rows = [
+        ("points", "fit", "fit per million points", "bare", "bare / fit", "encode images", "peak memory", billion)
+    ]
     for size in (1_000_000, 3_000_000, 10_000_000):
         n_points = int(share * size)
         with scratch() as folder:
             write_growing(folder, n_points)
             bare = in_process("bare", folder=str(folder))["bare"]
-            own = in_process("growth", folder=str(folder))
+            run = in_process("growth", folder=str(folder))
         rows.append(
             (
                 f"{n_points:,}",
-                f"{own['fit']:.1f} s",
-                f"{own['fit'] / n_points * 1e6:.2f} s",
+                f"{run['fit']:.1f} s",
+                f"{run['fit'] / n_points * 1e6:.2f} s",
                 f"{bare:.1f} s",
-                f"{bare / own['fit']:.2f}",
-                f"{own['encode']:.1f} s",
-                f"{own['peak']:,.0f} MB",
-                f"{own['fit'] / n_points * 1e9 / 3600:.1f} h",
+                f"{bare / run['fit']:.2f}",
+                f"{run['encode']:.1f} s",
+                f"{run['peak']:,.0f} MB",
+                f"{run['fit'] / n_points * 1e9 / 3600:.1f} h",
             )
         )
     return rows
@@ -306,16 +315,16 @@ def measure_functions(folder: str, model: str, by_blocks: bool) -> dict[str, Any
     features, labels = open_growing(Path(folder))
     known: dict[str, Any] = {"DLFH": DLFH(64, hash_function="linear", random_state=0)}
     known |= {"DLFH, kernel ridge": DLFH(64, hash_function="kernel-ridge", random_state=0)}
-    known |= {"DLFH as it comes": DLFH(64, random_state=0), "KDLFH": KDLFH(64, random_state=0)}
+    known |= {"DLFH, defaults": DLFH(64, random_state=0), "KDLFH": KDLFH(64, random_state=0)}
     given: Any = features
     if not by_blocks:
         texts = sp.csr_array(sp.vstack([block for _, (block,) in features["text"].read_ahead()]))
         given, labels = {"image": np.asarray(features["image"]), "text": texts}, np.asarray(labels)
     before = reset_peak_mb()
     began = time.perf_counter()
-    own = known[model].fit(given, labels)
+    fitted = known[model].fit(given, labels)
     seconds = time.perf_counter() - began
-    codes = np.concatenate([own.encode(name, blocks.read(0)[:5000]) for name, blocks in features.items()])
+    codes = np.concatenate([fitted.encode(name, blocks.read(0)[:5000]) for name, blocks in features.items()])
     return {"seconds": seconds, "grown": peak_mb() - before, "codes": codes.tobytes().hex()}
 
 
@@ -326,19 +335,19 @@ def bench_functions(share: float) -> Rows:
             f"{n_points:,} points, 64 bits",
             "fit in memory",
             "fit by blocks",
-            "memory that takes, beside the data",
-            "by blocks, all in all",
-            "bits of 10,000 encoded points that are the same",
+            "additional memory of the fit in memory",
+            "total memory of the fit by blocks",
+            "equal bits in 10,000 encoded points",
         )
     ]
     with scratch() as folder:
         write_growing(folder / "all", n_points)
-        for model in ("DLFH", "DLFH, kernel ridge", "DLFH as it comes", "KDLFH"):
+        for model in ("DLFH", "DLFH, kernel ridge", "DLFH, defaults", "KDLFH"):
             whole, ours = (
                 in_process("functions", folder=str(folder / "all"), model=model, by_blocks=by_blocks)
                 for by_blocks in (False, True)
             )
-            bits = (np.unpackbits(np.frombuffer(bytes.fromhex(own["codes"]), np.uint8)) for own in (whole, ours))
+            bits = (np.unpackbits(np.frombuffer(bytes.fromhex(run["codes"]), np.uint8)) for run in (whole, ours))
             rows.append(
                 (
                     model,
@@ -367,8 +376,8 @@ def measure_workers(n_workers: int, folder: str, small: str) -> dict[str, Any]:
     """Fit on a local cluster; return the peak memory of the process of client and scheduler."""
     distributed: Any = importlib.import_module("distributed")
     with local_cluster(n_workers) as cluster, distributed.Client(cluster):
-        for own in (small, folder):  # first, workers import and compile
-            features, labels = open_growing(Path(own))
+        for source in (small, folder):  # first, workers import and compile
+            features, labels = open_growing(Path(source))
             before = reset_peak_mb()
             began = time.perf_counter()
             DLFH(64, hash_function="linear", random_state=0).fit(features, labels)
@@ -388,12 +397,12 @@ def bench_workers(share: float) -> Rows:
             "workers (one thread each)",
             f"fit of {n_points:,} points",
             "against one",
-            "peak of client and scheduler, over what they had",
+            "peak additional memory of client and scheduler",
         )
     ]
-    for number, own in found.items():
-        ratio = found[1]["seconds"] / own["seconds"]
-        rows.append((str(number), f"{own['seconds']:.1f} s", f"{ratio:.2f} ×", f"{own['grown']:.1f} MB"))
+    for number, run in found.items():
+        ratio = found[1]["seconds"] / run["seconds"]
+        rows.append((str(number), f"{run['seconds']:.1f} s", f"{ratio:.2f} ×", f"{run['grown']:.1f} MB"))
     return rows
 
 
@@ -410,8 +419,8 @@ def measure_sets(n_points: int) -> dict[str, Any]:
     labels = np.zeros((n_points, 291), np.int8)
     labels[np.arange(n_points), rng.integers(291, size=n_points)] = 1
     for start in range(0, n_points, 10_000):
-        own = labels[start : start + 10_000]
-        own |= rng.random(own.shape, np.float32) < 0.015
+        part = labels[start : start + 10_000]
+        part |= rng.random(part.shape, np.float32) < 0.015
     vectors = rng.standard_normal((n_points, 32), np.float32)
     parts: list[Any] = []
     learn_in_parts = CodeLearning.learn_in_parts
@@ -460,7 +469,7 @@ def bench_sets(share: float) -> Rows:
         "fit in memory, 2 threads",
         "fit in parts, 2 workers",
         "codes",
-        "to each part an iteration",
+        "sent to each part per iteration",
     )
     row = (
         f"{n_points:,}",
@@ -517,9 +526,9 @@ def measure_logistic(way: str, share: float, folder: str) -> dict[str, Any]:
             distributed: Any = importlib.import_module("distributed")
             stack.enter_context(distributed.Client(stack.enter_context(local_cluster(2))))
         if way != "memory":
-            features = {name: ArrayBlocks(own, starts, name) for name, own in features.items()}
+            features = {name: ArrayBlocks(matrix, starts, name) for name, matrix in features.items()}
         if way == "workers":
-            features = {name: own.on_cluster() for name, own in features.items()}
+            features = {name: matrix.on_cluster() for name, matrix in features.items()}
         began = time.perf_counter()
         model.fit(features, labels)
         seconds = time.perf_counter() - began
@@ -546,15 +555,15 @@ def bench_logistic(share: float) -> Rows:
         f"iterations: {image}, {text}",
         f"MAP {image}→{text}, unseen",
         f"MAP {text}→{image}, unseen",
-        "bits of unseen points as in memory",
+        "equal bits of unseen points, compared with memory",
     )
     rows: Rows = [header]
     for way, called in ways.items():
-        own = found[way]
-        values = (f"{value:.4f}" for value in own["maps"])
-        iterations = ", ".join(str(number - (way != "memory")) for number in own["sums"])  # one sum is before the first
+        run = found[way]
+        values = (f"{value:.4f}" for value in run["maps"])
+        iterations = ", ".join(str(number - (way != "memory")) for number in run["sums"])  # one sum is before the first
         rows.append(
-            (called, f"{own['seconds']:.1f} s", iterations, *values, f"{(bits[way] == bits['memory']).mean():.3%}")
+            (called, f"{run['seconds']:.1f} s", iterations, *values, f"{(bits[way] == bits['memory']).mean():.3%}")
         )
     return rows
 

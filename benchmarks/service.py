@@ -151,7 +151,7 @@ def load(port: int, requests: list[bytes], connections: int, n: int, seconds: fl
             *(_ask(port, requests, todo, began + seconds, waits) for _ in range(connections)), return_exceptions=True
         )
         took = time.perf_counter() - began
-        failures = sum(1 if isinstance(own, BaseException) else own for own in failed)
+        failures = sum(1 if isinstance(outcome, BaseException) else outcome for outcome in failed)
         return Load(connections, len(waits), failures, took, 1000 * np.array(waits))
 
     return asyncio.run(run())
@@ -188,26 +188,26 @@ def measure(folder: Path) -> dict[str, str]:
         last = load(port, requests, 64, N_REQUESTS - asked, MOST_SECONDS)
         asked += last.requests
         memories.append(memory_of(process))
-    waits = np.concatenate([own.waits for own in bares])
-    one = Load(0, len(waits), 0, sum(own.seconds for own in bares), waits)
+    waits = np.concatenate([load.waits for load in bares])
+    one = Load(0, len(waits), 0, sum(load.seconds for load in bares), waits)
     lines = [
-        "| asked by | connections | requests | failed | requests a second | p50, ms | p99, ms |",
+        "| target | connections | requests | failed | requests per second | p50, ms | p99, ms |",
         "|---|---|---|---|---|---|---|",
         f"| `Index.search`, no service | | {one.requests:,} | | {one.rate:,.0f} | {one.percentile(50):.2f} | "
         f"{one.percentile(99):.2f} |",
     ]
     lines += [
-        f"| the service | {own.connections} | {own.requests:,} | {own.failures} | {own.rate:,.0f} | "
-        f"{own.percentile(50):.2f} | {own.percentile(99):.2f} |"
-        for own in rows
+        f"| the service | {load.connections} | {load.requests:,} | {load.failures} | {load.rate:,.0f} | "
+        f"{load.percentile(50):.2f} | {load.percentile(99):.2f} |"
+        for load in rows
     ]
-    failures = last.failures + sum(own.failures for own in rows)
+    failures = last.failures + sum(load.failures for load in rows)
     overhead = rows[0].percentile(50) - one.percentile(50)
     memory = (
         f"The service adds **{overhead:.2f} ms** to a request on one connection (p50 against p50). "
         f"Over {asked:,} requests, {failures} failed, and its memory went from {memories[0]:.0f} MB "
         f"to {memories[-1]:.0f} MB "
-        f"({', '.join(f'{own:.0f}' for own in memories)} MB after each round)."
+        f"({', '.join(f'{megabytes:.0f}' for megabytes in memories)} MB after each round)."
     )
     return {"load-machine": machine(), "load": "\n".join(lines), "load-memory": memory}
 

@@ -136,14 +136,14 @@ def test_the_wheel_has_every_source_and_nothing_else(wheel: Path, tmp_path: Path
     assert {"dlfh/py.typed", "dlfh/service/page/index.html", "dlfh/bench/published.toml"} <= inside
 
 
-def test_the_source_archive_has_what_building_takes_and_no_more(archives: Path) -> None:
+def test_the_source_archive_has_only_the_files_needed_to_build(archives: Path) -> None:
     (archive,) = archives.glob("*.tar.gz")
     top = {name.partition("/")[0] for name in contents(archive)}
     files = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml", ".gitignore"}
     assert top == files | {"src"}
 
 
-def test_the_metadata_says_what_a_package_index_shows(wheel: Path) -> None:
+def test_the_metadata_is_complete_for_a_package_index(wheel: Path) -> None:
     (file,) = (data for name, data in contents(wheel).items() if name.endswith("/METADATA"))
     metadata = message_from_bytes(file)
     assert metadata["Version"] == dlfh.__version__
@@ -158,7 +158,7 @@ def test_the_metadata_says_what_a_package_index_shows(wheel: Path) -> None:
     assert [link for link in links if not link.startswith(("https://", "#"))] == []
 
 
-def test_the_quick_start_runs_and_says_truly_when_it_compiles(plain: Environment) -> None:
+def test_the_quick_start_runs_and_announces_compilation_only_when_it_happens(plain: Environment) -> None:
     program = snippets(ROOT / "README.md")[0] + "\nimport dlfh\nprint(dlfh.__version__, dlfh.__file__)"
     first = plain.python(program)
     score, where = first.stdout.splitlines()
@@ -171,7 +171,7 @@ def test_the_quick_start_runs_and_says_truly_when_it_compiles(plain: Environment
     assert COMPILING not in again.stderr
 
 
-def test_without_extras_every_door_opens_and_what_is_missing_is_named(plain: Environment) -> None:
+def test_without_extras_everything_imports_and_errors_name_the_missing_extra(plain: Environment) -> None:
     rooms = sorted((ROOT / "src" / "dlfh").glob("[a-z]*/__init__.py"))
     doors = [f"dlfh.{file.parent.name}" for file in rooms if file.parent.name not in NEED_EXTRAS]
     plain.python("\n".join(f"import {door}" for door in doors))

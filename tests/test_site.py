@@ -49,9 +49,7 @@ def test_every_link_anchor_and_picture_is_there_and_no_other_host_is_named() -> 
 
 @pytest.mark.site
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_asks_no_other_host_says_no_error_and_fits_a_narrow_screen(
-    page: str, address: str, browser: Any
-) -> None:
+def test_pages_contact_no_other_host_log_no_error_and_fit_narrow_screens(page: str, address: str, browser: Any) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800})
     tab = context.new_page()
     asked: list[str] = []

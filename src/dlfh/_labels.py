@@ -294,7 +294,7 @@ def _read_indicator(labels: npt.NDArray[Any], name: str) -> tuple[None, int, Int
             row, column = np.argwhere(wrong)[0]
             hint = "; pass class ids as a one-dimensional array" if labels.shape[1] == 1 else ""
             raise InputError(
-                f"{name} is two-dimensional, an indicator matrix, and must contain only 0 and 1, "
+                f"{name} is two-dimensional, so it must be an indicator matrix of 0 and 1; "
                 f"found {labels[row, column].item()!r} in row {row}{hint}"
             )
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(present, axis=1))]).astype(np.int64)

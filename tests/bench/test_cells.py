@@ -35,7 +35,7 @@ def test_the_hash_of_a_cell_is_stable() -> None:
 
 
 @given(st.dictionaries(st.sampled_from("abcλ"), values, max_size=4), specs)
-def test_a_cell_comes_back_from_json_with_the_same_hash(parameters: dict[str, object], spec: SplitSpec) -> None:
+def test_cells_keep_their_hash_in_json(parameters: dict[str, object], spec: SplitSpec) -> None:
     original = cell(parameters=parameters, split=spec)
     again = Cell.from_plain(json.loads(json.dumps(original.plain())))
     assert again == original

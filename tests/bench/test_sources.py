@@ -34,12 +34,12 @@ def test_a_data_set_of_several_names_has_one(alias: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["icons", "own.npz", "wiki.npz", "own/wiki", "./iapr", "iapr.mat", "coco", ""])
-def test_what_is_no_data_sets_name_stays(name: str) -> None:
+def test_other_names_are_returned_unchanged(name: str) -> None:
     assert canonical_name(name) == name
 
 
 @given(st.text(max_size=6) | st.sampled_from([*ALIASES, *DATA_SETS]))
-def test_a_canonical_name_is_its_own(name: str) -> None:
+def test_canonical_names_are_returned_unchanged(name: str) -> None:
     assert canonical_name(canonical_name(name)) == canonical_name(name)
 
 
@@ -55,7 +55,7 @@ def message_for(name: str, file: Path | None = None, **options: Any) -> str:
 
 
 @pytest.mark.parametrize(("alias", "key"), ALIASES.items())
-def test_a_data_set_without_its_file_is_asked_for_by_any_of_its_names(alias: str, key: str) -> None:
+def test_a_missing_data_set_file_is_requested_under_any_alias(alias: str, key: str) -> None:
     expected = f"{key} does not come with dlfh: name its file with --file, or try generated:{key}"
     assert message_for(alias) == message_for(key) == expected
 
@@ -76,7 +76,7 @@ def test_only_generated_data_have_any_number_of_points(tmp_path: Path) -> None:
     assert len(load_source("generated:Wiki", n_points=60).parts["train"]) == 45
 
 
-def test_what_is_neither_data_set_nor_file_is_said_so(tmp_path: Path) -> None:
+def test_unknown_data_sets_and_files_are_refused(tmp_path: Path) -> None:
     expected = "no data set or file 'coco': data sets are icons, wiki, mirflickr-25k, nus-wide, iapr-tc12, "
     assert message_for("coco").startswith(expected)
     (tmp_path / "own.npz").write_bytes(b"nothing")
@@ -121,7 +121,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "one modality": (
         {"text": np.ones(20)},
-        "at least two modalities are needed, but it has 'image'; not a matrix .*: 'text'",
+        "at least two modalities are needed, but the file has 'image'; not a matrix .*: 'text'",
     ),
     "NaN": ({"text": np.full((20, 4), np.nan)}, "text of train contains NaN or infinity: 60 values"),
     "strings": ({"image": np.full((20, 6), "0.5")}, "image of train must be a numeric matrix"),
@@ -131,14 +131,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_files_of_ones_own_are_checked(tmp_path: Path, wrong: str) -> None:
+def test_array_files_are_checked(tmp_path: Path, wrong: str) -> None:
     changes, message = WRONG[wrong]
     write_arrays(tmp_path / "own.npz", own_arrays() | changes)
     with pytest.raises(InputError, match=rf"own\.npz: .*{message}"):
         load_source(str(tmp_path / "own.npz"))
 
 
-def test_files_of_ones_own_become_sources(tmp_path: Path) -> None:
+def test_array_files_can_be_sources(tmp_path: Path) -> None:
     arrays = own_arrays()
     write_arrays(tmp_path / "own.npz", arrays)
     source = load_source(str(tmp_path / "own.npz"))
@@ -150,7 +150,7 @@ def test_files_of_ones_own_become_sources(tmp_path: Path) -> None:
     assert list(load_source(str(tmp_path / "own.npz")).parts) == ["all"]
 
 
-def test_what_training_saw_of_a_database_is_not_unseen(tmp_path: Path) -> None:
+def test_unseen_databases_exclude_training_points(tmp_path: Path) -> None:
     arrays = own_arrays()
     train = np.arange(5, 15)
     rows = np.r_[train, 0:5, 5:20]  # the database holds the training set
@@ -165,7 +165,7 @@ def test_what_training_saw_of_a_database_is_not_unseen(tmp_path: Path) -> None:
     assert list(load_source(str(tmp_path / "own.npz")).parts) == ["train", "queries"]
 
 
-def test_leaks_in_files_of_ones_own_are_reported(tmp_path: Path) -> None:
+def test_leaks_in_array_files_are_reported(tmp_path: Path) -> None:
     arrays = own_arrays()
     for name in ("image", "text"):
         arrays[name][17] = arrays[name][1]

@@ -53,7 +53,7 @@ def test_taking_rows_and_assembling_the_whole(seed: int, starts: list[int], spar
 
 
 @pytest.mark.parametrize("copy", [None, True])
-def test_a_matrix_in_memory_is_one_block_that_is_not_copied_unless_asked(copy: Any) -> None:
+def test_a_matrix_in_memory_is_one_block_and_copied_only_on_request(copy: Any) -> None:
     matrix = np.ones((4, 2))
     blocks = ArrayBlocks(matrix, None, "matrix")
     assert blocks.whole is matrix

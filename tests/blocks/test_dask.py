@@ -105,7 +105,7 @@ def test_files_are_read_where_they_are_worked_on(tmp_path: Path) -> None:
         assert is_dask(ours.encode("text", there["text"]))
 
 
-def test_a_file_of_labels_beside_a_dask_array_is_read_where_that_is(tmp_path: Path) -> None:
+def test_label_files_are_read_by_the_workers_of_a_dask_array(tmp_path: Path) -> None:
     modalities, labels = scene(300, False, 2)
     np.save(tmp_path / "labels.npy", labels)
     whole = DLFH(16, hash_function="linear", random_state=0).fit(modalities, labels)
@@ -125,14 +125,14 @@ def test_every_method_learns_from_dask_arrays_or_refuses_them_in_a_sentence(name
     with dask.config.set(scheduler="synchronous"):
         arrays, chunked = to_dask(modalities, labels, 110)
         if not info.takes_blocks:
-            with pytest.raises(InputError, match=f"^{name}.fit takes arrays in memory, and modality 'image' is in"):
+            with pytest.raises(InputError, match=f"^{name}.fit takes arrays in memory, but modality 'image' is in"):
                 method(16, **settings).fit(arrays, chunked)
             return
         ours = method(16, **settings).fit(arrays, chunked)
         assert_equal(ours, method(16, **settings).fit(modalities, labels), modalities)
 
 
-def test_methods_of_sums_need_no_label_sets_and_take_arrays_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_methods_of_sums_need_no_label_sets_and_accept_arrays_with_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     modalities, labels = scene(300, True, 3)
     monkeypatch.setattr(block_labels, "MAX_SETS_HERE", 3)
     whole = CVH(8, similarity="labels").fit(modalities, labels)
@@ -170,7 +170,7 @@ def test_label_sets_that_are_too_many_for_one_process_are_learned_in_parts(
             ours.codes_of_labels(labels[:2])
 
 
-def test_files_whose_blocks_differ_are_cut_alike_where_label_sets_are_learned_in_parts(
+def test_files_with_different_blocks_are_split_at_the_same_rows_for_partitioned_label_sets(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     modalities, labels = many_sets(600)
@@ -416,7 +416,7 @@ def test_logistic_functions_on_a_cluster_also_when_a_worker_is_killed(cluster: A
 
 
 @pytest.mark.cluster
-def test_a_cluster_that_goes_away_is_one_sentence() -> None:
+def test_a_lost_cluster_is_reported_in_one_sentence() -> None:
     distributed = pytest.importorskip("distributed")
     modalities, labels = scene(1000, False, 2)
     arrays, chunked = to_dask(modalities, labels, 50)
@@ -467,7 +467,7 @@ def processes(tmp_path: Path) -> Iterator[tuple[Any, int]]:
 
 
 @pytest.mark.cluster
-def test_scheduler_and_client_hold_megabytes_of_hundreds(processes: tuple[Any, int], tmp_path: Path) -> None:
+def test_scheduler_and_client_use_a_few_of_hundreds_of_megabytes(processes: tuple[Any, int], tmp_path: Path) -> None:
     """350 MB of features and labels in files: fit, encode and evaluate, and many label sets, learned in parts.
 
     Logistic functions leave their kernel values, 48 MB of each modality, where they are.

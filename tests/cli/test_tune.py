@@ -80,11 +80,11 @@ def test_texts_are_tuned_with_label_words_and_settings_are_printed(
         (["tune", "magic", "{table}"], "unknown method 'magic'"),
         (
             ["tune", "DLFH", "{table}", "--text", "caption", "--halving", "size"],
-            "--halving is for data sets of vectors",
+            "--halving applies only to data sets of vectors",
         ),
         (
             ["tune", "DLFH", "{table}", "--text", "caption", "--memory-gb", "3"],
-            "--memory-gb is for data sets of vectors",
+            "--memory-gb applies only to data sets of vectors",
         ),
         (
             ["tune", "DLFH", "{table}", "--text", "caption", "--validation-share", "2"],

@@ -69,7 +69,7 @@ def test_the_sheet_shows_the_query_ranks_ids_and_texts(tmp_path: Path) -> None:
 
 
 def test_a_result_without_images_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is nothing to draw"):
+    with pytest.raises(InputError, match="nothing to draw"):
         answers(tmp_path, SearchResult([ResultItem(1, "a", {})]), "text: red")
 
 

@@ -484,7 +484,7 @@ def test_invalid_searches_raise_input_errors(shop: Path, tmp_path: Path) -> None
                 "text",
                 "level",
                 {"match": "both", "modalities": "image"},
-                "match='both' needs texts, and 'image' has none",
+                "match='both' needs texts, but 'image' has none",
             ),
             ("text", "level", {"modalities": []}, "modalities is empty: name at least one"),
             ("text", "level", {"min_probability": 0.5}, "min_probability needs probabilities"),

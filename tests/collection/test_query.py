@@ -70,7 +70,7 @@ def test_options_are_validated_on_creation() -> None:
         ({"modalities": []}, "modalities is empty"),
         ({"modalities": 3}, "modalities must be a list of strings, got int"),
         ({"ids": "a"}, "ids must be a list of strings, got str"),
-        ({"ids": ["a", 3]}, "ids must be a list of strings, got 3 in it"),
+        ({"ids": ["a", 3]}, "ids must be a list of strings, but it contains 3"),
         ({"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
         ({"ranking": "best"}, "ranking must be one of 'asymmetric', 'specific', 'hamming'"),
         ({"hashed_only": 1}, "hashed_only must be"),

@@ -117,14 +117,14 @@ WRONG: dict[str, tuple[Arrays, str]] = {
         "it has neither the variables .*, nor modalities with 'labels'; it contains 'image'",
     ),
     "queries without labels": ({"labels": GOOD["labels"] * ~GOOD["is_test"][:, None]}, "labels contains no labels"),
-    "one modality": ({"text": None}, "at least two modalities are needed, but it has 'image'$"),
+    "one modality": ({"text": None}, "at least two modalities are needed, but the file has 'image'$"),
     "a vector for a modality": (
         {"text": np.ones(N_POINTS), "ids": np.arange(N_POINTS)},
-        "at least two modalities are needed, but it has 'image'; not a matrix .*: 'text', 'ids'$",
+        "at least two modalities are needed, but the file has 'image'; not a matrix .*: 'text', 'ids'$",
     ),
     "vectors for modalities": (
         {"text": np.ones(N_POINTS), "image": np.ones(N_POINTS)},
-        "at least two modalities are needed, but it has none; not a matrix .*: 'image', 'text'$",
+        "at least two modalities are needed, but the file has none; not a matrix .*: 'image', 'text'$",
     ),
     "a value for a modality": (
         {"text": np.float64(2), "about": about(modalities=["image", "text"])},

@@ -414,7 +414,7 @@ def test_a_split_by_protocol_contains_each_point_once(seed: int, n_queries: int,
     np.testing.assert_array_equal(unseen.queries.labels, split.queries.labels)
 
 
-def test_a_seed_draws_the_queries_anew(tmp_path: Path) -> None:
+def test_each_seed_draws_different_queries(tmp_path: Path) -> None:
     expected = original()
     scipy.io.savemat(tmp_path / "wiki.mat", variables(expected))
     one, two, again = (load_dataset("wiki", tmp_path / "wiki.mat", random_state=seed) for seed in (1, 2, 1))

@@ -46,7 +46,7 @@ def test_thousands_of_damaged_files(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("path", KEPT, ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_what_once_broke_something_no_longer_does(path: Path) -> None:
+def test_regressions_stay_fixed(path: Path) -> None:
     summary = run_cases(_of_one(TARGETS[path.parent.name], unpacked(path)), [0], jobs=1)
     assert not summary.findings, summary.findings[0]
 
@@ -125,7 +125,7 @@ def test_the_watch_sees(use: object, kind: str) -> None:
     assert sorted(finding.seed for finding in summary.findings) == [0, 1, 2]
 
 
-def test_a_worker_goes_on_after_one_that_died() -> None:
+def test_a_new_worker_continues_after_one_died() -> None:
     def sometimes(case: Case, folder: Path) -> None:
         if b"4" in case.files["number"]:
             os.abort()

@@ -47,7 +47,7 @@ def test_parameters_are_checked_without_pytorch(monkeypatch: pytest.MonkeyPatch)
         DLFH(8, hash_function=Deep(patience=0)).check_parameters()
 
 
-def test_asking_for_deep_without_pytorch_says_what_to_install(
+def test_deep_without_pytorch_names_the_package_to_install(
     split: tuple[Paired, Paired], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
@@ -116,7 +116,9 @@ def test_it_learns_what_a_linear_function_cannot() -> None:
 
 
 @needs_torch
-def test_same_seed_same_network_and_the_users_random_numbers_are_left_alone(split: tuple[Paired, Paired]) -> None:
+def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_unchanged(
+    split: tuple[Paired, Paired],
+) -> None:
     train, test = split
     torch.manual_seed(123)
     expected = torch.rand(3)
@@ -151,7 +153,7 @@ def test_saved_networks_encode_the_same_without_pytorch(split: tuple[Paired, Pai
 
 
 @needs_torch
-def test_a_users_own_network(split: tuple[Paired, Paired], tmp_path: Path) -> None:
+def test_custom_networks_can_be_trained_and_attached(split: tuple[Paired, Paired], tmp_path: Path) -> None:
     train, test = split
     own = torch.nn.Sequential(torch.nn.Linear(64, 24), torch.nn.Tanh(), torch.nn.Linear(24, 16))
     before = {name: value.clone() for name, value in own.state_dict().items()}

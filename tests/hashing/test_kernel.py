@@ -74,24 +74,29 @@ def test_joint_solver_reaches_the_optimum_of_every_bit(seed: int, sparse: bool, 
     with Workers(2) as workers:
         kernel = fit_kernel(X, 40, seed, "image")
         K, K0 = kernel(X), kernel.between_bases()
-        single = K.astype(np.float32)
-        chunks = [(0, 70, single[:70]), (70, len(single), single[70:])]
-        solution = Classifiers(lambda: iter(chunks), K0, penalty, LOGISTIC, workers).solve(signs)
-    ours = exact_objective(K, K0, signs, solution.weights, penalty)
-    np.testing.assert_allclose(solution.objective, ours, rtol=1e-4)
+        solutions = []
+        for rows in (K, K.astype(np.float32)):
+            chunks = [(0, 70, rows[:70]), (70, len(rows), rows[70:])]
+            problem = Classifiers(lambda chunks=chunks: iter(chunks), K0, penalty, LOGISTIC, workers)  # type: ignore[misc]
+            solutions.append(problem.solve(signs))
+    double, single = (exact_objective(K, K0, signs, solution.weights, penalty) for solution in solutions)
+    np.testing.assert_allclose([solution.objective for solution in solutions], [double, single], rtol=1e-4)
     for k in range(signs.shape[1]):
         best = minimize(
             lambda w, k=k: (
                 exact_objective(K, K0, signs[:, [k]], w[:, None], penalty)[0],
                 -K.T @ (signs[:, k] / (1 + np.exp(signs[:, k] * (K @ w)))) + 2 * penalty * K0 @ w,
             ),
-            solution.weights[:, k],
+            solutions[0].weights[:, k],
             jac=True,
             method="L-BFGS-B",
             options={"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 50},
         )
-        # Sparse points that coincide make K nearly singular: steps become small before the minimum is reached.
-        assert ours[k] <= best.fun * (1 + (2e-3 if sparse else 1e-4))
+        assert double[k] <= best.fun * (1 + 1e-4)
+        # If bases nearly coincide, as sparse points do, the smallest eigenvalues of K'K are below its rounding error in
+        # single precision, the scaling of these directions is wrong, and the solver stops early. Kernel functions
+        # accept it: K'K in double precision would take twice the time, for a few thousandths of the objective.
+        assert single[k] <= best.fun * (1 + (5e-3 if sparse else 1e-4))
 
 
 def test_joint_solver_agrees_with_scikit_learn() -> None:

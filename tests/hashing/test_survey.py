@@ -35,7 +35,7 @@ def test_the_kernel_of_blocks_is_that_of_the_whole(
     np.testing.assert_allclose(ours(X), whole(X), atol=1e-5)
 
 
-def test_what_is_known_is_not_read_again() -> None:
+def test_known_content_is_not_read_again() -> None:
     blocks = ArrayBlocks(np.random.default_rng(0).random((10, 2)), [0, 4, 10], "x")
     survey = Survey(blocks, "x")
     survey.look(np.arange(10), SCALINGS)

@@ -449,7 +449,7 @@ def test_a_writer_refuses_to_write_after_a_backup_was_restored(
             shutil.copytree(tmp_path / "backup", folder)
         before = files_in(folder)
         for change in CHANGES.values():
-            with pytest.raises(StorageError, match=r"was changed under this writer: .* open the index again"):
+            with pytest.raises(StorageError, match=r"changed while it was open for writing: .* open the index again"):
                 change(writer)
         assert files_in(folder) == before
         assert writer.ids() == [*model.ids(), "newer"]
@@ -501,7 +501,7 @@ def test_no_committed_change_is_lost_where_locks_have_no_effect(
                 thread.join()
     assert len(committed) + len(refused) == 24
     assert len(refused) >= 12  # at most one of two writers can commit
-    assert all("was changed under this writer" in message for message in refused)
+    assert all("was changed while it was open for writing" in message for message in refused)
     with Index.open(folder) as index:
         index.verify()
         assert sorted(index.ids()) == sorted([*model.ids(), *committed])

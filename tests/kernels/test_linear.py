@@ -39,11 +39,11 @@ def test_finish_products(seed: int, dtype: Any) -> None:
     rng = np.random.default_rng(seed)
     n, d, n_bits = (int(size) for size in rng.integers(1, 30, size=3))
     rows = rng.standard_normal((n, d)).astype(dtype)
-    weights = rng.standard_normal((n_bits, d)).astype(np.float32)
+    weights = rng.standard_normal((d, n_bits)).astype(np.float32)
     offset = rng.standard_normal(n_bits)
-    offset[0] = -float(sum(rows[0].astype(np.float64) * weights[0]))  # a value that cancels
-    terms = np.array([offset, np.linalg.norm(weights, axis=1), 0.05 * np.abs(offset)]).astype(dtype)
-    products, codes = rows @ weights.T.astype(dtype), np.zeros((n, n_bytes(n_bits)), np.uint8)
+    offset[0] = -float(sum(rows[0].astype(np.float64) * weights[:, 0]))  # a value that cancels
+    terms = np.array([offset, np.linalg.norm(weights, axis=0), 0.05 * np.abs(offset)]).astype(dtype)
+    products, codes = rows @ weights.astype(dtype), np.zeros((n, n_bytes(n_bits)), np.uint8)
     start = int(rng.integers(0, n))
     arguments = (rows, weights, offset, terms, dtype(0.05), products, codes, start, n)
     assert_twins_agree("finish_products", *arguments)

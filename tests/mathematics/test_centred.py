@@ -125,5 +125,5 @@ def test_features_that_cannot_be_centred_are_reported(monkeypatch: pytest.Monkey
         with pytest.raises(InputError, match=sentence):
             centre({"image": ArrayBlocks(values, [0, 2, 4], "image")})
     monkeypatch.setattr(moments, "MAX_GRAM_FEATURES", 1)
-    with pytest.raises(InputError, match="has 2 features, and data in blocks can have at most 1"):
+    with pytest.raises(InputError, match="has 2 features, but data in blocks can have at most 1"):
         centre({"image": ArrayBlocks(bad, [0, 2, 4], "image")})

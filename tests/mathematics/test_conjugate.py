@@ -77,7 +77,7 @@ def test_a_bit_has_the_same_weights_whatever_the_threads_and_the_other_bits(seed
     np.testing.assert_allclose(first[:, 0], together[:, 0], rtol=1e-5, atol=1e-7)
 
 
-def test_no_ridge_and_repeated_words_end_and_explain_what_the_matrix_explains(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_ridge_repeated_words_converge_to_the_fit_of_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     once = words(rng, 100, 30)
     features = sp.csr_array(sp.hstack([once, once]))
@@ -123,7 +123,7 @@ def test_wide_data_has_no_leave_one_out_predictions() -> None:
         assert learner.leave_one_out(function, features, targets) is None
 
 
-def test_a_bit_that_is_done_stands_still_while_others_go_on() -> None:
+def test_converged_bits_do_not_change_while_others_continue() -> None:
     """Bits of one group converge at different times; none is spoilt by steps of 0 / 0."""
     rng = np.random.default_rng(1)
     X = sp.csr_array(np.eye(6))

@@ -161,8 +161,11 @@ def test_labels_and_their_similarities_give_the_same_codes(paired: Split) -> Non
         by_pairs = DLFH(24, **setting).fit(train.modalities, similarity=similarity)
         for name in ("image", "text"):
             np.testing.assert_array_equal(by_labels.codes_[name], by_pairs.codes_[name])
-            np.testing.assert_array_equal(
-                by_labels.project(name, train.modalities[name]), by_pairs.project(name, train.modalities[name])
+            # Labels are targets of the same regression, which rounds differently.
+            np.testing.assert_allclose(
+                by_labels.project(name, train.modalities[name]),
+                by_pairs.project(name, train.modalities[name]),
+                atol=1e-4,
             )
 
 

@@ -37,7 +37,7 @@ def _norm(vector):
 
 
 @Kernel
-def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
+def finish_products(rows, weights, offset, bit_terms, rounding, products, codes, start, stop):
     """Add the offset to ``products`` = rows @ weights, correct doubtful signs, and pack the codes.
 
     The last digits of a BLAS product depend on the other rows and on the machine. A value within the bound of its
@@ -60,7 +60,7 @@ def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products,
                 if not abs(products[i, k]) > scale * bit_terms[1, k] + bit_terms[2, k]:
                     total = 0.0
                     for j in range(rows.shape[1]):
-                        total += np.float64(rows[i, j]) * np.float64(weights_by_bit[k, j])
+                        total += np.float64(rows[i, j]) * np.float64(weights[j, k])
                     products[i, k] = total + offset[k]
         for k in range(n_bits):
             finite &= abs(products[i, k]) <= largest

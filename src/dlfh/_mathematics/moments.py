@@ -115,7 +115,7 @@ def check_gram_fits(modality: str, n_features: int) -> None:
     """Raise InputError for a modality in blocks that is too wide for a Gram matrix of each block."""
     if n_features > MAX_GRAM_FEATURES:
         raise InputError(
-            f"modality {modality!r} has {n_features} features, and data in blocks can have at most "
+            f"modality {modality!r} has {n_features} features, but data in blocks can have at most "
             f"{MAX_GRAM_FEATURES}: pass a sparse matrix in memory"
         )
 

@@ -62,6 +62,8 @@ class LabelFit:
 
         numbers: The points' numbers among those of all modalities, if some points lack this one.
         """
+        points = self._sample(features, targets)
+        Survey.of(features, modality, self.context).request(points)
         chosen = learner.resolve(features, targets, modality, self.context)
         labeller = chosen.label_learner()
         n_bits = targets.n_bits if labeller is chosen and type(targets.distinct) is Targets else 0
@@ -80,10 +82,18 @@ class LabelFit:
         self.labels = self.labels or targets.labels
         if solution is not None:
             solution = solution.columns(slice(n_bits, None))
-        self._calibrate(labeller, scores, solution, features, targets, modality)
+        if solution is None:
+            points = points[:: -(-len(points) // _MAX_POINTS_BY_POINTS)]
+        self._calibrate(labeller, scores, solution, features, targets, modality, points)
         if numbers is not None and modality in self.points:
             self.points[modality] = numbers[self.points[modality]]
         return function
+
+    def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
+        """Return the points that curves are fitted to, ascending."""
+        n, n_labels = features.shape[0], targets.labels.n_labels if isinstance(targets.labels, LabelSets) else 1
+        size = min(n, _MAX_POINTS, max(512, _MAX_SCORES // n_labels))
+        return np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
 
     def _calibrate(
         self,
@@ -93,10 +103,8 @@ class LabelFit:
         features: Blocks,
         targets: BlockTargets,
         modality: str,
+        points: Integers,
     ) -> None:
-        n, n_labels = features.shape[0], scores.n_bits
-        size = min(n, _MAX_POINTS if solution is not None else _MAX_POINTS_BY_POINTS, max(512, _MAX_SCORES // n_labels))
-        points = np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
         survey = Survey.of(features, modality, self.context)
         survey.look(points)
         sets = targets.take(points)[1]
@@ -105,8 +113,9 @@ class LabelFit:
         if solution is not None:
             values = learner.leave_sample_out(scores, solution, rows, truth.toarray())
         else:  # solved without a matrix of all features, so points are left out of a regression on the sample
-            sampled = RealTargets(truth.toarray(), np.arange(size), n_labels)
-            values = learner.leave_one_out(scores.with_ridge(scores.ridge * size / n), rows, sampled)
+            sampled = RealTargets(truth.toarray(), np.arange(len(points)), scores.n_bits)
+            ridge = (scores.ridge or 1.0) * len(points) / features.shape[0]  # constant features have none
+            values = learner.leave_one_out(scores.with_ridge(ridge), rows, sampled)
         if values is None:
             return
         curves = fit_label_curves(values, truth, self.context.workers)

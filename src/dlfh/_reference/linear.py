@@ -16,11 +16,11 @@ def add_sparse_gram(starts, columns, values, gram):
     gram += np.triu((matrix.T @ matrix).toarray())
 
 
-def finish_products(rows, weights_by_bit, offset, bit_terms, rounding, products, codes, start, stop):
+def finish_products(rows, weights, offset, bit_terms, rounding, products, codes, start, stop):
     values = products[start:stop] + bit_terms[0]
-    scale = rounding * np.linalg.norm(rows[start:stop], axis=1)
-    for i, k in np.argwhere(np.abs(values) <= np.outer(scale, bit_terms[1]) + bit_terms[2]):
-        values[i, k] = _sum_in_order(rows[start + i].astype(np.float64) * weights_by_bit[k]) + offset[k]
+    scale = rounding * np.sqrt(np.square(rows[start:stop]).sum(axis=1, keepdims=True))
+    for i, k in zip(*(np.abs(values) <= scale * bit_terms[1] + bit_terms[2]).nonzero(), strict=True):
+        values[i, k] = _sum_in_order(rows[start + i].astype(np.float64) * weights[:, k]) + offset[k]
     products[start:stop] = values
     codes[start:stop] = np.packbits(values > 0, axis=1)
     return bool(np.isfinite(values.astype(np.float32)).all())
@@ -31,7 +31,10 @@ def sparse_products(starts, columns, values, weights, offset, bit_terms, product
     for i in range(start, stop):
         row = slice(starts[i], starts[i + 1])
         x, w = values[row].astype(np.float32), weights[columns[row]]
-        sums = _sum_in_order(np.vstack([bit_terms[:1], x[:, None] * w]))
+        terms = np.empty((len(x) + 1, len(offset)), np.float32)
+        terms[0] = bit_terms[0]
+        np.multiply(x[:, None], w, out=terms[1:])
+        sums = _sum_in_order(terms)
         scale = np.float32(len(x) + 8) * np.float32(1.2e-7) * np.sqrt(_sum_in_order(x * x))
         products[i] = sums
         for k in np.flatnonzero(np.abs(sums) <= scale * bit_terms[1] + bit_terms[2]):

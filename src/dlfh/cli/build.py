@@ -65,7 +65,7 @@ def build(
         encoder, read = make_encoder(training, items, options)
     else:
         for name in changed_options(training):
-            raise InputError(f"{flag(name)} is for training, but --model is already trained: omit one of them")
+            raise InputError(f"{flag(name)} applies to training, but --model is already trained: omit one of the two")
         encoder = load_encoder(model, options.verbose)
         read = items.read(encoder.modalities_, outputs=[options.problem_file])
     built = Collection.build(

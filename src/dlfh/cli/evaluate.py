@@ -91,7 +91,9 @@ def evaluate(
         _evaluate_codes(str(database), str(items.source), codes, as_json)
         return
     for name in changed_options(codes):
-        raise InputError(f"{flag(name)} is for codes in files, which need both --query-labels and --database-labels")
+        raise InputError(
+            f"{flag(name)} applies only to codes in files, which need --query-labels and --database-labels"
+        )
     _evaluate_items(database, items, queries, seed, as_json=as_json, verbose=not quiet and not as_json)
 
 
@@ -106,7 +108,7 @@ def _evaluate_items(
     if is_collection(path):
         if n_queries is not None:
             raise InputError(
-                f"--queries is for models, but {path} is a collection, for which all given items are queries"
+                f"--queries applies only to models: {path} is a collection, and all given items are queries"
             )
         with open_collection(path, verbose=verbose) as collection:
             report = collection.evaluate(items.read(collection.encoder.modalities_))

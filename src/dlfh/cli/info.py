@@ -57,7 +57,7 @@ def info(
                 index.verify()
             _show_index("index", path, index, index.modalities, {}, verify, as_json)
     elif verify:
-        raise InputError(f"--verify is for collections and indexes, and {path} is neither")
+        raise InputError(f"--verify applies only to collections and indexes, but {path} is neither")
     elif path.is_dir():
         _show_model(path, as_json)
     elif path.suffix.lower() in TABLE_SUFFIXES:

@@ -135,7 +135,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
 
     for name in changed_options(options):
         if name not in _FOR_ITEMS:
-            raise InputError(f"{flag(name)} is for data sets of vectors, but these are raw items")
+            raise InputError(f"{flag(name)} applies only to data sets of vectors, not to raw items")
     if options.validation_share is not None and not 0 < options.validation_share < 1:
         raise InputError(f"--validation-share must be between 0 and 1, got {options.validation_share}")
     check_outputs([options.output], data.inputs(), overwrite=options.overwrite)

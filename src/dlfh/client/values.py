@@ -47,7 +47,7 @@ def encode_vectors(values: Any) -> list[list[float]]:
 
 
 def encode_items(items: Items, takes: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield items as JSON values; ``takes`` has the kind of values of each modality."""
+    """Yield items as JSON values; ``takes`` maps each modality to its kind of values."""
     unknown = next((name for name in items.modalities if name not in takes), None)
     if unknown is not None:
         raise InputError(f"unknown modality {unknown!r}: the collection has {', '.join(map(repr, takes))}")

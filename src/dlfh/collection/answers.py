@@ -75,7 +75,7 @@ def write_answers(
     """
     paths = [collection.image_path(item.metadata) for item in result]
     if not any(paths):
-        raise InputError("there is nothing to draw: none of the items found has an image")
+        raise InputError("nothing to draw: none of the results has an image")
     images = collection.encoder.image_modalities()
     tiles = [_tile(item, path, images) for item, path in zip(result, paths, strict=True)]
     query = [] if image is None else [_Tile("query", "", "", "", _thumbnail(image), is_query=True)]

@@ -105,7 +105,7 @@ def _strings(values: Any, name: str) -> tuple[str, ...]:
     strings = tuple(values)
     for value in strings:
         if not isinstance(value, str):
-            raise InputError(f"{name} must be a list of strings, got {value!r} in it")
+            raise InputError(f"{name} must be a list of strings, but it contains {value!r}")
     return strings
 
 

@@ -102,7 +102,8 @@ class Ranker:
         positions = np.flatnonzero(eligible)
         n = len(positions) if options.radius is not None else min(options.k, len(positions))
         if options.limit is not None and n > options.limit:
-            raise InputError(f"{n:,} items are within the radius, more than the limit of {options.limit:,}: reduce it")
+            limit = f"more than the limit of {options.limit:,}"
+            raise InputError(f"{n:,} items are within the radius, {limit}: reduce the radius")
         if not n:
             nothing = np.empty(0, np.int64)
             return Ranked(nothing, np.empty(0), nothing, nothing)

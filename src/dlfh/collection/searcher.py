@@ -89,7 +89,7 @@ class Searcher:
         """Return the modalities that a query searches, and whether it matches codes, words or both."""
         known, texts, match = self.encoder.searchable_modalities(), self.encoder.text_modalities(), options.match
         if match not in (None, "codes") and modality not in texts:
-            raise InputError(f"match={match!r} needs a text, and {modality!r} does not take texts: use match='codes'")
+            raise InputError(f"match={match!r} needs a text, but {modality!r} does not take texts: use match='codes'")
         if options.modalities is not None:
             names = self._named(options.modalities)
         elif match == "words":
@@ -99,7 +99,7 @@ class Searcher:
             names = self.calibration.modalities.get(modality, (other,) if match != "both" else known)
         has_texts = bool({*names} & {*texts})
         if match not in (None, "codes") and not has_texts:
-            raise InputError(f"match={match!r} needs texts, and {', '.join(map(repr, names))} has none")
+            raise InputError(f"match={match!r} needs texts, but {', '.join(map(repr, names))} has none")
         default = "both" if has_texts and self.calibration.words.get(modality) else "codes"
         return names, match or default
 
@@ -135,7 +135,7 @@ class Searcher:
         return names
 
     def default_modality(self, kind: str) -> str | None:
-        """Return the modality of texts ("text") or images ("image"): that of this name, or the first of the kind."""
+        """Return the modality of texts or images: the one named "text" or "image", or else the first of that kind."""
         names = [name for name, featurizer in self.encoder.featurizers_.items() if featurizer.takes == f"{kind}s"]
         return kind if kind in names else next(iter(names), None)
 

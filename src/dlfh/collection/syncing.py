@@ -90,9 +90,8 @@ def sync_items(
     gone = plan.gone if remove else []
     if len(gone) > max_removed * plan.n_before:
         raise InputError(
-            f"{len(gone):,} of the {plan.n_before:,} items of the collection are missing from the {len(items):,} items "
-            f"of the source, and at most {max_removed:.0%} may be removed: check the source, or allow it with "
-            "max_removed=1 (--max-removed 1)"
+            f"{len(gone):,} of {plan.n_before:,} items are missing from the source, more than the limit of "
+            f"{max_removed:.0%}: check the source, or remove them with max_removed=1 (--max-removed 1)"
         )
     rows = sorted([*plan.added, *plan.changed])
     described = dict.fromkeys(items.modalities, 0)

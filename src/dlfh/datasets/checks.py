@@ -14,7 +14,7 @@ from dlfh.errors import InputError
 
 
 def check_parts(parts: dict[str, Part], description: Description | None = None) -> None:
-    """Raise InputError unless the parts consist of finite matrices with one row per point, in their places."""
+    """Raise InputError unless the parts consist of finite matrices with one row per point, none of them swapped."""
     if parts.keys() != {"all"} and ("all" in parts or not {"train", "queries"} <= parts.keys()):
         raise InputError(
             "a split file must have the parts 'train' and 'queries' ('database' is optional), "

@@ -130,7 +130,7 @@ class _Reader:
                     raise InputError(f"it is damaged: {dataset.name} has a string longer than the file")
                 for address in set(references["address"].tolist()) - self._heaps:
                     if not _heap_ends(file, address):
-                        raise InputError(f"it is damaged: {dataset.name} has strings in an endless heap")
+                        raise InputError(f"it is damaged: {dataset.name} refers to a string heap that does not end")
                     self._heaps.add(address)
 
     def array(self, dataset: Any, depth: int) -> Any:

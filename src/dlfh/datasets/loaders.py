@@ -237,7 +237,7 @@ def _check_several(parts: dict[str, Part], ignored: tuple[str, ...]) -> None:
     if len(names) < 2:
         hint = f"; not a matrix with one row per point: {', '.join(map(repr, ignored))}" if ignored else ""
         raise InputError(
-            f"at least two modalities are needed, but it has {', '.join(map(repr, names)) or 'none'}{hint}"
+            f"at least two modalities are needed, but the file has {', '.join(map(repr, names)) or 'none'}{hint}"
         )
 
 

@@ -242,7 +242,7 @@ class KernelRidge(SummedLearner):
     def leave_one_out(
         self, function: HashFunction, features: Features, targets: Targets
     ) -> npt.NDArray[np.float32] | None:
-        """Return leave-one-out projections, by functions that have the point neither in their sums nor as a base."""
+        """Return leave-one-out projections, by functions fitted without the point, which is not a base either."""
         assert isinstance(function, KernelHash)
         kernel = function.kernel
         return leave_one_out_by_features(

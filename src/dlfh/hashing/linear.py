@@ -76,6 +76,7 @@ class LinearHash(HashFunction):
         self.ridge = ridge
         # Computed from the rounded weights, so that a large mean cancels exactly.
         self.offset = intercept - np.matmul(mean, weights, dtype=np.float64) if offset is None else offset
+        self._terms: dict[tuple[float, np.dtype[Any]], npt.NDArray[Any]] = {}  # see _bit_terms
 
     @classmethod
     def of_centred(
@@ -123,8 +124,9 @@ class LinearHash(HashFunction):
         """Yield bounds, ``x @ weights + offset`` and codes of chunks of rows, with signs unaffected by rounding."""
         compute = self._sparse_kernel if sp.issparse(features) else self._dense_kernel
         for start, stop in row_chunks(features, self.n_bits, _ENCODE_BYTES):
+            whole = stop - start == features.shape[0]  # slicing a sparse matrix takes longer than encoding a point
             codes = np.empty((stop - start, n_bytes(self.n_bits)), np.uint8)
-            values, kernel, row_cost = compute(self.scaling(features[start:stop]), codes)
+            values, kernel, row_cost = compute(self.scaling(features if whole else features[start:stop]), codes)
             finite = workers.map_blocks(kernel, stop - start, workers.even_block(stop - start, row_cost))
             # NaN or infinity in a row makes all of its values NaN or infinite, so x itself need not be checked.
             if not all(finite):
@@ -136,11 +138,11 @@ class LinearHash(HashFunction):
         rounding = (self.n_features + 8) * float(np.finfo(dtype).eps)
         rows = np.ascontiguousarray(features, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
-            values = rows @ self.weights.astype(dtype)
+            values = rows @ self.weights.astype(dtype, copy=False)
         terms = self._bit_terms(rounding, dtype)
         # A scalar of the same type, or everything would be computed in double precision.
         scalar = terms.dtype.type(rounding)
-        arguments = (rows, np.ascontiguousarray(self.weights.T), self.offset, terms, scalar, values, codes)
+        arguments = (rows, self.weights, self.offset, terms, scalar, values, codes)
         return values, functools.partial(_kernels.finish_products, *arguments), self.n_features + 4 * self.n_bits
 
     def _sparse_kernel(self, features: Features, codes: Codes) -> _Kernel:
@@ -153,9 +155,12 @@ class LinearHash(HashFunction):
 
     def _bit_terms(self, rounding: float, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Return, for each bit, the offset, |w| and the rounding of the offset."""
-        weight_norms = np.sqrt(np.einsum("dk,dk->k", self.weights, self.weights, dtype=np.float64))
-        with np.errstate(over="ignore"):  # infinite values are reported later
-            return np.array([self.offset, weight_norms, rounding * np.abs(self.offset)]).astype(dtype)
+        key = rounding, np.dtype(dtype)
+        if key not in self._terms:
+            norms = np.sqrt(np.einsum("dk,dk->k", self.weights, self.weights, dtype=np.float64))
+            with np.errstate(over="ignore"):  # infinite values are reported later
+                self._terms[key] = np.array([self.offset, norms, rounding * np.abs(self.offset)]).astype(dtype)
+        return self._terms[key]
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         return {

@@ -92,6 +92,7 @@ class Survey:
         self.features, self.modality, self.n_jobs = features, modality, n_jobs
         self._spreads: dict[str, Any] = {}  # by kind of scaling; second moments for "standard"
         self._numbers: Integers = np.empty(0, np.int64)
+        self._requested: Integers = np.empty(0, np.int64)
         self._rows: Any = None
 
     @classmethod
@@ -102,12 +103,16 @@ class Survey:
             known = context.surveys[modality] = cls(features, modality, context.n_jobs(features))
         return known
 
+    def request(self, numbers: Integers) -> None:
+        """Let the next pass over the blocks read these rows too."""
+        self._requested = np.union1d(numbers, self._requested)
+
     def look(self, numbers: Integers, scalings: Sequence[str] = ()) -> None:
         """Read all blocks once for rows, by number, and statistics of scaled features, unless all are known."""
         kinds = tuple(kind for kind in scalings if kind not in self._spreads)
         if not kinds and np.isin(numbers, self._numbers).all():
             return
-        wanted = np.union1d(numbers, self._numbers)
+        wanted = functools.reduce(np.union1d, (numbers, self._numbers, self._requested))
         chunk = None if self.features.whole is not None else CHUNK_ROWS
         on_block = functools.partial(_look, kinds, wanted, self.modality, self.n_jobs, chunk)
         found, parts = self.features.map_reduce(on_block, _merge)

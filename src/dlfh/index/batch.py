@@ -47,10 +47,10 @@ def check_ids(ids: Any) -> list[bytes]:
     for row, value in enumerate(ids):
         if not isinstance(value, str) or not value:
             raise InputError(f"ids must be non-empty strings, got {value!r} in row {row}")
-        text = _utf8(value)
-        if text is None:
-            raise InputError(f"ids must be valid Unicode, got {shown(value)} in row {row}")
-        encoded.append(text)
+        try:
+            encoded.append(value.encode())
+        except UnicodeEncodeError:
+            raise InputError(f"ids must be valid Unicode, got {shown(value)} in row {row}") from None
     return encoded
 
 

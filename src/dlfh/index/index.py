@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -325,9 +326,7 @@ class Index:
         if positions is None:
             yield from (item for _, item in backend.items(None))
             return
-        found = backend.items(positions)
-        for position in positions:
-            at, item = next(found, (None, None))
+        for position, (at, item) in itertools.zip_longest(positions, backend.items(positions), fillvalue=(None, None)):
             if at != position or item is None:
                 raise InputError(f"positions must refer to items in the index, got {position}")
             yield item

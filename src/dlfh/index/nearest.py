@@ -1,4 +1,4 @@
-"""Exact search among packed codes: by Hamming distance with faiss, and by weighted distance with our kernels.
+"""Exact search among packed codes: by Hamming distance with faiss, and by weighted distance with compiled kernels.
 
 Every function returns distances and rows in order of distance, equal distances in order of row.
 """

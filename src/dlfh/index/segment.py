@@ -74,12 +74,13 @@ class Segment:
         columns = list(zip(modalities, self.codes, (place.tolist() for place in places), strict=True))
         states = self.states[:, rows].T.tolist()
         for i, row in enumerate(rows.tolist()):
-            present = [state != ABSENT for state in states[i]]
-            codes = {name: values[place[i]].copy() for name, values, place in itertools.compress(columns, present)}
-            metadata = None
+            codes, named, metadata = {}, {}, None
+            for (name, values, place), state in zip(columns, states[i], strict=True):
+                named[name] = STATES[state]
+                if state != ABSENT:
+                    codes[name] = values[place[i]].copy()
             if self.metadata is not None and self.metadata_checksums is not None:
                 metadata = _parse_metadata(self.ids[row], self.metadata[row], self.metadata_checksums.item(row))
-            named = {name: STATES[state] for name, state in zip(modalities, states[i], strict=True)}
             yield Item(self.ids[row].decode(), metadata, codes, named)
 
     def _all_metadata(self) -> Iterable[dict[str, Any] | None]:

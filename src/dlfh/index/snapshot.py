@@ -121,11 +121,11 @@ class Snapshot:
 
     def _locate(self, positions: RowNumbers) -> Iterator[tuple[Segment, RowNumbers]]:
         """Yield the segment and rows of each run of positions in the same segment."""
-        part_of = np.searchsorted(self.starts, positions, side="right") - 1
-        breaks = np.flatnonzero(np.diff(part_of, prepend=-1))
-        for start, stop in itertools.pairwise([*breaks.tolist(), len(positions)]):
-            part = self.parts[part_of[start]]
-            rows = positions[start:stop] - self.starts[part_of[start]]
+        start = 0
+        for number, run in itertools.groupby(self.starts.searchsorted(positions, side="right").tolist()):
+            stop, part = start + len(list(run)), self.parts[number - 1]
+            rows = positions[start:stop] - self.starts[number - 1]
+            start = stop
             yield part.segment, rows if part.live is None else part.live[rows]
 
     def items(self, positions: RowNumbers, modalities: tuple[str, ...]) -> Iterator[Item]:
@@ -162,9 +162,8 @@ class Snapshot:
         """Return the position of each id, or -1."""
         positions = np.full(len(ids), -1)
         for part, start, rows in zip(self.parts, self.starts, self.find_rows(ids), strict=False):
-            hit = rows >= 0
-            places = rows[hit] if part.live is None else np.searchsorted(part.live, rows[hit])
-            positions[hit] = start + places
+            places = rows if part.live is None else np.searchsorted(part.live, rows)
+            np.copyto(positions, start + places, where=rows >= 0)
         return positions
 
     def states_of(self, column: int) -> npt.NDArray[np.uint8]:

@@ -201,7 +201,7 @@ class Store:
             check_sizes(self.folder, record, manifest.n_bits)
 
     def _changed(self, reason: str) -> StorageError:
-        message = f"the index {self.folder} was changed under this writer: {reason}"
+        message = f"the index {self.folder} was changed while it was open for writing: {reason}"
         return StorageError(f"{message}; nothing was written, open the index again")
 
     def _current_inodes(self) -> tuple[tuple[int, int] | None, ...]:

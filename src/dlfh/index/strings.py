@@ -23,8 +23,8 @@ class Strings:
 
     @classmethod
     def of(cls, strings: Sequence[bytes]) -> Strings:
-        offsets = np.zeros(len(strings) + 1, np.int64)
-        np.cumsum(np.fromiter(map(len, strings), np.int64, len(strings)), out=offsets[1:])
+        lengths = itertools.chain((0,), map(len, strings))
+        offsets = np.fromiter(lengths, np.int64, len(strings) + 1).cumsum()
         return cls(offsets, np.frombuffer(b"".join(strings), np.uint8))
 
     def __len__(self) -> int:

@@ -37,7 +37,7 @@ from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
-from dlfh.hashing.base import hash_blocks
+from dlfh.hashing.base import hash_block, hash_blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import check_types
 
@@ -227,9 +227,10 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """Return the codes or projections of points by a function of a modality."""
         blocks = as_blocks(features, f"modality {modality!r}")
         if blocks is None:
-            blocks = in_one_block(check_features(features, modality, self.n_features_[modality]), modality)
-        else:
-            self._check_blocks(modality, blocks)
+            matrix = check_features(features, modality, self.n_features_[modality])
+            with blas_threads(self.n_jobs):
+                return hash_block(function, modality, self.n_jobs, real, matrix)
+        self._check_blocks(modality, blocks)
         with blas_threads(self.n_jobs):
             return hash_blocks(function, blocks, modality, self.n_jobs, real=real).result()
 
@@ -409,7 +410,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def _check_in_memory(modalities: Any, caller: str) -> None:
         name = first_in_blocks(modalities)
         if name is not None:
-            raise InputError(f"{caller} takes arrays in memory, and modality {name!r} is in blocks")
+            raise InputError(f"{caller} takes arrays in memory, but modality {name!r} is in blocks")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "modalities_"):

@@ -22,10 +22,10 @@ def check_widths(features: Mapping[str, Blocks]) -> None:
     """Raise InputError for features whose sums cannot be kept."""
     for name, blocks in features.items():
         if blocks.whole is None:
-            raise InputError(f"keep_sums needs arrays in memory, and modality {name!r} is in blocks")
+            raise InputError(f"keep_sums needs arrays in memory, but modality {name!r} is in blocks")
         if blocks.shape[1] > MAX_GRAM_FEATURES:
             raise InputError(
-                f"keep_sums keeps a matrix of features x features, and modality {name!r} has {blocks.shape[1]} "
+                f"keep_sums stores a features x features matrix, but modality {name!r} has {blocks.shape[1]} "
                 f"features: at most {MAX_GRAM_FEATURES} are supported"
             )
 

@@ -31,10 +31,11 @@ def check_types(model: Any) -> None:
 
     Parameters are the annotated fields of dataclasses; other classes are not checked.
     """
-    for name, hint in _parameters(type(model)).items():
+    for name, hint in _parameters(model.__class__).items():
         _check(getattr(model, name), name, hint)
 
 
+@functools.cache
 def _parameters(kind: type) -> Mapping[str, Any]:
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):

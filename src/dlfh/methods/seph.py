@@ -169,7 +169,7 @@ class Divergence:
         self.weights = rows.weights.astype(np.float32)
         total, self.entropy = _cosines(labels)
         if total <= 0:
-            raise InputError("no two points share a label: SePH needs some that do")
+            raise InputError("SePH needs points that share a label, but no two points do")
         self.unit = 1 / total
         self.entropy = self.entropy / total - np.log(total)
         self.block = max(1, _BLOCK_BYTES // (8 * len(rows)))

@@ -75,7 +75,7 @@ class Relevance:
 
     @classmethod
     def by_matrix(cls, matrix: Any, n_grades: int | None) -> Relevance:
-        """Take grades from the columns of a matrix (queries, items) that was checked."""
+        """Take grades from the columns of a checked matrix (queries, items)."""
 
         def grades(start: int, stop: int) -> npt.NDArray[Any]:
             rows = matrix[start:stop]

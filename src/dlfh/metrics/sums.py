@@ -139,7 +139,7 @@ class RankedBlock:
         return np.stack([np.bincount(row, minlength=n_grades) for row in self.grades])
 
     def ideal_gains(self, k: int, gain: Gain) -> Floats:
-        """Return the discounted gain of the best possible ranking; not additive, so the block must be the database."""
+        """Return the discounted gain of the best ranking; not additive, so the block must be the whole database."""
         assert self.offsets is None
         highest = np.sort(self.grades, axis=1)[:, ::-1][:, :k]
         return (gains_of(highest, gain) * discounts(np.arange(1, k + 1))).sum(axis=1)

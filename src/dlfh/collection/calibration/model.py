@@ -148,7 +148,7 @@ class Calibration:
             fits[entry["ranking"], entry["query"], pattern] = Fit(tuple(map(float, numbers[:-1])), float(numbers[-1]))
         searched = {query: tuple(names) for query, names in plain["modalities"].items()}
         if not all(query in modalities and names and {*names} <= {*modalities} for query, names in searched.items()):
-            raise ValueError("its calibration has unknown modalities to search")
+            raise ValueError("its calibration refers to unknown modalities")
         if not all(query in modalities and isinstance(flag, bool) for query, flag in plain["words"].items()):
             raise ValueError("its calibration must store for each modality whether words are searched")
         return cls(fits, searched, dict(plain["words"]))
