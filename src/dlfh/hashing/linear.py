@@ -97,7 +97,7 @@ class LinearHash(HashFunction):
         part = copy.copy(self)
         part.weights = np.ascontiguousarray(self.weights[:, columns])
         part.intercept, part.offset = self.intercept[columns], self.offset[columns]
-        part.n_bits = len(part.offset)
+        part.n_bits, part._terms = len(part.offset), {}
         return part
 
     def with_ridge(self, ridge: float) -> LinearHash:
