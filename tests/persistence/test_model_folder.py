@@ -344,6 +344,9 @@ def test_a_newer_format_version_is_refused(folder: Path) -> None:
         ({"arrays": {"file": "..", "sha256": ""}}, "names an invalid array file"),
         ({"arrays": {"file": "arrays-\0.safetensors", "sha256": ""}}, "names an invalid array file"),
         ({"format_version": "1"}, "is damaged: its format version is '1'"),
+        ({"format_version": 0}, "is damaged: its format version is 0"),
+        ({"format_version": -1}, "is damaged: its format version is -1"),
+        ({"format_version": True}, "is damaged: its format version is True"),
     ],
 )
 def test_edited_configurations_are_refused(folder: Path, changes: dict[str, Any], message: str) -> None:

@@ -9,11 +9,12 @@ import secrets
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from dlfh._persistence.files import create_folder, exclusive, read_regular, replace_file, sync_folder, try_lock
+from dlfh._persistence.format_version import version_problem
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
@@ -21,6 +22,8 @@ from dlfh.index.engines import ENGINES, is_address
 
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"
+#: Incremented when older versions cannot read new files.
+_FORMAT_VERSION = 1
 
 #: The lock that is held while a collection is built, and the seconds after which an unheld one is abandoned.
 _LOCK, _ABANDONED_SECONDS = ".building", 60.0
@@ -62,7 +65,7 @@ def write_card(folder: Path, model: str, index: str) -> None:
 
 
 def _encode(model: object, index: object) -> bytes:
-    card = {"format": _FORMAT, "format_version": 1, "model": model, "index": index}
+    card = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "model": model, "index": index}
     return json.dumps(card, indent=2).encode()
 
 
@@ -86,11 +89,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise ModelError(f"collection {folder} is damaged: {_CARD} cannot be read") from None
     if not isinstance(card, dict) or card.get("format") != _FORMAT:
         raise ModelError(f"{folder} is not a collection: its {_CARD} has another format")
-    if card.get("format_version") != 1:
-        version = card.get("format_version")
-        raise ModelError(
-            f"collection {folder} has format version {version!r}, but this version of dlfh reads only version 1"
-        )
+    problem = version_problem(card.get("format_version"), _FORMAT_VERSION)
+    if problem is not None:
+        raise ModelError(f"collection {folder} {problem}")
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} was altered")
     return card
@@ -169,7 +170,8 @@ def _remove_abandoned(path: Path) -> None:
             continue
         if time.time() - lock_file.stat().st_mtime < _ABANDONED_SECONDS:
             continue  # another process may be about to lock it
-        lock = try_lock(lock_file)
-        if lock is not None:
-            shutil.rmtree(entry, ignore_errors=True)
-            lock.close()
+        with suppress(OSError):  # a link, which no build creates
+            lock = try_lock(lock_file)
+            if lock is not None:
+                shutil.rmtree(entry, ignore_errors=True)
+                lock.close()

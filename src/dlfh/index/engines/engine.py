@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._persistence.format_version import version_problem
 from dlfh._validation import check_integer
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
@@ -109,9 +110,9 @@ class Engine(ABC):
             about = engine._read_about()
             if about is None:
                 raise StorageError(f"there is no index at {engine.address}")
-            if about.format != FORMAT:
-                message = f"has format {about.format}, but this version of dlfh reads format {FORMAT}"
-                raise StorageError(f"the index at {engine.address} {message}")
+            problem = version_problem(about.format, FORMAT)
+            if problem is not None:
+                raise StorageError(f"the index at {engine.address} {problem}")
             engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MAX_BITS)
             engine.modalities = check_modalities(about.modalities)
         return engine
