@@ -314,6 +314,12 @@ def test_missing_arrays_are_detected(folder: Path) -> None:
         load(folder)
 
 
+def test_huge_arrays_are_refused_before_they_are_read(folder: Path) -> None:
+    os.truncate(arrays(folder), 200 << 30)  # sparse: it takes no space on the disk
+    with pytest.raises(InputError, match=r"arrays-.* has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise it"):
+        load(folder)
+
+
 def test_a_changed_configuration_is_detected(folder: Path) -> None:
     text = (folder / "config.json").read_text()
     assert '"scale": 8.0' in text
