@@ -490,7 +490,10 @@ CODES = {"image": np.zeros((2, 1), np.uint8)}
         ((["a", "b"], {"image": np.zeros((2, 2), np.uint8)}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.zeros((2, 1))}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits set beyond bit"),
-        ((["a", "b"], {"image": [[0], [0, 8]]}), r"codes of modality 'image' must be an array, got \[\[0\], \[0, 8\]\]"),
+        (
+            (["a", "b"], {"image": [[0], [0, 8]]}),
+            r"codes of modality 'image' must be an array, got \[\[0\], \[0, 8\]\]",
+        ),
     ],
 )
 def test_invalid_items_are_refused(arguments: Any, message: str) -> None:

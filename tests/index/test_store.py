@@ -547,18 +547,20 @@ def test_stale_claims_are_removed(folder: Path, model: PlainIndex) -> None:
         assert index.ids() == [*model.ids(), "new"]
 
 
+def place_pipe_or_link(path: Path, target: Path | None) -> None:
+    """Create a link to a target or, without one, a pipe: opening it for writing waits for a reader."""
+    if target is None:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_a_lock_that_is_not_a_regular_file_is_refused(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
     outside, lock = tmp_path / "outside", folder / ".lock"
     lock.unlink(missing_ok=True)
-    for make in (
-        lambda: os.mkfifo(lock),  # opening it for writing would wait for a reader
-        lambda: lock.symlink_to(outside),
-        lambda: lock.symlink_to(folder / "manifest.json"),
-        lambda: lock.symlink_to(lock),
-        lambda: lock.symlink_to("/dev/null"),
-    ):
-        make()
+    for target in (None, outside, folder / "manifest.json", lock, Path("/dev/null")):
+        place_pipe_or_link(lock, target)
         with pytest.raises(StorageError, match=r"cannot write to the index .*: \.lock is not a regular file"):
             Index.open(folder, writable=True)
         lock.unlink()
@@ -567,9 +569,9 @@ def test_a_lock_that_is_not_a_regular_file_is_refused(folder: Path, model: Plain
         Index.open(folder, writable=True)
     lock.rmdir()
     assert not outside.exists()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / ".lock").symlink_to(outside)
     with pytest.raises(StorageError, match=r"\.lock is not a regular file"):
-        (tmp_path / "new").mkdir()
-        (tmp_path / "new" / ".lock").symlink_to(outside)
         Index.create(tmp_path / "new", 8, ["image"])
     assert not outside.exists()
     outside.write_text("mine")
@@ -580,11 +582,13 @@ def test_a_lock_that_is_not_a_regular_file_is_refused(folder: Path, model: Plain
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
-def test_a_claim_that_is_not_a_regular_file_does_not_stop_writers(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
+def test_a_claim_that_is_not_a_regular_file_does_not_stop_writers(
+    folder: Path, model: PlainIndex, tmp_path: Path
+) -> None:
     claim, outside = folder / ".committing", tmp_path / "outside"
     outside.write_text("mine")
-    for make in (lambda: os.mkfifo(claim), lambda: claim.symlink_to(outside), lambda: claim.symlink_to(claim)):
-        make()
+    for target in (None, outside, claim):
+        place_pipe_or_link(claim, target)
         with Index.open(folder, writable=True) as index:
             index.put(["one more"], {"image": np.zeros((1, -(-N_BITS // 8)), np.uint8)})
         assert outside.read_text() == "mine"
