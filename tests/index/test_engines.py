@@ -391,40 +391,6 @@ def test_a_duckdb_file_accesses_no_other_file(databases: Databases, tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
 
 
-def test_damaged_duckdb_files_are_storage_errors(databases: Databases) -> None:
-    address = damaged(databases)
-    path = Path(address.removeprefix("duckdb:").removesuffix("#t"))
-    whole, rng = path.read_bytes(), np.random.default_rng(0)
-    for _ in range(25):
-        content = bytearray(whole)
-        used = np.flatnonzero(np.frombuffer(whole, np.uint8))
-        for place in rng.choice(used, rng.integers(1, 4)):
-            content[place] = rng.integers(256)
-        path.write_bytes(_sealed(bytes(content)))
-        try:
-            with Index.open(address) as index:
-                index.verify()
-                index.search("image", np.zeros((1, 1), np.uint8), where={"n": 1})
-                index.put(["c"], {"image": np.zeros((1, 1), np.uint8)})
-        except StorageError:
-            pass
-        finally:
-            path.with_name(path.name + ".wal").unlink(missing_ok=True)
-
-
-def _sealed(content: bytes) -> bytes:
-    """Make the checksums of a DuckDB file fit: one in front of each header and block."""
-    sealed, start = bytearray(content), 0
-    while start < len(sealed):
-        size = 4096 if start < 3 * 4096 else 1 << 18
-        words = np.frombuffer(bytes(sealed[start + 8 : start + size]), "<u8")
-        with np.errstate(over="ignore"):
-            checksum = np.bitwise_xor.reduce(words * np.uint64(0xBF58476D1CE4E5B9)) ^ np.uint64(5381)
-        sealed[start : start + 8] = int(checksum).to_bytes(8, "little")
-        start += size
-    return bytes(sealed)
-
-
 @pytest.mark.parametrize("table", ["", "_about"])
 def test_a_view_in_postgresql_is_refused(table: str, databases: Databases) -> None:
     address = databases.place("postgresql")

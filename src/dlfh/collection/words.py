@@ -131,7 +131,7 @@ class WordIndex:
     @classmethod
     def read(cls, path: Path, state: str, n_columns: int, n_texts: int) -> WordIndex | None:
         """Read a file; return None if it is missing, damaged, forged or derived from another state of the index."""
-        with suppress(OSError, _InvalidFileError, KeyError, sqlite3.Error):
+        with suppress(OSError, _InvalidFileError, KeyError, *_FAILURES):
             header, content = _read_file(path)
             if header["state"] != state or header["columns"] != n_columns:
                 return None
@@ -163,6 +163,8 @@ class _Units(threading.local):
         return self.left < 0
 
 
+#: Exceptions of queries of a forged file: SQLite quotes bytes of it in messages, and allocates sizes that it claims.
+_FAILURES = (sqlite3.Error, UnicodeError, OverflowError, MemoryError)
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name, type LIMIT 100"
 
 
@@ -207,7 +209,7 @@ class WordIndexFile:
         words = self.current()
         try:
             return words.coverage(text, columns)
-        except sqlite3.Error:  # the file is damaged, although its checksum matches
+        except _FAILURES:  # the file is damaged, although its checksum matches
             self._loaded = self._index.state or "", self._build()
             return self._loaded[1].coverage(text, columns)
 
