@@ -187,6 +187,9 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELEC
         [f"CREATE TRIGGER more AFTER INSERT ON words_docsize BEGIN {ENDLESS} FROM n; END"],
         ["INSERT INTO words_docsize SELECT id + 1000, sz FROM words_docsize"],
         ["DELETE FROM words_docsize WHERE id = 4"],
+        ["UPDATE words_data SET block = x'00000000010100008FFFFF7F010101' WHERE id = 10"],  # 2**25 segments
+        ["UPDATE words_data SET block = x'000000008F8F8F8F8F8F01' WHERE id = 10"],
+        ["UPDATE words_data SET block = 7 WHERE id = 10"],
         ["UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'words_docsize'"],
     ],
     ids=lambda statements: statements[-1][:50],

@@ -147,6 +147,8 @@ class WordIndex:
                 database.execute(f"PRAGMA {setting}")
             if words._ask(_SCHEMA) != _empty_database(n_columns).execute(_SCHEMA).fetchall():
                 return None
+            if not all(_is_segment_list(block) for (block,) in words._ask(_SEGMENT_LIST)):
+                return None
             # The condition has rows counted one by one, so that the limit applies.
             if words._ask("SELECT count(*) FROM words_docsize WHERE id >= 0") == [(n_texts,)]:
                 return words
@@ -165,7 +167,37 @@ class _Units(threading.local):
 
 #: Exceptions of queries of a forged file: SQLite quotes bytes of it in messages, and allocates sizes that it claims.
 _FAILURES = (sqlite3.Error, UnicodeError, OverflowError, MemoryError)
+#: The list of segments of FTS5: four bytes; the numbers of levels, of segments and of pages written; for each level the
+#: number of inputs of a merge, the number of segments, and three numbers for each segment.
+_SEGMENT_LIST = "SELECT block FROM words_data WHERE id = 10"
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name, type LIMIT 100"
+
+
+def _is_segment_list(block: object) -> bool:
+    """Return whether a list of segments has as many as it claims: FTS5 allocates memory for those."""
+    try:
+        numbers = iter(_small_varints(block[4:] if isinstance(block, bytes) else b"\x80"))
+        n_levels, _, _ = next(numbers), next(numbers), next(numbers)
+        for _ in range(n_levels):
+            _, n_segments = next(numbers), next(numbers)
+            for _ in range(3 * n_segments):
+                next(numbers)
+    except (StopIteration, ValueError):
+        return False
+    return True
+
+
+def _small_varints(content: bytes) -> list[int]:
+    """Decode numbers of at most four bytes with seven bits each, the highest first."""
+    numbers, value, length = list[int](), 0, 0
+    for byte in content:
+        value, length = value << 7 | byte & 0x7F, length + 1
+        if length > 4:
+            raise ValueError("a longer number")
+        if byte < 0x80:
+            numbers.append(value)
+            value = length = 0
+    return numbers
 
 
 def _columns(n_columns: int) -> str:
