@@ -443,7 +443,9 @@ def test_folders_that_are_not_collections_are_refused(items: Items, shop: Path, 
     for text, sentence in (
         ("{", "cannot be read"),
         ("[]", "has another format"),
-        (json.dumps(json.loads(good) | {"format_version": 2}), "has format version 2"),
+        (json.dumps(json.loads(good) | {"format_version": 2}), "has format version 2, but .*: upgrade dlfh"),
+        (json.dumps(json.loads(good) | {"format_version": True}), "is damaged: its format version is True"),
+        (json.dumps(json.loads(good) | {"format_version": 0}), "is damaged: its format version is 0"),
         (good + "\n", "was altered"),
     ):
         card.write_text(text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from pathlib import Path
@@ -12,6 +14,7 @@ import scipy.sparse as sp
 
 from dlfh.collection.contents import FILES, FileHashes, content_hash, content_hashes, hash_file
 from dlfh.datasets import Items
+from dlfh.errors import InputError
 from dlfh.features import BagOfWords, Vectors
 from dlfh.features.thumbnail import Thumbnail
 
@@ -75,6 +78,25 @@ def test_a_damaged_cache_is_ignored(tmp_path: Path, damage: bytes) -> None:
     hashes = FileHashes(tmp_path)
     assert hashes(file) == content_hash(b"one")
     assert hashes.n_read == 1
+
+
+def test_a_huge_cache_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / FILES).touch()
+    os.truncate(tmp_path / FILES, 200 << 30)  # sparse: it takes no space on the disk
+    with pytest.raises(InputError, match=r"files\.dlfh has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise it"):
+        FileHashes(tmp_path)
+
+
+def test_a_cache_that_takes_more_memory_than_its_size_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = b"[" + b"[]," * 50_000 + b"[]]"
+    header = json.dumps({"format": "dlfh-files 1", "sha256": hashlib.sha256(body).hexdigest()}).encode()
+    (tmp_path / FILES).write_bytes(header + b"\n" + body)
+    assert FileHashes(tmp_path)._cached == {}
+    monkeypatch.setenv("DLFH_MAX_BYTES", str(1_000_000))
+    with pytest.raises(InputError, match=r"files\.dlfh takes up to .* bytes of memory to read, more than the limit"):
+        FileHashes(tmp_path)
 
 
 @pytest.mark.usefixtures("patient")

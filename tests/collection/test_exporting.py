@@ -7,7 +7,9 @@ import contextlib
 import importlib
 import io
 import json
+import os
 import shlex
+import zipfile
 from pathlib import Path
 
 import faiss
@@ -17,6 +19,7 @@ import pytest
 
 from dlfh import DLFH, Collection, Encoder
 from dlfh.cli import main
+from dlfh.collection.exporting import FORMATS, export
 from dlfh.datasets import Items
 from dlfh.features import BagOfWords
 from tests.index.engines import Databases
@@ -51,15 +54,41 @@ def test_parquet_has_every_item(shop: Path, tmp_path: Path) -> None:
 
 
 def test_faiss_finds_what_the_index_finds(shop: Path, tmp_path: Path) -> None:
-    assert main(["export", str(shop), "-o", str(tmp_path / "shop.faiss"), "--modality", "text"]) == 0
-    index = faiss.read_index_binary(str(tmp_path / "shop.faiss"))
-    ids = json.loads((tmp_path / "shop.faiss.ids.json").read_text(encoding="utf-8"))
+    assert main(["export", str(shop), "-o", str(tmp_path / "shop.faiss.zip"), "--modality", "text"]) == 0
+    with zipfile.ZipFile(tmp_path / "shop.faiss.zip") as archive:
+        archive.extractall(tmp_path)
+    index = faiss.read_index_binary(str(tmp_path / "codes.faiss"))
+    ids = json.loads((tmp_path / "ids.json").read_text(encoding="utf-8"))
     with Collection.open(shop) as collection:
         codes = np.stack([item.codes["text"] for item in collection if "text" in item.codes])
         distances, rows = index.search(codes, 4)
         hits = collection.index.search("text", codes, 4)
         assert [[ids[row] for row in own] for own in rows] == hits.ids
         assert np.array_equal(distances, hits.distances)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_export_is_replaced_in_one_step(shop: Path, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"shop{suffix}"
+    writer = os.fork()
+    if writer == 0:
+        try:
+            real = os.replace
+
+            def replace(source: Path, target: Path) -> None:
+                real(source, target)
+                os._exit(9)  # killed after the first file was replaced
+
+            os.replace = replace  # type: ignore[assignment]
+            with Collection.open(shop) as collection:
+                export(collection, path, overwrite=True)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(writer, 0)[1]) == 9
+    written = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    with Collection.open(shop) as collection:
+        export(collection, path, overwrite=True)
+    assert written == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
 
 
 def test_sql_creates_a_pgvector_table(shop: Path, tmp_path: Path, databases: Databases) -> None:
@@ -86,7 +115,7 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
     blocks = (ROOT / "docs" / "engines.md").read_text(encoding="utf-8").split("```")[1::2]
     commands, of_faiss, of_postgres, of_duckdb = (
         next(block for block in blocks if mark in block)
-        for mark in ("dlfh export", "read_index_binary", "<~>", "'shop.parquet'")
+        for mark in ("dlfh export", "deserialize_index_binary", "<~>", "'shop.parquet'")
     )
     words = ["dice", "game dice", "rain", "rain cloud"]
     items = Items.of({"image": words, "text": words}, [["game"], ["game"], ["sky"], ["sky"]], ["dice", "b", "c", "d"])
@@ -97,7 +126,7 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
         assert main(shlex.split(line, comments=True)[1:]) == 0
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        exec(of_faiss, {"faiss": faiss, "json": json, "Path": Path})
+        exec(of_faiss, {"faiss": faiss, "json": json, "np": np, "zipfile": zipfile})
     assert {*ast.literal_eval(said.getvalue())} == {*items.ids}
     rows = importlib.import_module("duckdb").sql(of_duckdb).fetchall()
     assert {name for name, _ in rows} == {*items.ids}
@@ -111,9 +140,10 @@ def test_the_examples_in_the_docs_find_items_without_dlfh(
 
 def test_invalid_requests_are_refused(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, message in (
-        (["shop.xml"], "its name must end in .parquet, .faiss, .sql"),
-        (["shop.sql", "--modality", "text"], "modality applies to .faiss files only"),
-        (["shop.faiss", "--modality", "sound"], "unknown modality 'sound': the collection has 'text', 'title'"),
+        (["shop.xml"], "its name must end in .parquet, .faiss.zip, .sql"),
+        (["shop.faiss"], "its name must end in .parquet, .faiss.zip, .sql"),
+        (["shop.sql", "--modality", "text"], "modality applies to .faiss.zip files only"),
+        (["shop.faiss.zip", "--modality", "sound"], "unknown modality 'sound': the collection has 'text', 'title'"),
     ):
         assert main(["export", str(shop), "-o", str(tmp_path / arguments[0]), *arguments[1:]]) == 2
         assert message in capsys.readouterr().err

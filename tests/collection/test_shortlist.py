@@ -112,14 +112,14 @@ def test_a_collection_in_a_database_is_built_changed_and_evaluated(
         new = Items.of(
             {"text": ["red wheel", "green leaf"], "title": ["fast", "tall"]}, [["car"], ["tree"]], ["n1", "n2"]
         )
-        with Collection.open(tmp_path / "shop", writable=True) as there:
+        with Collection.open(tmp_path / "shop", writable=True, address=address) as there:
             assert not there.add(new)
             there.remove(["item 0"])
             assert len(there) == len(local) + 1
             there.verify()
             there.remove(["n1", "n2"])
         queries = Items.of({"text": ["red fast", "bark"], "title": ["road", "tail"]}, [["car"], ["dog"]], ["q1", "q2"])
-        with Collection.open(tmp_path / "shop") as there:
+        with Collection.open(tmp_path / "shop", address=address) as there:
             measured = there.evaluate(queries)
             assert len(measured.quality) == 2
             assert measured.calibration
@@ -164,7 +164,11 @@ def test_a_short_shortlist_finds_most_items(
 
 
 def test_commands_accept_a_collection_with_items_in_a_database(
-    folder: Path, tmp_path: Path, databases: Databases, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    tmp_path: Path,
+    databases: Databases,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     secret = "s3cret"
     address = databases.place("postgresql").replace("postgres:@", f"postgres:{secret}@")
@@ -172,6 +176,10 @@ def test_commands_accept_a_collection_with_items_in_a_database(
     assert main(["copy", str(folder), "-o", str(there), "--items", address]) == 0
     told = capsys.readouterr()
     assert "240 items, stored in postgresql://postgres@" in told.out
+    assert "name this address in DLFH_ENGINES to open them" in told.out
+    assert main(["search", str(there), "red"]) != 0
+    assert "if you trust this database, name it in the environment variable DLFH_ENGINES" in capsys.readouterr().err
+    monkeypatch.setenv("DLFH_ENGINES", f"duckdb:other.duckdb '{address}'")
     assert main(["copy", str(there), "-o", str(back)]) == 0
     assert main(["info", str(there), "--verify"]) == 0
     capsys.readouterr()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 import re
 import shutil
+import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH, Collection, Encoder
+from dlfh.collection import words as words_file
 from dlfh.collection.words import WORDS_FILE, WordIndex
 from dlfh.datasets import Items
-from dlfh.errors import StorageError
+from dlfh.errors import InputError, StorageError
 from dlfh.features import BagOfWords
 
 TEXTS = ["red shoe", "blue shoe", "red hat, felt", "green scarf", "Nike cap", "two socks", "", "wool glove", "a belt"]
@@ -148,6 +153,93 @@ def test_every_flipped_byte_is_detected_and_harmless(tmp_path: Path) -> None:
     (shop / WORDS_FILE).write_bytes(whole)
     with Collection.open(shop) as collection:
         collection.verify()
+
+
+def forge(path: Path, *statements: str) -> None:
+    """Run statements in the database of a file, and make its checksums fit."""
+    header, _, content = path.read_bytes().partition(b"\n")
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.deserialize(content)
+        database.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            database.execute(statement)
+        database.commit()
+        database.execute("PRAGMA writable_schema = RESET")
+        content = database.serialize()
+    about = {name: value for name, value in json.loads(header).items() if name != "checksum"}
+    sealed = words_file._encode_header(about | {"sha256": hashlib.sha256(content).hexdigest()})
+    path.write_bytes(sealed + b"\n" + content)
+
+
+ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i"
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["DROP TABLE words_docsize", f"CREATE VIEW words_docsize AS {ENDLESS} AS id, 0 AS sz FROM n"],
+        ["DROP TABLE words_docsize", f"CREATE VIEW words_docsize AS {ENDLESS} AS id, 0 AS sz FROM n LIMIT 1500000000"],
+        ["DROP TABLE words", f"CREATE VIEW words AS {ENDLESS} AS words FROM n"],
+        ["DROP TABLE words", "CREATE TABLE words (words)"],
+        ["DROP TABLE words", "CREATE VIRTUAL TABLE words USING fts5(c0, content='', tokenize='trigram')"],
+        ["CREATE TABLE more (x)"],
+        ["CREATE INDEX more ON words_docsize (sz)"],
+        [f"CREATE TRIGGER more AFTER INSERT ON words_docsize BEGIN {ENDLESS} FROM n; END"],
+        ["INSERT INTO words_docsize SELECT id + 1000, sz FROM words_docsize"],
+        ["DELETE FROM words_docsize WHERE id = 4"],
+        ["UPDATE words_data SET block = x'00000000010100008FFFFF7F010101' WHERE id = 10"],  # 2**25 segments
+        ["UPDATE words_data SET block = x'000000008F8F8F8F8F8F01' WHERE id = 10"],
+        ["UPDATE words_data SET block = 7 WHERE id = 10"],
+        ["UPDATE sqlite_schema SET rootpage = 2 WHERE name = 'words_docsize'"],
+    ],
+    ids=lambda statements: statements[-1][:50],
+)
+def test_a_forged_file_is_rebuilt_and_runs_nothing(tmp_path: Path, statements: list[str]) -> None:
+    shop = build(tmp_path / "shop")
+    forge(shop / WORDS_FILE, *statements)
+    with Collection.open(shop) as collection:
+        state = collection.index.state or ""
+        assert WordIndex.read(shop / WORDS_FILE, state, 2, len(collection)) is None
+        assert collection.search("english", "nike", match="words").ids == ["4", "13"]
+
+
+def test_an_unforged_file_is_not_rebuilt(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+    forge(shop / WORDS_FILE)
+    with Collection.open(shop) as collection:
+        state = collection.index.state or ""
+        assert WordIndex.read(shop / WORDS_FILE, state, 2, len(collection)) is not None
+
+
+def test_a_file_that_fails_during_a_query_is_rebuilt(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+    forge(shop / WORDS_FILE, "DELETE FROM words_data WHERE id > 10")
+    with Collection.open(shop) as collection:
+        assert collection.searcher.words.current() is not None
+        assert collection.search("english", "nike", match="words").ids == ["4", "13"]
+
+
+def test_a_query_is_interrupted_after_too_many_steps(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    texts = [[f"red {n}"] for n in range(2000)]
+    WordIndex.build(texts).write(tmp_path / WORDS_FILE, "state")
+    found = WordIndex.read(tmp_path / WORDS_FILE, "state", 1, 2000)
+    assert found is not None
+    assert np.count_nonzero(found.coverage("red")) == 2000
+    monkeypatch.setattr(words_file, "_MAX_STEPS", 0)
+    monkeypatch.setattr(words_file, "_MAX_STEPS_PER_TEXT", 0)
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        found.coverage("red")
+
+
+def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    shop = build(tmp_path / "shop")
+    os.truncate(shop / WORDS_FILE, 200 << 30)  # sparse: it takes no space on the disk
+    with Collection.open(shop) as collection:
+        message = r"words\.dlfh has 214,748,364,800 bytes, more than the limit of .*: set DLFH_MAX_BYTES to raise it"
+        with pytest.raises(InputError, match=message):
+            collection.search("english", "nike", match="words")
+        with pytest.raises(InputError, match=message):
+            collection.verify()
 
 
 def test_a_crash_while_the_file_is_written_is_harmless(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,11 @@ import itertools
 import json
 import os
 import secrets
+import sqlite3
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ from dlfh._persistence.model_folder import config_checksum
 from dlfh.bench.cache import Cache, Result
 from dlfh.bench.cells import Cell
 from dlfh.codes import pack
+from dlfh.collection import words
 from dlfh.datasets import Items, make_paired
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
@@ -373,9 +375,22 @@ def _collection() -> Files:
     return _files_of(_make_collection_folder)
 
 
+#: Addresses that a folder may name. None of them is opened, since the user names none.
+_ADDRESSES = (
+    "postgresql://127.0.0.1:1/shop",
+    "milvus://127.0.0.1:1#t",
+    "duckdb:items.duckdb",
+    "milvus:items.db",
+    "duckdb:",
+)
+
+
 def _make_collection(rng: Random) -> Case:
     files = rng.choice((_collection(), *_kept("collection")))
     kind = rng.random()
+    if kind < 0.05:
+        address: Any = {"items": rng.choice(_ADDRESSES)}
+        return Case(files | {"items.json": to_json(damage_json(rng, address))}, signed=True)
     if kind < 0.3:
         return Case(_damage_one(rng, files))
     if kind < 0.5:
@@ -426,6 +441,73 @@ def _use_collection(case: Case, folder: Path) -> None:
         collection.add(Items.of(values))
 
 
+# Word indexes
+
+_ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS id, i AS sz, i AS words FROM n"
+_TABLES = ("words", "words_data", "words_idx", "words_docsize", "words_config")
+
+
+def _make_words(rng: Random) -> Case:
+    """Damage the file, or its database in bytes or by statements, with fitting checksums."""
+    files = rng.choice((_collection(), *_kept("words")))
+    header, _, content = files["words.dlfh"].partition(b"\n")
+    kind = rng.random()
+    if kind < 0.2:
+        return Case(files | {"words.dlfh": damage(rng, files["words.dlfh"])})
+    content = damage(rng, content) if kind < 0.6 else _damage_database(rng, content)
+    about = {name: value for name, value in json.loads(header).items() if name != "checksum"}
+    sealed = words._encode_header(about | {"sha256": hashlib.sha256(content).hexdigest()})
+    return Case(files | {"words.dlfh": sealed + b"\n" + content}, signed=True)
+
+
+def _damage_database(rng: Random, content: bytes) -> bytes:
+    table = rng.choice(_TABLES)
+    number = rng.choice((0, 1, 2, 3, 10, 2**31, 2**63 - 1, -1))
+    noise = rng.randbytes(rng.choice((0, 1, 4, 8, 400))).hex()
+    statements = (
+        [f"DROP TABLE {table}", f"CREATE VIEW {table} AS {_ENDLESS}"],
+        [f"DROP TABLE {table}"],
+        [f"CREATE TRIGGER more AFTER INSERT ON {table} BEGIN {_ENDLESS}; END"],
+        ["CREATE TABLE more (x)"],
+        [f"INSERT INTO words_docsize VALUES ({number}, zeroblob({rng.choice((0, 1, 9, 10**6))}))"],
+        [f"DELETE FROM {rng.choice(_TABLES[1:])} WHERE rowid % {rng.choice((1, 2, 3))} = 0"],
+        [f"UPDATE words_data SET block = x'{noise}' WHERE id > {rng.choice((0, 1, 10))}"],
+        [f"UPDATE words_docsize SET sz = x'{noise}'"],
+        [f"UPDATE words_config SET v = {number}"],
+        [f"UPDATE sqlite_schema SET rootpage = {rng.randrange(9)} WHERE name = '{table}'"],
+        [f"UPDATE sqlite_schema SET sql = replace(sql, 'porter', 'trigram'), type = 'view' WHERE name = '{table}'"],
+    )
+    database = sqlite3.connect(":memory:")
+    try:
+        database.deserialize(content)
+        database.execute("PRAGMA writable_schema = ON")
+        for statement in rng.choice(statements):
+            with suppress(sqlite3.Error):
+                database.execute(statement)
+        database.commit()
+        return database.serialize()
+    finally:
+        database.close()
+
+
+def _use_words(case: Case, folder: Path) -> None:
+    place = folder / "shop"
+    case.write(place)
+    with Collection.open(place) as collection:
+        found = [collection.search(name, "a red Auto", match="words") for name in collection.encoder.modalities_]
+        if not case.signed and [repr(each) for each in found] != _word_answers():
+            raise ChangedError("a damaged word index was read, and is another one")
+
+
+@cache
+def _word_answers() -> list[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        Case(_collection()).write(Path(folder) / "shop")
+        with Collection.open(Path(folder) / "shop") as collection:
+            names = collection.encoder.modalities_
+            return [repr(collection.search(name, "a red Auto", match="words")) for name in names]
+
+
 # Results of the bench
 
 
@@ -471,6 +553,7 @@ def _prepare() -> None:
     _model_answers()
     _index_contents()
     _collection_answers()
+    _word_answers()
     _cells()
 
 
@@ -479,6 +562,7 @@ OWN_FILES = (
     Target("model", _make_model, _use_model, _prepare),
     Target("index", _make_index, _use_index, _prepare),
     Target("collection", _make_collection, _use_collection, _prepare),
+    Target("words", _make_words, _use_words, _prepare),
     Target("cells", _make_cell, _use_cell, _prepare),
 )
 OWN_FILES_BY_NAME = {target.name: target for target in OWN_FILES}

@@ -251,15 +251,6 @@ def test_the_environment_completes_an_address(server: Server, monkeypatch: pytes
         assert index.ids() == ["a"]
 
 
-def test_another_format_is_refused(server: Server) -> None:
-    address = f"{server.address}#format"
-    with Index.create(address, 64, ["image"]) as index:
-        engine: Any = index._backend
-        engine._transaction(lambda cursor: cursor.execute(f"UPDATE {engine._about} SET format = 99"))
-    with pytest.raises(StorageError, match="has format 99, but this version of dlfh reads format 1"):
-        Index.open(address)
-
-
 @pytest.mark.parametrize("kind", ["hnsw", "ivf"])
 def test_pgvector_measures_its_recall(server: Server, kind: Any) -> None:
     with Index.create(f"{server.address}#near_{kind}", 64, ["image"]) as index:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -258,6 +260,8 @@ def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:
         (lambda: index.search("image", code, 0), "k must be"),
         (lambda: index.search("image", code, ids=["zzz"]), "id 'zzz' is not"),
         (lambda: index.search("image", code, where={"a": {"~": 1}}), "operators"),
+        (lambda: index.search("image", code, where={"a\ud800": 1}), "strings of valid Unicode"),
+        (lambda: index.search("image", [[0], [0, 0]]), "queries must be an array"),
         (lambda: index.search("image", code, ranking="asymmetric"), "needs queries as projections"),
         (lambda: index.get("b"), "id 'b' is not in the index"),
         (lambda: list(index.items([12345])), "positions must refer to"),
@@ -283,3 +287,128 @@ def test_extreme_ids_are_stored_and_found_or_refused(index: Any) -> None:
             assert index.search("image", code).ids == [[name]]
             index.remove([name])
         assert len(index) == 0
+
+
+def damaged(databases: Databases, *statements: str) -> str:
+    """Create an index in a DuckDB file called t, change it by statements, and return its address."""
+    path = databases.place("duckdb").removeprefix("duckdb:").partition("#")[0]
+    with Index.create(f"duckdb:{path}#t", 8, ["image"]) as index:
+        index.add(["a", "b"], {"image": np.array([[3], [5]], np.uint8)}, metadata=[{"n": 1}, {"n": 2}])
+    with importlib.import_module("duckdb").connect(path) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    return f"duckdb:{path}#t"
+
+
+@pytest.mark.parametrize(
+    ("statements", "message"),
+    [
+        (["ALTER TABLE t RENAME TO u", "CREATE VIEW t AS SELECT * FROM u"], "t is not a table that dlfh created"),
+        (
+            [
+                "ALTER TABLE t RENAME TO u",
+                "CREATE SCHEMA s",
+                "CREATE TABLE s.t AS SELECT * FROM u",
+                "CREATE VIEW t AS FROM u",
+            ],
+            "t is not a table that dlfh created",
+        ),
+        (["ALTER TABLE t_values RENAME TO u", "CREATE VIEW t_values AS SELECT * FROM u"], "t_values is not a table"),
+        (["ALTER TABLE t_about RENAME TO u", "CREATE VIEW t_about AS SELECT * FROM u"], "there is no index at"),
+        (["ALTER TABLE t ADD COLUMN more INTEGER"], "t is not a table that dlfh created"),
+        (["ALTER TABLE t ALTER metadata SET DEFAULT current_query()"], "t is not a table that dlfh created"),
+        (
+            ["ALTER TABLE t_about ALTER identity SET DEFAULT current_query()"],
+            "t_about is not a table that dlfh created",
+        ),
+        (
+            [
+                "CREATE TABLE u AS FROM t",
+                "DROP TABLE t",
+                "CREATE TABLE t (number BIGINT NOT NULL, id VARCHAR NOT NULL, metadata VARCHAR AS (current_query()), "
+                "state0 UTINYINT NOT NULL, code0_0 UBIGINT)",
+            ],
+            "t is not a table that dlfh created",
+        ),
+        (["DROP TABLE t"], "t is not a table that dlfh created"),
+        (["CREATE MACRO bit_count(x) AS 0"], "it has a macro with the name of the built-in function 'bit_count'"),
+        (['CREATE MACRO "+"(x, y) AS 0'], r"it has a macro with the name of the built-in function '\+'"),
+        (["CREATE MACRO duckdb_tables() AS TABLE SELECT 1"], "the built-in function 'duckdb_tables'"),
+        (["UPDATE t_about SET format = 0"], "is damaged: its format version is 0"),
+        (
+            ["UPDATE t_about SET format = 99"],
+            "has format version 99, but this version of dlfh reads up to 1: upgrade dlfh",
+        ),
+        (["UPDATE t_about SET bits = 0"], "is damaged: n_bits must be an integer"),
+        (["UPDATE t_about SET bits = 100"], "t is not a table that dlfh created"),
+        (["UPDATE t_about SET modalities = '[]'"], "is damaged: an index needs at least one modality"),
+        (["UPDATE t_about SET modalities = '7'"], "is damaged: modalities must be a list of strings, got 7"),
+        (["UPDATE t_about SET modalities = '['"], "is damaged: its modalities cannot be read"),
+        (["UPDATE t_about SET modalities = NULL"], "is damaged: its modalities cannot be read"),
+        (["DELETE FROM t_about"], "is damaged: its description has 0 rows"),
+        (["INSERT INTO t_about SELECT * FROM t_about"], "is damaged: its description has 2 rows"),
+        (["UPDATE t SET metadata = '{' WHERE id = 'b'"], "the metadata of item 'b' cannot be read"),
+        (["UPDATE t SET metadata = '[1]' WHERE id = 'b'"], "the metadata of item 'b' cannot be read"),
+        (["UPDATE t SET metadata = repeat('[', 100000) WHERE id = 'b'"], "the metadata of item 'b' cannot be read"),
+        (["UPDATE t SET id = '' WHERE id = 'b'"], "item '' has an invalid number, id or state"),
+        (["UPDATE t SET state0 = 9 WHERE id = 'b'"], "item 'b' has an invalid number, id or state"),
+        (["UPDATE t SET code0_0 = NULL WHERE id = 'b'"], "item 'b' has an invalid code"),
+        (["UPDATE t SET state0 = 0 WHERE id = 'b'"], "item 'b' has an invalid code"),
+    ],
+    ids=lambda value: value[-1][:40] if isinstance(value, list) else "",
+)
+def test_a_forged_duckdb_file_is_refused(statements: list[str], message: str, databases: Databases) -> None:
+    address = damaged(databases, *statements)
+    with pytest.raises(StorageError, match=message) as caught, Index.open(address) as index:
+        index.verify()
+    assert str(caught.value).isprintable()
+
+
+def test_duckdb_files_may_have_other_tables_views_and_macros(databases: Databases) -> None:
+    address = damaged(
+        databases, "CREATE TABLE u (x INTEGER)", "CREATE VIEW v AS FROM t", "CREATE MACRO mine(x) AS x + 1"
+    )
+    with Index.open(address) as index:
+        index.verify()
+        index.add(["c"], {"image": np.zeros((1, 1), np.uint8)})
+        assert index.ids() == ["a", "b", "c"]
+
+
+def test_a_duckdb_file_accesses_no_other_file(databases: Databases, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("s3cret", encoding="utf-8")
+    with Index.open(damaged(databases)) as index:
+        engine: Any = index._backend
+        for statement in (
+            f"SELECT * FROM read_text('{tmp_path}/secret.txt')",
+            f"SELECT * FROM '{tmp_path}/secret.csv'",
+            f"COPY t TO '{tmp_path}/stolen.csv'",
+            f"ATTACH '{tmp_path}/other.duckdb'",
+            "INSTALL httpfs",
+            "SET enable_external_access = true",
+        ):
+            with pytest.raises(StorageError, match=r"^DuckDB at "):
+                engine._ask(statement)
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.txt"]
+
+
+@pytest.mark.parametrize("table", ["", "_about"])
+def test_a_view_in_postgresql_is_refused(table: str, databases: Databases) -> None:
+    address = databases.place("postgresql")
+    server, _, name = address.partition("#")
+    name += table
+    Index.create(address, 8, ["image"]).close()
+    with importlib.import_module("psycopg").connect(server, autocommit=True) as connection:
+        connection.execute(f"ALTER TABLE {name} RENAME TO {name}_hidden")
+        connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {name}_hidden")
+    with pytest.raises(StorageError, match=f"is damaged: {name} is not a table"):
+        Index.open(address)
+
+
+@pytest.mark.parametrize("version", [0, 99])
+def test_another_format_in_postgresql_is_refused(version: int, databases: Databases) -> None:
+    address = databases.place("postgresql")
+    with Index.create(address, 64, ["image"]) as index:
+        engine: Any = index._backend
+        engine._transaction(lambda cursor: cursor.execute(f"UPDATE {engine._about} SET format = {version}"))
+    with pytest.raises(StorageError, match=r"its format version is 0|has format version 99, .*: upgrade dlfh"):
+        Index.open(address)

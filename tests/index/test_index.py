@@ -343,6 +343,8 @@ def test_items_equals_get(seed: int, n: int) -> None:
             }
     names = [*index.ids(), "unknown"]
     assert index.contains(names).tolist() == [name in index for name in names]
+    with pytest.raises(InputError, match="positions must be an array, got"):
+        list(index.items([[0], [0, 1]]))  # type: ignore[list-item]
     with pytest.raises(InputError, match="positions must refer to items in the index"):
         list(index.items([len(index)]))
 
@@ -488,6 +490,10 @@ CODES = {"image": np.zeros((2, 1), np.uint8)}
         ((["a", "b"], {"image": np.zeros((2, 2), np.uint8)}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.zeros((2, 1))}), "must be packed codes of 5 bits"),
         ((["a", "b"], {"image": np.array([[0], [4]], np.uint8)}), "row 1 has bits set beyond bit"),
+        (
+            (["a", "b"], {"image": [[0], [0, 8]]}),
+            r"codes of modality 'image' must be an array, got \[\[0\], \[0, 8\]\]",
+        ),
     ],
 )
 def test_invalid_items_are_refused(arguments: Any, message: str) -> None:
@@ -502,6 +508,8 @@ def test_invalid_items_are_refused(arguments: Any, message: str) -> None:
     [
         ({"learned": "yes"}, "learned must be True, False or an array of 2"),
         ({"learned": [True]}, "learned must be True, False or an array of 2"),
+        ({"learned": [[True], [True, False]]}, "learned must be an array"),
+        ({"present": {"image": [[True], []]}}, "present of modality 'image' must be an array"),
         ({"learned": {"sound": True}}, "learned has modality 'sound'"),
         ({"present": {"image": [True, False]}}, "item 'b' has no code in any modality"),
         ({"present": [True, False]}, "present must be a dict"),
@@ -540,6 +548,7 @@ def test_denormal_projections_rank_items() -> None:
         (("image", np.zeros(1, np.uint8), 0), {}, "k must be an integer of at least 1, got 0"),
         (("image", np.zeros(1, np.uint8)), {"ranking": "cosine"}, "ranking must be one of"),
         (("image", np.zeros(1, np.uint8)), {"ranking": "asymmetric"}, "needs queries as projections"),
+        (("image", [[0.5] * 5, [0.5] * 4]), {}, r"queries must be an array, got \[\[0.5, "),
         (("image", np.zeros(4)), {}, "queries as projections must have 5 values each"),
         (("image", np.full((2, 5), np.nan)), {}, "queries have NaN or infinity in row 0"),
         (("image", np.full((2, 5), np.longdouble("1e-4000"))), {}, "too large or too small in row 0"),
@@ -568,6 +577,7 @@ def test_invalid_searches_are_refused(arguments: Any, options: Any, message: str
         ((8, []), "needs at least one modality"),
         ((8, ["a", "a"]), "modalities must be distinct"),
         ((8, ["a", 3]), "modalities must be non-empty strings"),
+        ((8, None), "modalities must be a list of strings, got None"),
     ],
 )
 def test_invalid_schemas_are_refused(arguments: Any, message: str) -> None:

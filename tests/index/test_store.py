@@ -410,7 +410,7 @@ def test_verify_checks_the_bytes_between_sections(folder: Path, model: PlainInde
 
 def test_every_byte_of_the_manifest_is_checked(folder: Path, model: PlainIndex) -> None:
     text = (folder / "manifest.json").read_bytes()
-    for changed in (text + b"\n", text.replace(b'"format_version": 1', b'"format_version": true'), b" " + text):
+    for changed in (text + b"\n", text.replace(b'"format_version": 1', b'"format_version":  1'), b" " + text):
         (folder / "manifest.json").write_bytes(changed)
         with pytest.raises(StorageError, match=r"manifest\.json was changed after it was written"):
             Index.open(folder)
@@ -545,6 +545,63 @@ def test_stale_claims_are_removed(folder: Path, model: PlainIndex) -> None:
     with Index.open(folder, writable=True) as index:
         index.add(["new"], **NEW)
         assert index.ids() == [*model.ids(), "new"]
+
+
+def place_pipe_or_link(path: Path, target: Path | None) -> None:
+    """Create a link to a target or, without one, a pipe: opening it for writing waits for a reader."""
+    if target is None:
+        os.mkfifo(path)
+    else:
+        path.symlink_to(target)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_lock_that_is_not_a_regular_file_is_refused(folder: Path, model: PlainIndex, tmp_path: Path) -> None:
+    outside, lock = tmp_path / "outside", folder / ".lock"
+    lock.unlink(missing_ok=True)
+    for target in (None, outside, folder / "manifest.json", lock, Path("/dev/null")):
+        place_pipe_or_link(lock, target)
+        with pytest.raises(StorageError, match=r"cannot write to the index .*: \.lock is not a regular file"):
+            Index.open(folder, writable=True)
+        lock.unlink()
+    lock.mkdir()
+    with pytest.raises(StorageError, match=r"cannot write to the index .*: Is a directory"):
+        Index.open(folder, writable=True)
+    lock.rmdir()
+    assert not outside.exists()
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / ".lock").symlink_to(outside)
+    with pytest.raises(StorageError, match=r"\.lock is not a regular file"):
+        Index.create(tmp_path / "new", 8, ["image"])
+    assert not outside.exists()
+    outside.write_text("mine")
+    os.link(outside, lock)  # locked, but never changed
+    with Index.open(folder, writable=True) as index:
+        assert_whole(index, model)
+    assert outside.read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_claim_that_is_not_a_regular_file_does_not_stop_writers(
+    folder: Path, model: PlainIndex, tmp_path: Path
+) -> None:
+    claim, outside = folder / ".committing", tmp_path / "outside"
+    outside.write_text("mine")
+    for target in (None, outside, claim):
+        place_pipe_or_link(claim, target)
+        with Index.open(folder, writable=True) as index:
+            index.put(["one more"], {"image": np.zeros((1, -(-N_BITS // 8)), np.uint8)})
+        assert outside.read_text() == "mine"
+        assert not os.path.lexists(claim)
+
+
+def test_an_error_while_the_lock_is_closed_is_harmless(folder: Path, model: PlainIndex) -> None:
+    index: Any = Index.open(folder, writable=True)
+    os.close(index._backend._store._lock._file.fileno())  # closing it again fails, as on a disk that returns EIO
+    index.close()
+    assert index.closed
+    with Index.open(folder, writable=True) as again:
+        assert_whole(again, model)
 
 
 def test_a_failed_creation_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -694,10 +751,14 @@ def test_other_folders_and_files_are_not_indexes(tmp_path: Path) -> None:
         ('{"name": "a web app"}', "belongs to something else"),
         ("{", "is not valid JSON"),
         ("[" * 100_000, "is not valid JSON"),
-        ('{"format": "dlfh-index"}', "has the format version None"),
+        ('{"format": "dlfh-index"}', "is damaged: its format version is None"),
         (
             '{"format": "dlfh-index", "format_version": 9}',
-            "has format version 9, but this version of dlfh reads up to 1",
+            "has format version 9, but this version of dlfh reads up to 1: upgrade dlfh",
+        ),
+        *(
+            (f'{{"format": "dlfh-index", "format_version": {version}}}', f"its format version is {shown}")
+            for version, shown in (("0", "0"), ("-1", "-1"), ("true", "True"), ("1.0", "1.0"))
         ),
         ('{"format": "dlfh-index", "format_version": 1}', "does not describe an index"),
         ('{"format": "dlfh-index", "format_version": 1, "checksum": 1, "index": 2}', "does not match its checksum"),

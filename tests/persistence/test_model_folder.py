@@ -314,6 +314,12 @@ def test_missing_arrays_are_detected(folder: Path) -> None:
         load(folder)
 
 
+def test_huge_arrays_are_refused_before_they_are_read(folder: Path) -> None:
+    os.truncate(arrays(folder), 200 << 30)  # sparse: it takes no space on the disk
+    with pytest.raises(InputError, match=r"arrays-.* has 214,748,364,800 bytes, .* set DLFH_MAX_BYTES to raise it"):
+        load(folder)
+
+
 def test_a_changed_configuration_is_detected(folder: Path) -> None:
     text = (folder / "config.json").read_text()
     assert '"scale": 8.0' in text
@@ -344,6 +350,9 @@ def test_a_newer_format_version_is_refused(folder: Path) -> None:
         ({"arrays": {"file": "..", "sha256": ""}}, "names an invalid array file"),
         ({"arrays": {"file": "arrays-\0.safetensors", "sha256": ""}}, "names an invalid array file"),
         ({"format_version": "1"}, "is damaged: its format version is '1'"),
+        ({"format_version": 0}, "is damaged: its format version is 0"),
+        ({"format_version": -1}, "is damaged: its format version is -1"),
+        ({"format_version": True}, "is damaged: its format version is True"),
     ],
 )
 def test_edited_configurations_are_refused(folder: Path, changes: dict[str, Any], message: str) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from dlfh import Collection
 from dlfh.datasets import Items
@@ -93,9 +94,13 @@ def test_a_damaged_folder_keeps_the_last_state(stripes_folder: Path, tmp_path: P
     assert len(states.current.index) == len(before.index) + 3
 
 
-def test_items_in_postgresql_are_served_and_changed(stripes_folder: Path, tmp_path: Path, databases: Databases) -> None:
+def test_items_in_postgresql_are_served_and_changed(
+    stripes_folder: Path, tmp_path: Path, databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = databases.place("postgresql")
+    monkeypatch.setenv("DLFH_ENGINES", address)
     with Collection.open(stripes_folder) as collection:
-        collection.copy(tmp_path / "there", address=databases.place("postgresql")).close()
+        collection.copy(tmp_path / "there", address=address).close()
         expected = collection.search("text", "level", 5).ids
     settings = "Settings(refresh_seconds=0.05)"
     with serving(tmp_path / "there", tmp_path / "log", settings=settings) as running:

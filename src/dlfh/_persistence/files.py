@@ -10,7 +10,9 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
+
+from dlfh._limits import check_limit
 
 try:
     import fcntl
@@ -76,12 +78,17 @@ def open_regular(path: Path) -> IO[bytes]:
 
 
 def read_regular(path: Path, max_bytes: int | None = None) -> bytes:
-    """Return the content of a regular file of at most ``max_bytes`` bytes."""
+    """Return the content of a regular file of at most ``max_bytes`` bytes; by default, of DLFH_MAX_BYTES.
+
+    A larger file is an OSError or, by default, an InputError that names the variable.
+    """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
-        if max_bytes is not None and size > max_bytes:
+        if max_bytes is None:
+            check_limit("DLFH_MAX_BYTES", size, f"{path} has {size:,} bytes")
+        elif size > max_bytes:
             raise OSError(errno.EFBIG, f"it has {size:,} bytes, more than the limit of {max_bytes:,}", str(path))
-        return file.read()
+        return file.read(size)
 
 
 def remove_leftovers(folder: Path, names: re.Pattern[str] = _TEMPORARY, keep: Iterable[str] = ()) -> None:
@@ -136,36 +143,74 @@ def sync_folder(path: Path) -> None:
             os.close(folder)
 
 
-@contextmanager
-def exclusive(path: Path) -> Iterator[None]:
-    """Wait for the lock file ``path`` and hold the lock while the block runs."""
-    with _locked(path, wait=True):
-        yield  # closing the file releases the lock
+class Lock:
+    """A locked file. Closing it, or losing the last reference to it, releases the lock."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def close(self) -> None:
+        with suppress(OSError):  # nothing was written, and the lock is released even if closing fails
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
-def try_lock(path: Path) -> IO[str] | None:
-    """Lock the file ``path`` until the returned file is closed; return None if another process holds the lock."""
+def exclusive(path: Path) -> Lock:
+    """Wait for the lock file ``path``, and lock it."""
+    return _locked(path, wait=True)
+
+
+def try_lock(path: Path) -> Lock | None:
+    """Lock the file ``path``; return None if another process holds the lock."""
     try:
         return _locked(path, wait=False)
     except BlockingIOError:
         return None
 
 
-def _locked(path: Path, *, wait: bool) -> IO[str]:
+def _locked(path: Path, *, wait: bool) -> Lock:
     while True:
-        file = open(path, "a")  # noqa: SIM115  (stays open as long as the lock is held)
+        file = _open_lock(path)
+        lock = Lock(file)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             if identity_of(file) == identity_of(path):
-                return file
+                return lock
         except BaseException:
-            file.close()
+            lock.close()
             raise
-        file.close()  # the file was replaced while we waited, so other processes lock another file
+        lock.close()  # the file was replaced while we waited, so other processes lock another file
 
 
-def identity_of(file: IO[str] | Path) -> tuple[int, int] | None:
+def _open_lock(path: Path) -> IO[bytes]:
+    """Open or create a lock file. Its content does not matter and is never changed.
+
+    A pipe, on which opening would wait, and a link, which could create a file elsewhere, are refused.
+    """
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(path, flags, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_regular(path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _not_regular(path)
+    return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def _not_regular(path: Path) -> OSError:
+    return OSError(errno.EINVAL, f"{path.name} is not a regular file", str(path))
+
+
+def identity_of(file: IO[bytes] | Path) -> tuple[int, int] | None:
     """Return device and inode of a file or folder; None if it does not exist."""
     try:
         status = os.stat(file) if isinstance(file, Path) else os.fstat(file.fileno())

@@ -23,6 +23,7 @@ import safetensors
 import safetensors.numpy
 
 from dlfh._persistence.files import create_folder, exclusive, read_regular, remove_leftovers, replace_file
+from dlfh._persistence.format_version import version_problem
 from dlfh.errors import ModelError
 
 #: Incremented when older versions cannot read new files.
@@ -162,12 +163,9 @@ def _read_config(path: Path) -> dict[str, Any]:
         raise ModelError(f"model {path} is damaged: {_CONFIG} is not valid JSON") from None
     if not isinstance(config, dict) or config.get("format") != _FORMAT:
         raise ModelError(f"{path} is not a dlfh model: its {_CONFIG} belongs to something else")
-    version = config.get("format_version")
-    if not isinstance(version, int):
-        raise ModelError(f"model {path} is damaged: its format version is {version!r}")
-    if version > FORMAT_VERSION:
-        message = f"has format version {version}, but this version of dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
-        raise ModelError(f"model {path} {message}")
+    problem = version_problem(config.get("format_version"), FORMAT_VERSION)
+    if problem is not None:
+        raise ModelError(f"model {path} {problem}")
     arrays = config.get("arrays")
     if not isinstance(arrays, dict) or not isinstance(arrays.get("file"), str) or "sha256" not in arrays:
         raise ModelError(f"model {path} is damaged: {_CONFIG} does not name an array file")

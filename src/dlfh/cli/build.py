@@ -12,7 +12,16 @@ import typer
 
 from dlfh._optional import is_installed
 from dlfh._terminal import plain
-from dlfh.cli.options import ItemOptions, ItemsAt, OutputOptions, TrainingOptions, changed_options, flag, with_options
+from dlfh.cli.options import (
+    ItemOptions,
+    ItemsAt,
+    OutputOptions,
+    TrainingOptions,
+    changed_options,
+    flag,
+    stored_in,
+    with_options,
+)
 from dlfh.cli.output import duration, elapsed, print_calibration, print_quality, print_trials
 from dlfh.errors import InputError
 
@@ -79,7 +88,7 @@ def build(
     )
     set_verbosity(encoder, False)  # an option of this command, not a property of the features to report
     with built.collection as collection:
-        n_items = len(collection)
+        n_items, address = len(collection), collection.index.address
     summary: dict[str, Any] = {"collection": str(output), "items": n_items}
     message = f"{output}: {n_items:,} items"
     if model is None:
@@ -87,6 +96,7 @@ def build(
         message += (
             f", {count_trained(built.n_trained, built.n_incomplete)} used for training ({describe_model(encoder)})"
         )
+    message += stored_in(address)
     options.report(message, summary, built.problems)
     if not options.as_json:
         if details:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt
+from dlfh.cli.options import AsJson, CollectionFolder, ItemsAt, stored_in
 from dlfh.cli.output import report
 
 
@@ -19,22 +19,22 @@ def copy(
 ) -> None:
     """Copy a collection to a new folder, optionally storing its items in a database.
 
-    The new folder holds the model and the address of the items. Passwords are never written to it: they are read from
-    the environment when the copy is opened.
+    The new folder holds the model and the address of the items. To open it, name this address in the environment
+    variable DLFH_ENGINES. Passwords are never written: give them there, or as the database expects them.
 
     [b]Examples[/b]
 
     $ dlfh copy shop/ -o shop-in-postgres/ --items postgresql://localhost/shop
 
-    $ dlfh copy shop-in-postgres/ -o backup/
+    $ DLFH_ENGINES=postgresql://localhost/shop dlfh copy shop-in-postgres/ -o backup/
     """
     from dlfh.cli.models import open_collection
 
     with open_collection(collection) as opened, opened.copy(output, address=items_at) as copied:
         n_items = len(copied)
-        address = getattr(copied.index, "address", None)
+        address = copied.index.address
     report(
-        f"{output}: {n_items:,} items" + (f", stored in {address}" if address else ""),
+        f"{output}: {n_items:,} items{stored_in(address)}",
         {"collection": str(output), "items": n_items, "address": address},
         as_json=as_json,
     )

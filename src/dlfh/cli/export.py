@@ -14,10 +14,10 @@ from dlfh.cli.output import report
 def export(
     collection: CollectionFolder,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="Output file: .parquet, .faiss, or .sql for pgvector.")
+        Path, typer.Option("--output", "-o", help="Output file: .parquet, .faiss.zip, or .sql for pgvector.")
     ],
     modality: Annotated[
-        str | None, typer.Option(help="Modality whose codes a .faiss file holds. Default: the first.")
+        str | None, typer.Option(help="Modality whose codes a .faiss.zip file holds. Default: the first.")
     ] = None,
     overwrite: Overwrite = False,
     as_json: AsJson = False,
@@ -28,7 +28,7 @@ def export(
 
     $ dlfh export shop/ -o shop.parquet
 
-    $ dlfh export shop/ -o shop.faiss --modality image     [dim](also writes the item ids, shop.faiss.ids.json)[/dim]
+    $ dlfh export shop/ -o shop.faiss.zip --modality image     [dim](codes.faiss and ids.json)[/dim]
 
     $ dlfh export shop/ -o shop.sql
     """
@@ -36,10 +36,6 @@ def export(
     from dlfh.collection.exporting import export as write
 
     with open_collection(collection) as opened:
-        files = write(opened, output, modality=modality, overwrite=overwrite)
+        write(opened, output, modality=modality, overwrite=overwrite)
         n_items = len(opened)
-    report(
-        f"{' and '.join(map(str, files))}: {n_items:,} items",
-        {"files": [str(file) for file in files], "items": n_items},
-        as_json=as_json,
-    )
+    report(f"{output}: {n_items:,} items", {"file": str(output), "items": n_items}, as_json=as_json)

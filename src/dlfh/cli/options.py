@@ -31,6 +31,13 @@ ItemsAt = Annotated[
         "Default: files in the output folder.",
     ),
 ]
+
+
+def stored_in(address: str | None) -> str:
+    """Return the part of a message that says in which database items are stored; empty if in none."""
+    return "" if address is None else f", stored in {address}: name this address in DLFH_ENGINES to open them"
+
+
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output files, but never inputs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Do not report progress.")]
 

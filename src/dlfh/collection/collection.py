@@ -114,7 +114,7 @@ class Collection:
         path = Path(folder)
         with new_folder(path) as building:
             cls._create(building, encoder, path, address).close()
-        return cls(encoder, open_items(path, writable=True), path)
+        return cls(encoder, open_items(path, writable=True, address=address), path)
 
     @classmethod
     def _create(cls, folder: Path, encoder: Encoder, location: Path, address: str | None = None) -> Collection:
@@ -189,7 +189,7 @@ class Collection:
                 problems += put_items(collection, parts.queries, parts.query_vectors)
             parts.report.write(building)
         return BuildResult(
-            cls.open(folder),
+            cls.open(folder, address=address),
             0 if training is None else len(training),
             0 if training is None else training.n_incomplete,
             [*items.problems, *problems],
@@ -197,8 +197,18 @@ class Collection:
         )
 
     @classmethod
-    def open(cls, folder: str | os.PathLike[str], *, writable: bool = False) -> Collection:
-        """Open a collection for reading or, one process at a time, for writing."""
+    def open(cls, folder: str | os.PathLike[str], *, writable: bool = False, address: str | None = None) -> Collection:
+        """Open a collection for reading or, one process at a time, for writing.
+
+        Parameters
+        ----------
+        folder : path
+        writable : bool
+        address : str, optional
+            Address of the database with the items, as given when the collection was created. A folder may come from
+            somebody else, so a database is opened only if it is named here or in the environment variable
+            ``DLFH_ENGINES`` (addresses separated by spaces).
+        """
         path = Path(folder)
         card = read_card(path)
         config, arrays = read_model(path / "model")
@@ -209,7 +219,7 @@ class Collection:
             raise ModelError(f"the model of collection {path} has no featurisers: a collection needs a saved Encoder")
         for featurizer in encoder.featurizers_.values():
             featurizer.verbose = False  # progress was shown while the collection was built
-        index = open_items(path, writable=writable)
+        index = open_items(path, writable=writable, address=address)
         if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
             index.close()
             raise ModelError(f"collection {path} is damaged: its model and its index do not match")
@@ -258,7 +268,7 @@ class Collection:
             _discarded_on_error(copy.index),
         ):
             copy_items(self, copy)
-        return type(self).open(path)
+        return type(self).open(path, address=address)
 
     def __len__(self) -> int:
         return len(self.index)

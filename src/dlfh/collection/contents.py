@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dlfh._limits import check_regular_file
+from dlfh._limits import check_limit, check_regular_file
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer
@@ -35,6 +35,9 @@ FILES, _FORMAT = "files.dlfh", "dlfh-files 1"
 #: A file that changed this recently may change again without a change of its times.
 _RACY_SECONDS = 2.0
 _BLOCK = 1 << 20
+_MAX_HEADER_BYTES = 1 << 12
+#: Upper bound on the memory of a JSON value with the container or the comma before it.
+_BYTES_PER_VALUE = 128
 _DIGEST = 16
 
 
@@ -132,10 +135,23 @@ def _attributes(path: str | os.PathLike[str]) -> list[int]:
 
 
 def _read(path: Path) -> dict[str, list[Any]]:
-    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
+    try:
         header, _, body = read_regular(path).partition(b"\n")
-        about = json.loads(header)
-        if about["format"] == _FORMAT and about["sha256"] == hashlib.sha256(body).hexdigest():
-            files = json.loads(body)
-            return {name: entry for name, entry in files.items() if isinstance(entry, list) and len(entry) == 5}
+    except OSError:
+        return {}
+    if not _fits(header, body):
+        return {}
+    n_bytes = len(body) + _BYTES_PER_VALUE * sum(map(body.count, (b",", b"[", b"{")))
+    check_limit("DLFH_MAX_BYTES", n_bytes, f"{path} takes up to {n_bytes:,} bytes of memory to read")
+    with suppress(ValueError, AttributeError, RecursionError):
+        files = json.loads(body)
+        return {name: entry for name, entry in files.items() if isinstance(entry, list) and len(entry) == 5}
     return {}
+
+
+def _fits(header: bytes, body: bytes) -> bool:
+    """Return whether a header has the format and the checksum of the body that follows it."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        about = json.loads(header) if len(header) < _MAX_HEADER_BYTES else {}
+        return bool(about["format"] == _FORMAT and about["sha256"] == hashlib.sha256(body).hexdigest())
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,32 +20,32 @@ from dlfh.index.nearest import import_faiss
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
 
+_FAISS = ".faiss.zip"
 #: Rows in one SQL statement.
 _BATCH = 500
 
 
-def export(collection: Collection, path: Path, *, modality: str | None = None, overwrite: bool = False) -> list[Path]:
-    """Write a collection to a file in the format of its suffix; return the files written.
+def export(collection: Collection, path: Path, *, modality: str | None = None, overwrite: bool = False) -> None:
+    """Write a collection to a file in the format of its suffix.
 
     path: ``.parquet``: all items, with metadata as JSON and codes as bytes. ``.sql``: the same as a PostgreSQL table
-        with codes as ``bit(n)``. ``.faiss``: the codes of one modality as an ``IndexBinaryFlat``; the ids are written
-        beside it, to ``.faiss.ids.json``.
+        with codes as ``bit(n)``. ``.faiss.zip``: the codes of one modality as an ``IndexBinaryFlat``, ``codes.faiss``,
+        and the ids of its rows, ``ids.json``, in one archive, so that they cannot be of different exports.
     modality: Modality of a faiss index; by default, the first searchable one.
-    overwrite: Replace existing files.
+    overwrite: Replace an existing file.
     """
     modalities = collection.encoder.modalities_
-    if path.suffix not in FORMATS:
+    suffix = next((suffix for suffix in FORMATS if path.name.endswith(suffix)), None)
+    if suffix is None:
         raise InputError(f"cannot export to {path.name!r}: its name must end in {', '.join(FORMATS)}")
-    if modality is not None and path.suffix != ".faiss":
-        raise InputError(f"modality applies to .faiss files only: {path.name!r} holds all modalities")
+    if modality is not None and suffix != _FAISS:
+        raise InputError(f"modality applies to {_FAISS} files only: {path.name!r} holds all modalities")
     if modality is not None and modality not in modalities:
         raise InputError(f"unknown modality {modality!r}: the collection has {', '.join(map(repr, modalities))}")
-    files = [path, path.with_name(path.name + ".ids.json")] if path.suffix == ".faiss" else [path]
-    check_outputs(files, [collection.path], overwrite=overwrite)
-    contents = FORMATS[path.suffix](collection, modality or collection.encoder.searchable_modalities()[0], path.stem)
-    for file, content in zip(files, contents, strict=True):
-        write_output(file, content, overwrite=overwrite)
-    return files
+    check_outputs([path], [collection.path], overwrite=overwrite)
+    name = path.name.removesuffix(suffix)
+    content = FORMATS[suffix](collection, modality or collection.encoder.searchable_modalities()[0], name)
+    write_output(path, content, overwrite=overwrite)
 
 
 def _rows(collection: Collection) -> Iterator[dict[str, Any]]:
@@ -68,7 +69,7 @@ def _columns(collection: Collection) -> Iterator[tuple[str, bool]]:
         yield from ((f"{name}_code", True), (f"{name}_state", False), (f"{name}_hashed_code", True))
 
 
-def _as_parquet(collection: Collection, modality: str, name: str) -> list[Iterable[bytes]]:
+def _as_parquet(collection: Collection, modality: str, name: str) -> Iterable[bytes]:
     pa = require("pyarrow", "exporting Parquet", "parquet")
     parquet = require("pyarrow.parquet", "exporting Parquet", "parquet")
     fields = [pa.field("id", pa.string(), nullable=False), pa.field("metadata", pa.string())]
@@ -76,10 +77,10 @@ def _as_parquet(collection: Collection, modality: str, name: str) -> list[Iterab
     schema = pa.schema(fields, metadata={"n_bits": str(collection.index.n_bits)})
     file = io.BytesIO()
     parquet.write_table(pa.Table.from_pylist([*_rows(collection)], schema=schema), file, compression="zstd")
-    return [[file.getvalue()]]
+    return [file.getvalue()]
 
 
-def _as_faiss(collection: Collection, modality: str, name: str) -> list[Iterable[bytes]]:
+def _as_faiss(collection: Collection, modality: str, name: str) -> Iterable[bytes]:
     faiss = import_faiss()
     codes = {item.id: item.codes[modality] for item in collection.index.items() if modality in item.codes}
     if not codes:
@@ -87,11 +88,16 @@ def _as_faiss(collection: Collection, modality: str, name: str) -> list[Iterable
     matrix = np.stack([*codes.values()])
     index = faiss.IndexBinaryFlat(8 * matrix.shape[1])
     index.add(matrix)
-    return [[faiss.serialize_index_binary(index).tobytes()], [json.dumps([*codes], ensure_ascii=False).encode()]]
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        # ZipInfo has a fixed date, so that equal collections give equal files.
+        archive.writestr(zipfile.ZipInfo("codes.faiss"), faiss.serialize_index_binary(index).tobytes())
+        archive.writestr(zipfile.ZipInfo("ids.json"), json.dumps([*codes], ensure_ascii=False))
+    return [file.getvalue()]
 
 
-def _as_sql(collection: Collection, modality: str, name: str) -> list[Iterable[bytes]]:
-    return [(statement.encode() for statement in _statements(collection, _identifier(name)))]
+def _as_sql(collection: Collection, modality: str, name: str) -> Iterable[bytes]:
+    return (statement.encode() for statement in _statements(collection, _identifier(name)))
 
 
 def _statements(collection: Collection, table: str) -> Iterator[str]:
@@ -125,4 +131,4 @@ def _literal(value: str | bytes | None, n_bits: int) -> str:
 
 
 #: Writers by file suffix.
-FORMATS = {".parquet": _as_parquet, ".faiss": _as_faiss, ".sql": _as_sql}
+FORMATS = {".parquet": _as_parquet, _FAISS: _as_faiss, ".sql": _as_sql}

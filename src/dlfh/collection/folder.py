@@ -6,28 +6,32 @@ import json
 import os
 import re
 import secrets
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from dlfh._persistence.files import create_folder, exclusive, read_regular, replace_file, sync_folder, try_lock
+from dlfh._persistence.format_version import version_problem
 from dlfh._persistence.model_folder import holds_model
 from dlfh.errors import InputError, ModelError, StorageError
 from dlfh.index import Index
-from dlfh.index.engines import ENGINES, is_address
+from dlfh.index.engines import ENGINES, is_address, parse_address
 
 _CARD = "collection.json"
 _FORMAT = "dlfh-collection"
+#: Incremented when older versions cannot read new files.
+_FORMAT_VERSION = 1
 
 #: The lock that is held while a collection is built, and the seconds after which an unheld one is abandoned.
 _LOCK, _ABANDONED_SECONDS = ".building", 60.0
 _WHOLE = "whole"
 _MAX_CARD_BYTES = 1 << 16
-#: The address of the items, if they are stored in a database.
-_ITEMS = "items.json"
+#: The address of the items, if they are stored in a database, and the variable with addresses that the user trusts.
+_ITEMS, _ENGINES = "items.json", "DLFH_ENGINES"
 
 #: Former and current locations of the collection, and the number of those that are kept.
 _LOCATIONS, _MAX_LOCATIONS = "places.json", 16
@@ -62,7 +66,7 @@ def write_card(folder: Path, model: str, index: str) -> None:
 
 
 def _encode(model: object, index: object) -> bytes:
-    card = {"format": _FORMAT, "format_version": 1, "model": model, "index": index}
+    card = {"format": _FORMAT, "format_version": _FORMAT_VERSION, "model": model, "index": index}
     return json.dumps(card, indent=2).encode()
 
 
@@ -86,11 +90,9 @@ def read_card(folder: Path) -> dict[str, Any]:
         raise ModelError(f"collection {folder} is damaged: {_CARD} cannot be read") from None
     if not isinstance(card, dict) or card.get("format") != _FORMAT:
         raise ModelError(f"{folder} is not a collection: its {_CARD} has another format")
-    if card.get("format_version") != 1:
-        version = card.get("format_version")
-        raise ModelError(
-            f"collection {folder} has format version {version!r}, but this version of dlfh reads only version 1"
-        )
+    problem = version_problem(card.get("format_version"), _FORMAT_VERSION)
+    if problem is not None:
+        raise ModelError(f"collection {folder} {problem}")
     if content != _encode(card.get("model"), card.get("index")):
         raise ModelError(f"collection {folder} is damaged: {_CARD} was altered")
     return card
@@ -101,17 +103,58 @@ def write_address(folder: Path, address: str) -> None:
     replace_file(folder / _ITEMS, [json.dumps({"items": address}, indent=2).encode()])
 
 
-def open_items(folder: Path, *, writable: bool = False) -> Index:
-    """Open the items of a collection, in its folder or in a database."""
+def open_items(folder: Path, *, writable: bool = False, address: str | None = None) -> Index:
+    """Open the items of a collection, in its folder or in a database.
+
+    A folder may come from somebody else, and whoever is connected to gets passwords from the environment. So a database
+    is opened only if the user names it too: as ``address``, or in the environment variable DLFH_ENGINES.
+    """
+    stored = _read_address(folder)
+    if stored is not None:
+        return Index.open(_named_by_user(folder, stored, address), writable=writable)
+    if address is not None:
+        raise InputError(f"the items of collection {folder} are in its folder, not in a database: omit the address")
+    return Index.open(folder / "index", writable=writable)
+
+
+def _read_address(folder: Path) -> str | None:
+    """Return the address of the items in its normal form; None if they are in the folder."""
     try:
         address = json.loads(read_regular(folder / _ITEMS, _MAX_CARD_BYTES))["items"]
     except FileNotFoundError:
-        return Index.open(folder / "index", writable=writable)
+        return None
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise ModelError(f"collection {folder} is damaged: {_ITEMS} cannot be read") from None
-    if not is_address(address):
-        raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not contain the address of a database")
-    return Index.open(address, writable=writable)
+    try:
+        return parse_address(address).shown if is_address(address) else _refuse_items(folder)
+    except InputError:
+        return _refuse_items(folder)
+
+
+def _refuse_items(folder: Path) -> NoReturn:
+    raise ModelError(f"collection {folder} is damaged: {_ITEMS} does not contain the address of a database") from None
+
+
+def _named_by_user(folder: Path, stored: str, address: str | None) -> str:
+    """Return the address as the user wrote it, perhaps with a password; raise InputError if they did not name it."""
+    named = _engines() if address is None else {parse_address(address).shown: address}
+    found = named.get(stored)
+    if found is None:
+        raise InputError(
+            f"collection {folder} says that its items are in {stored}: if you trust this database, name it in the "
+            f"environment variable {_ENGINES} (address= in Python)"
+        )
+    return found
+
+
+def _engines() -> dict[str, str]:
+    """Return the addresses in DLFH_ENGINES by their normal form. Spaces separate them; quotes protect spaces."""
+    try:
+        return {parse_address(address).shown: address for address in shlex.split(os.environ.get(_ENGINES, ""))}
+    except InputError as error:
+        raise InputError(f"the environment variable {_ENGINES} is not valid: {error}") from None
+    except ValueError:
+        raise InputError(f"the environment variable {_ENGINES} has a quote that is not closed") from None
 
 
 def record_location(folder: Path, location: Path) -> None:
@@ -169,7 +212,8 @@ def _remove_abandoned(path: Path) -> None:
             continue
         if time.time() - lock_file.stat().st_mtime < _ABANDONED_SECONDS:
             continue  # another process may be about to lock it
-        lock = try_lock(lock_file)
-        if lock is not None:
-            shutil.rmtree(entry, ignore_errors=True)
-            lock.close()
+        with suppress(OSError):  # a link, which no build creates
+            lock = try_lock(lock_file)
+            if lock is not None:
+                shutil.rmtree(entry, ignore_errors=True)
+                lock.close()

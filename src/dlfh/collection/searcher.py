@@ -226,7 +226,7 @@ class Searcher:
         ]
 
     def _coverage(self, text: str, columns: Sequence[int]) -> npt.NDArray[np.float64]:
-        return self.words.current().coverage(text, columns)
+        return self.words.coverage(text, columns)
 
     def _shortlist(self, query: EncodedQuery, options: SearchOptions) -> _Space:
         from dlfh.collection.shortlist import Shortlist  # a local collection needs none
@@ -337,7 +337,7 @@ class Searcher:
             return []
         # Codes alone do not need the word index, which takes long to build for a database.
         if self.words.modalities and (options.match != "codes" or not self._in_database):
-            if not self.words.current().coverage(query.value).any():
+            if not self.words.coverage(query.value).any():
                 return [f"None of these words occur in the collection: {query.value}"]
             if options.match != "codes":
                 return []

@@ -44,7 +44,7 @@ class Shortlist(NamedTuple):
 
     def coverage(self, text: str, columns: Sequence[int]) -> npt.NDArray[np.float64]:
         """Return `WordIndex.coverage` of the items on the shortlist, with word weights of the whole collection."""
-        coverage, known = self.words.current().coverage(text, columns), self.words.positions()
+        coverage, known = self.words.coverage(text, columns), self.words.positions()
         if not len(known):
             return np.zeros(len(self.positions))
         rows = np.minimum(np.searchsorted(known, self.positions), len(known) - 1)
@@ -76,7 +76,7 @@ def _positions(index: Index, words: WordIndexFile, query: EncodedQuery, options:
         found.update(hits.positions[0].tolist())
     if options.match != "codes" and query.text is not None:
         texts = [column for column, name in enumerate(words.modalities) if name in searched]
-        coverage = words.current().coverage(query.text, texts)
+        coverage = words.coverage(query.text, texts)
         best = np.argsort(-coverage, kind="stable")
         matching = words.positions()[best[: np.count_nonzero(coverage > 0)]].tolist()
         found.update(index.first_matching(matching, length, **scope))

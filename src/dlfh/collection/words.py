@@ -8,6 +8,10 @@ for millions of texts, but a compiled one.)
 The index is the source of truth. The file holds the state of the index that it was derived from, a checksum, and the
 database as bytes. It is replaced atomically and never changed in place. A file that is missing, damaged or derived from
 another state is rebuilt from the index, so that a crash at any moment costs time only.
+
+A file with a fitting checksum may still be forged, and a database can hold views and triggers that run. So its schema
+must be exactly the one that `WordIndex.build` creates, it must have one row for each item, and a query is interrupted
+after more steps than an honest file needs; if one fails, the word index is rebuilt as well.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ import json
 import math
 import re
 import sqlite3
+import threading
 import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -36,6 +41,9 @@ _MAX_HEADER_BYTES = 1 << 12
 #: Only this many words of a query count.
 _MAX_QUERY_WORDS = 256
 _MAX_CACHED_WEIGHTS = 1 << 16
+#: A query of a file takes at most this many steps of SQLite, plus so many for each text; a common word takes about 16
+#: for each text that contains it. They are counted in units.
+_MAX_STEPS, _MAX_STEPS_PER_TEXT, _STEPS_PER_UNIT = 1_000_000, 250, 10_000
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
 _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
@@ -43,28 +51,28 @@ _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 class WordIndex:
     """A full-text index of texts, created by `WordIndex.build` or `WordIndex.read`."""
 
-    def __init__(self, database: sqlite3.Connection, n_columns: int) -> None:
+    def __init__(self, database: sqlite3.Connection, n_columns: int, n_texts: int) -> None:
         self._database = database
         self._n_columns = n_columns
-        ((self._n_texts,),) = database.execute("SELECT count(*) FROM words_docsize")
+        self._n_texts = n_texts
         self._weights: dict[tuple[str, tuple[int, ...]], float] = {}
+        self._units = _Units()
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
         """Index texts: for each item a text, or None, per column."""
-        database = sqlite3.connect(":memory:", check_same_thread=False)
-        columns = ", ".join(f"c{number}" for number in range(n_columns))
-        options = "content='', tokenize='porter unicode61 remove_diacritics 2'"
-        database.execute(f"CREATE VIRTUAL TABLE words USING fts5({columns}, {options})")
-        insert = f"INSERT INTO words (rowid, {columns}) VALUES (?{', ?' * n_columns})"
+        database = _empty_database(n_columns)
+        insert = f"INSERT INTO words (rowid, {_columns(n_columns)}) VALUES (?{', ?' * n_columns})"
+        n_texts = 0
         for position, row in enumerate(texts):
             database.execute(insert, (position, *(_storable(text) for text in row)))
+            n_texts += 1
         database.execute("INSERT INTO words (words) VALUES ('optimize')")
         database.commit()
-        return cls(database, n_columns)
+        return cls(database, n_columns, n_texts)
 
     def __len__(self) -> int:
-        return int(self._n_texts)
+        return self._n_texts
 
     def coverage(self, text: str, columns: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
         """Return how much of a query each item's texts cover: the BM25 score divided by the total weight of its words.
@@ -81,7 +89,8 @@ class WordIndex:
         if not informative or not searched:
             return coverage
         match = _match(" OR ".join(map(_quoted, informative)), searched)
-        rows = self._database.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?", (match,)).fetchall()
+        statement = "SELECT rowid, bm25(words) FROM words WHERE words MATCH ? LIMIT ?"
+        rows = self._ask(statement, (match, len(self)))
         if rows:
             positions, scores = np.array(rows, np.float64).T
             valid = (positions >= 0) & (positions < len(coverage)) & np.isfinite(scores)  # the file is not trusted
@@ -94,12 +103,17 @@ class WordIndex:
         weight = self._weights.get(key)
         if weight is None:
             match = _match(_quoted(word), columns)
-            ((n,),) = self._database.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
+            ((n,),) = self._ask("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
             weight = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
             if len(self._weights) >= _MAX_CACHED_WEIGHTS:
                 self._weights.clear()
             self._weights[key] = weight
         return weight
+
+    def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return the rows of a query; raise sqlite3.OperationalError if a file makes it take too many steps."""
+        self._units.left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
+        return self._database.execute(statement, values).fetchall()
 
     # Files
 
@@ -115,20 +129,86 @@ class WordIndex:
         replace_file(path, [_encode_header(header), b"\n", content])
 
     @classmethod
-    def read(cls, path: Path, state: str, n_columns: int) -> WordIndex | None:
-        """Read a file; return None if it is missing, damaged or derived from another state of the index."""
-        with suppress(OSError, ValueError, KeyError, TypeError, RecursionError, sqlite3.Error):
+    def read(cls, path: Path, state: str, n_columns: int, n_texts: int) -> WordIndex | None:
+        """Read a file; return None if it is missing, damaged, forged or derived from another state of the index."""
+        with suppress(OSError, _InvalidFileError, KeyError, *_FAILURES):
             header, content = _read_file(path)
             if header["state"] != state or header["columns"] != n_columns:
                 return None
             if header["sha256"] != hashlib.sha256(content).hexdigest():
                 return None
             database = sqlite3.connect(":memory:", check_same_thread=False)
+            database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(content), _MAX_STEPS))
+            words = cls(database, n_columns, n_texts)
+            database.set_progress_handler(words._units.take, _STEPS_PER_UNIT)
+            words._units.left = 1
             database.deserialize(content)
             for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
                 database.execute(f"PRAGMA {setting}")
-            return cls(database, n_columns)
+            if words._ask(_SCHEMA) != _empty_database(n_columns).execute(_SCHEMA).fetchall():
+                return None
+            if not all(_is_segment_list(block) for (block,) in words._ask(_SEGMENT_LIST)):
+                return None
+            # The condition has rows counted one by one, so that the limit applies.
+            if words._ask("SELECT count(*) FROM words_docsize WHERE id >= 0") == [(n_texts,)]:
+                return words
         return None
+
+
+class _Units(threading.local):
+    """Units of steps that the current query of each thread may still take."""
+
+    left = 0
+
+    def take(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+#: Exceptions of queries of a forged file: SQLite quotes bytes of it in messages, and allocates sizes that it claims.
+_FAILURES = (sqlite3.Error, UnicodeError, OverflowError, MemoryError)
+#: The list of segments of FTS5: four bytes; the numbers of levels, of segments and of pages written; for each level the
+#: number of inputs of a merge, the number of segments, and three numbers for each segment.
+_SEGMENT_LIST = "SELECT block FROM words_data WHERE id = 10"
+_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY name, type LIMIT 100"
+
+
+def _is_segment_list(block: object) -> bool:
+    """Return whether a list of segments has as many as it claims: FTS5 allocates memory for those."""
+    try:
+        numbers = iter(_small_varints(block[4:] if isinstance(block, bytes) else b"\x80"))
+        n_levels, _, _ = next(numbers), next(numbers), next(numbers)
+        for _ in range(n_levels):
+            _, n_segments = next(numbers), next(numbers)
+            for _ in range(3 * n_segments):
+                next(numbers)
+    except (StopIteration, ValueError):
+        return False
+    return True
+
+
+def _small_varints(content: bytes) -> list[int]:
+    """Decode numbers of at most four bytes with seven bits each, the highest first."""
+    numbers, value, length = list[int](), 0, 0
+    for byte in content:
+        value, length = value << 7 | byte & 0x7F, length + 1
+        if length > 4:
+            raise ValueError("a longer number")
+        if byte < 0x80:
+            numbers.append(value)
+            value = length = 0
+    return numbers
+
+
+def _columns(n_columns: int) -> str:
+    return ", ".join(f"c{number}" for number in range(n_columns))
+
+
+def _empty_database(n_columns: int) -> sqlite3.Connection:
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    options = "content='', tokenize='porter unicode61 remove_diacritics 2'"
+    database.execute(f"CREATE VIRTUAL TABLE words USING fts5({_columns(n_columns)}, {options})")
+    return database
 
 
 class WordIndexFile:
@@ -149,8 +229,21 @@ class WordIndexFile:
         """Return the word index of all items, read from the file or rebuilt if the collection has changed."""
         state = self._index.state or ""
         if self._loaded is None or self._loaded[0] != state:
-            self._loaded = state, WordIndex.read(self._path, state, len(self.modalities)) or self._build()
+            self._loaded = state, self._read(state) or self._build()
         return self._loaded[1]
+
+    def _read(self, state: str) -> WordIndex | None:
+        # An index in memory has no state, and no file.
+        return WordIndex.read(self._path, state, len(self.modalities), len(self._index)) if state else None
+
+    def coverage(self, text: str, columns: Sequence[int] | None = None) -> npt.NDArray[np.float64]:
+        """Return `WordIndex.coverage` of all items."""
+        words = self.current()
+        try:
+            return words.coverage(text, columns)
+        except _FAILURES:  # the file is damaged, although its checksum matches
+            self._loaded = self._index.state or "", self._build()
+            return self._loaded[1].coverage(text, columns)
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the position in the collection's index of each row of the word index."""
@@ -179,7 +272,7 @@ class WordIndexFile:
                 self.current().write(self._path, self._index.state or "")
 
     def _state_of_file(self) -> object:
-        with suppress(OSError, ValueError, RecursionError), open_regular(self._path) as file:
+        with suppress(OSError, _InvalidFileError), open_regular(self._path) as file:
             return _decode_header(file.readline(_MAX_HEADER_BYTES)).get("state")
         return None
 
@@ -191,7 +284,7 @@ class WordIndexFile:
                 return
         except FileNotFoundError:
             return
-        except (OSError, ValueError, KeyError, RecursionError):
+        except (OSError, _InvalidFileError, KeyError):
             pass
         raise StorageError(f"{self._path} is damaged: its checksum does not match; delete it, and it will be rebuilt")
 
@@ -201,13 +294,20 @@ def _read_file(path: Path) -> tuple[dict[str, Any], bytes]:
     return _decode_header(header), content
 
 
+class _InvalidFileError(Exception):
+    """The header of a file is damaged."""
+
+
 def _decode_header(line: bytes) -> dict[str, Any]:
     """Return the header in the first line of a file; only the canonical encoding is accepted."""
-    header = json.loads(line) if len(line) < _MAX_HEADER_BYTES else None
+    try:
+        header = json.loads(line) if len(line) < _MAX_HEADER_BYTES else None
+    except (ValueError, RecursionError):
+        raise _InvalidFileError from None
     if not isinstance(header, dict) or header.get("format") != _FORMAT:
-        raise ValueError("not a word index file")
+        raise _InvalidFileError
     if _encode_header({name: value for name, value in header.items() if name != "checksum"}) != line.rstrip(b"\n"):
-        raise ValueError("header checksum does not match")
+        raise _InvalidFileError
     return header
 
 

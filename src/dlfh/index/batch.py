@@ -21,10 +21,12 @@ MAX_BITS = 16_384
 
 def check_modalities(modalities: Any) -> tuple[str, ...]:
     """Return the names of modalities; raise `InputError` if they are not distinct, non-empty strings."""
+    if not isinstance(modalities, Iterable):
+        raise InputError(f"modalities must be a list of strings, got {shown(modalities)}")
     names = (modalities,) if isinstance(modalities, str) else tuple(modalities)
     for name in names:
         if not isinstance(name, str) or not name or _utf8(name) is None:
-            raise InputError(f"modalities must be non-empty strings, got {name!r}")
+            raise InputError(f"modalities must be non-empty strings, got {shown(name)}")
     if not names:
         raise InputError("an index needs at least one modality")
     if len(set(names)) < len(names):
@@ -46,7 +48,7 @@ def check_ids(ids: Any) -> list[bytes]:
     encoded = []
     for row, value in enumerate(ids):
         if not isinstance(value, str) or not value:
-            raise InputError(f"ids must be non-empty strings, got {value!r} in row {row}")
+            raise InputError(f"ids must be non-empty strings, got {shown(value)} in row {row}")
         try:
             encoded.append(value.encode())
         except UnicodeEncodeError:
@@ -66,9 +68,25 @@ def check_distinct(ids: Sequence[str | bytes]) -> None:
         seen[value] = row
 
 
+def _as_array(value: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, OverflowError, RecursionError):  # rows of different lengths, for example
+        raise InputError(f"{name} must be an array, got {shown(value)}") from None
+
+
+def check_positions(positions: Any) -> list[int]:
+    """Return positions of items as integers."""
+    values = _as_array(positions, "positions")
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        raise InputError(f"positions must be a list of integers, got {shown(positions)}")
+    found: list[int] = values.tolist()
+    return found
+
+
 def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
     """Return packed codes of ``n_bits`` bits as a matrix; a single code may be one-dimensional."""
-    packed = np.asarray(codes)
+    packed = _as_array(codes, name)
     if packed.ndim == 1 and packed.dtype == np.uint8:
         packed = packed[None]
     width = n_bytes(n_bits)
@@ -90,7 +108,7 @@ def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
 def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
     """Return queries as a matrix of packed codes (uint8) or of projections (float)."""
     raise_if_masked(queries, "queries")
-    values = np.asarray(queries)
+    values = _as_array(queries, "queries")
     if values.dtype.kind != "f":
         return check_packed(values, n_bits, "queries")
     matrix = values[None] if values.ndim == 1 else values
@@ -154,9 +172,9 @@ def make_segment(
 
 
 def _flags(value: Any, n: int, name: str) -> npt.NDArray[np.bool_]:
-    flags = np.asarray(value)
+    flags = _as_array(value, name)
     if flags.dtype != np.bool_ or flags.shape not in ((), (n,)):
-        raise InputError(f"{name} must be True, False or an array of {n} booleans, got {value!r}")
+        raise InputError(f"{name} must be True, False or an array of {n} booleans, got {shown(value)}")
     return np.broadcast_to(flags, n)
 
 

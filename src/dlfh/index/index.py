@@ -12,10 +12,18 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._validation import check_choice, check_integer
+from dlfh._validation import check_choice, check_integer, shown
 from dlfh.errors import InputError, StorageError
 from dlfh.index.backend import Backend, Request, check_known
-from dlfh.index.batch import MAX_BITS, as_codes, check_ids, check_modalities, check_queries, make_segment
+from dlfh.index.batch import (
+    MAX_BITS,
+    as_codes,
+    check_ids,
+    check_modalities,
+    check_positions,
+    check_queries,
+    make_segment,
+)
 from dlfh.index.engines import create_engine, is_address, open_engine
 from dlfh.index.hits import Hits
 from dlfh.index.items import Item
@@ -326,7 +334,8 @@ class Index:
         if positions is None:
             yield from (item for _, item in backend.items(None))
             return
-        for position, (at, item) in itertools.zip_longest(positions, backend.items(positions), fillvalue=(None, None)):
+        places = check_positions(positions)
+        for position, (at, item) in itertools.zip_longest(places, backend.items(places), fillvalue=(None, None)):
             if at != position or item is None:
                 raise InputError(f"positions must refer to items in the index, got {position}")
             yield item
@@ -474,7 +483,7 @@ class Index:
 
     def _column(self, modality: str) -> int:
         if modality not in self.modalities:
-            raise InputError(f"the index has the modalities {list(self.modalities)}, got {modality!r}")
+            raise InputError(f"the index has the modalities {list(self.modalities)}, got {shown(modality)}")
         return self.modalities.index(modality)
 
 

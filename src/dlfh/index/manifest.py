@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dlfh._persistence.files import read_regular, replace_file
+from dlfh._persistence.format_version import version_problem
 from dlfh._validation import check_integer
 from dlfh.errors import InputError, StorageError
 from dlfh.index.batch import MAX_BITS, check_modalities
@@ -96,12 +97,9 @@ def read_manifest(folder: Path) -> Manifest:
         raise _damaged(folder, "is not valid JSON") from None
     if not isinstance(parsed, dict) or parsed.get("format") != _FORMAT:
         raise StorageError(f"{folder} is not an index: its {MANIFEST} belongs to something else")
-    version = parsed.get("format_version")
-    if not isinstance(version, int):
-        raise _damaged(folder, f"has the format version {version!r}")
-    if version > FORMAT_VERSION:
-        message = f"has format version {version}, but this version of dlfh reads up to {FORMAT_VERSION}: upgrade dlfh"
-        raise StorageError(f"index {folder} {message}")
+    problem = version_problem(parsed.get("format_version"), FORMAT_VERSION)
+    if problem is not None:
+        raise StorageError(f"index {folder} {problem}")
     try:
         matches = parsed["checksum"] == _checksum(parsed["index"])
         manifest = _parse(parsed["index"]) if matches else None

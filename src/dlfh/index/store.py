@@ -14,15 +14,16 @@ from __future__ import annotations
 import os
 import platform
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from dlfh._persistence.files import create_folder, identity_of, read_regular, remove_leftovers, try_lock
+from dlfh._persistence.files import Lock, create_folder, identity_of, read_regular, remove_leftovers, try_lock
 from dlfh.errors import StorageError
 from dlfh.index.manifest import FILE_NAME, MANIFEST, Manifest, is_current, read_manifest, write_manifest
 from dlfh.index.segment_file import check_deeply, check_sizes, read_removed, read_segment, write_removed, write_segment
@@ -47,7 +48,7 @@ class Store:
     parts: The segments that the manifest lists.
     """
 
-    def __init__(self, folder: Path, manifest: Manifest, lock: IO[str] | None, *, verify: bool) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, lock: Lock | None, *, verify: bool) -> None:
         self.folder = folder
         self.manifest = manifest
         self.parts: tuple[Part, ...] = ()
@@ -290,6 +291,8 @@ def _is_stale_claim(folder: Path) -> bool:
     no other writer can hold the lock. Locks work if the lock that we hold cannot be taken again. Otherwise, and for
     claims of other machines, which may not see our locks, the age decides.
     """
+    if not stat.S_ISREG(os.lstat(folder / _CLAIM).st_mode):
+        return True  # a pipe or a link, which no writer creates
     content = read_regular(folder / _CLAIM, _MAX_CLAIM_BYTES)
     again = try_lock(folder / _LOCK)
     if again is None and content in (_machine(), b""):
@@ -300,7 +303,7 @@ def _is_stale_claim(folder: Path) -> bool:
     return os.stat(folder / _LOCK).st_mtime - os.stat(folder / _CLAIM).st_mtime > _MAX_CLAIM_SECONDS
 
 
-def _take_lock(folder: Path) -> IO[str]:
+def _take_lock(folder: Path) -> Lock:
     lock = try_lock(folder / _LOCK)
     if lock is None:
         raise StorageError(f"the index {folder} already has a writer: only one is allowed at a time")

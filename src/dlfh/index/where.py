@@ -129,8 +129,8 @@ def _parse(where: Any, depth: int) -> Where:
         raise InputError(f'a filter must be a dict{limit} such as {{"price": {{"<": 20}}}}, got {shown(where)}')
     parts: list[Where] = []
     for name, value in where.items():
-        if not isinstance(name, str):
-            raise InputError(f"names in a filter must be strings, got {shown(name)}")
+        if not isinstance(name, str) or _has_surrogates(name):
+            raise InputError(f"names in a filter must be strings of valid Unicode, got {shown(name)}")
         if name == "not":
             parts.append(Not(_parse(value, depth + 1)))
         elif name in ("and", "or"):
@@ -183,13 +183,17 @@ def _ordered(operator: Operator) -> Callable[[str, Any], Where]:
 
 def _check(name: str, value: Any) -> Value:
     checked = _as_value(value)
-    # Stored strings have no lone surrogates.
-    if checked is None or (isinstance(checked, str) and any("\ud800" <= letter <= "\udfff" for letter in checked)):
+    if checked is None or (isinstance(checked, str) and _has_surrogates(checked)):
         raise InputError(
             f"the filter on {name!r} takes strings (of at most {MAX_CHARACTERS:,} characters, without NUL), "
             f"finite numbers, true, false and null, got {shown(value)}"
         )
     return checked
+
+
+def _has_surrogates(text: str) -> bool:
+    """Return whether a string has lone surrogates, which no stored string has."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 _OPERATORS: dict[str, Callable[[str, Any], Where]] = {

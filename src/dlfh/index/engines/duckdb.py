@@ -2,6 +2,10 @@
 
 One table has the items, with codes as 64-bit words that a scan compares by ``bit_count(xor(...))``. A second table has
 the values that filters compare, one per row. Both can be joined with other tables.
+
+A file may come from somebody else, and a database can compute what it returns: by views, generated columns and macros,
+which even replace operators. So statements of the file cannot access other files or the network, the tables must be
+exactly those that we create, and macros must not have the names of built-in functions.
 """
 
 from __future__ import annotations
@@ -16,15 +20,25 @@ import numpy.typing as npt
 
 from dlfh._optional import require
 from dlfh.codes import n_bytes
-from dlfh.errors import StorageError
+from dlfh.errors import DLFHError, StorageError
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import Row
 from dlfh.index.engines.sql import SqlEngine
 from dlfh.index.where import Condition
 
 _BATCH = 10_000
+#: Statements cannot access other files or the network, load extensions, or change this.
+_CONFIG = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
 #: Columns of the table of values, with their types in Python and SQL.
 _VALUE_COLUMNS = {"amount": (float, "DOUBLE"), "words": (str, "VARCHAR"), "truth": (bool, "BOOLEAN")}
+_ABOUT = "format INTEGER, identity VARCHAR, state BIGINT, next BIGINT, bits INTEGER, modalities VARCHAR"
+#: The tables of a file, as opposed to other schemas and temporary tables.
+_STORED = "schema_name = 'main' AND NOT temporary"
 
 
 class DuckEngine(SqlEngine):
@@ -39,16 +53,20 @@ class DuckEngine(SqlEngine):
         self._tables = (*self._tables, self._values)
         self._idle: list[Any] = []  # cursors for reuse: a new one reads the catalogue again
         self._writing = threading.RLock()
+        self._connection: Any = None
         with self._errors():
-            self._connection: Any = self._duckdb.connect(address.place or ":memory:")
+            self._connection = self._duckdb.connect(address.place or ":memory:", config=_CONFIG)
+        with self._closed_on_error():
+            self._check_functions()
 
     def close(self) -> None:
         with self._writing:
-            while self._idle:
-                self._idle.pop().close()
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            connections, self._connection = [*self._idle, self._connection], None
+            self._idle.clear()
+            with self._errors():
+                for connection in connections:
+                    if connection is not None:
+                        connection.close()
 
     @property
     def closed(self) -> bool:
@@ -59,19 +77,22 @@ class DuckEngine(SqlEngine):
         """Turn errors of DuckDB into a `StorageError` of one line."""
         try:
             yield
-        except self._duckdb.Error as error:
-            message = str(error).splitlines()[0]
+        except DLFHError:
+            raise
+        except (self._duckdb.Error, RuntimeError, UnicodeError) as error:  # the latter two for damaged files
+            message = "" if isinstance(error, UnicodeError) else str(error)
+            message = (message.splitlines() or ["the file is damaged"])[0]
             if "lock on file" in message:
                 message = "the file is in use by another process, and DuckDB allows one at a time"
             raise StorageError(f"DuckDB at {self.address}: {message}") from None
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         self._check_open()
-        try:
-            cursor = self._idle.pop()
-        except IndexError:
-            cursor = self._connection.cursor()
         with self._errors():
+            try:
+                cursor = self._idle.pop()
+            except IndexError:
+                cursor = self._connection.cursor()
             rows = list(cursor.execute(statement, list(values)).fetchall())
         if self.closed:
             cursor.close()
@@ -100,18 +121,49 @@ class DuckEngine(SqlEngine):
                     raise
 
     def _exists(self, name: str) -> str:
-        return f"SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '{name}'"
+        return f"SELECT count(*) > 0 FROM duckdb_tables() WHERE table_name = '{name}' AND {_STORED}"
 
     def _create_tables(self, cursor: Any) -> None:
+        for table, columns in {self._about: _ABOUT, **self._columns()}.items():
+            cursor.execute(f"CREATE TABLE {table} ({columns})")
+
+    def _columns(self) -> dict[str, str]:
+        """Return the columns of the tables of items and values."""
         columns = ["number BIGINT NOT NULL", "id VARCHAR NOT NULL", "metadata VARCHAR"]
         for column in range(len(self.modalities)):
             columns.append(f"state{column} UTINYINT NOT NULL")
             columns += [f"{word} UBIGINT" for word in self._code_columns(column)]
         typed = ", ".join(f"{name} {sql}" for name, (_, sql) in _VALUE_COLUMNS.items())
-        about = "format INTEGER, identity VARCHAR, state BIGINT, next BIGINT, bits INTEGER, modalities VARCHAR"
-        cursor.execute(f"CREATE TABLE {self._table} ({', '.join(columns)})")
-        cursor.execute(f"CREATE TABLE {self._values} (number BIGINT NOT NULL, name VARCHAR NOT NULL, {typed})")
-        cursor.execute(f"CREATE TABLE {self._about} ({about})")
+        values = f"number BIGINT NOT NULL, name VARCHAR NOT NULL, {typed}"
+        return {self._table: ", ".join(columns), self._values: values}
+
+    def _check_description(self) -> None:
+        self._check_columns({self._about: _ABOUT})
+
+    def _check_tables(self) -> None:
+        self._check_columns(self._columns())
+
+    def _check_columns(self, tables: dict[str, str]) -> None:
+        """Raise `StorageError` unless tables are as we create them: no views, no generated columns, no constraints."""
+        query = "SELECT table_name, sql FROM duckdb_tables() WHERE "
+        with self._errors(), self._connection.cursor() as cursor:
+            stored = dict(cursor.execute(query + _STORED).fetchall())
+            for table, columns in tables.items():
+                cursor.execute(f"CREATE OR REPLACE TEMPORARY TABLE dlfh_expected ({columns})")
+                ((_, expected),) = cursor.execute(f"{query} temporary AND table_name = 'dlfh_expected'").fetchall()
+                cursor.execute("DROP TABLE temp.dlfh_expected")
+                name = table.strip('"')
+                if stored.get(name, "").partition("(")[2] != expected.partition("(")[2]:
+                    raise self._damaged(f"{name} is not a table that dlfh created")
+
+    def _check_functions(self) -> None:
+        """Raise `StorageError` if a macro replaces a built-in function, as even "+" can be."""
+        every = "SELECT function_name FROM system.main.duckdb_functions() WHERE"
+        macros = {name for (name,) in self._ask(f"{every} NOT internal")}
+        if macros:
+            replaced = macros & {name for (name,) in self._ask(f"{every} internal")}
+            if replaced:
+                raise self._damaged(f"it has a macro with the name of the built-in function {min(replaced)!r}")
 
     def _code_columns(self, column: int) -> list[str]:
         return [f"code{column}_{word}" for word in range(-(-n_bytes(self.n_bits) // 8))]

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._validation import check_integer
+from dlfh._persistence.format_version import version_problem
+from dlfh._validation import check_integer, shown
 from dlfh.codes import as_words, n_bytes
 from dlfh.errors import InputError, StorageError
 from dlfh.index import nearest
@@ -38,11 +39,11 @@ _SHORTLIST_FACTOR, _MIN_SHORTLIST = 5, 200
 
 
 class About(NamedTuple):
-    """The stored description of an index."""
+    """The stored description of an index, not yet checked."""
 
-    format: int
-    n_bits: int
-    modalities: Sequence[str]
+    format: Any
+    n_bits: Any
+    modalities: Any
 
 
 class Row(NamedTuple):
@@ -109,11 +110,15 @@ class Engine(ABC):
             about = engine._read_about()
             if about is None:
                 raise StorageError(f"there is no index at {engine.address}")
-            if about.format != FORMAT:
-                message = f"has format {about.format}, but this version of dlfh reads format {FORMAT}"
-                raise StorageError(f"the index at {engine.address} {message}")
-            engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MAX_BITS)
-            engine.modalities = check_modalities(about.modalities)
+            problem = version_problem(about.format, FORMAT)
+            if problem is not None:
+                raise StorageError(f"the index at {engine.address} {problem}")
+            try:
+                engine.n_bits = check_integer(about.n_bits, "n_bits", 1, MAX_BITS)
+                engine.modalities = check_modalities(about.modalities)
+            except InputError as error:
+                raise engine._damaged(str(error)) from None
+            engine._check_tables()
         return engine
 
     @contextmanager
@@ -152,6 +157,10 @@ class Engine(ABC):
     def _read_about(self) -> About | None:
         """Return the stored description of the index, or None if the index does not exist."""
 
+    def _check_tables(self) -> None:
+        """Raise `StorageError` if the tables of an opened index are not those that `create` creates."""
+        return
+
     def _check(self, row: Row) -> None:
         """Raise `InputError` if the database cannot store a row."""
         return
@@ -189,6 +198,20 @@ class Engine(ABC):
     @property
     def writable(self) -> bool:
         return not self.closed
+
+    def _damaged(self, problem: str) -> StorageError:
+        return StorageError(f"the index at {self.address} is damaged: {problem}")
+
+    def _rows(self, numbers: list[int] | None) -> Iterator[Row]:
+        """Yield the rows that `_read` yields; raise `StorageError` if one is not valid."""
+        for row in self._read(numbers):
+            states = all(type(state) is int and 0 <= state < len(STATES) for state in row.states)
+            if not states or not isinstance(row.number, int) or not isinstance(row.id, str) or not row.id:
+                raise self._damaged(f"item {shown(row.id)} has an invalid number, id or state")
+            for state, code in zip(row.states, row.codes, strict=True):
+                if (state == ABSENT) != (code is None) or (code is not None and len(code) != n_bytes(self.n_bits)):
+                    raise self._damaged(f"item {shown(row.id)} has an invalid code")
+            yield row
 
     def _check_open(self) -> None:
         if self.closed:
@@ -240,7 +263,7 @@ class Engine(ABC):
 
     def _reranked(self, request: Request, found: list[list[Match]], k: int) -> Hits:
         numbers = sorted({match.number for matches in found for match in matches})
-        codes = {row.number: row.codes[request.column] or b"" for row in self._read(numbers)}
+        codes = {row.number: row.codes[request.column] or b"" for row in self._rows(numbers)}
         distances, best = [], []
         for projection, matches in zip(request.queries, found, strict=True):
             # Another writer may have removed items between the two reads.
@@ -253,7 +276,7 @@ class Engine(ABC):
 
     def distances(self, request: Request, positions: Positions | None) -> npt.NDArray[np.float64]:
         numbers = None if positions is None else positions.tolist()
-        found = {row.number: row.codes[request.column] for row in self._read(numbers)}
+        found = {row.number: row.codes[request.column] for row in self._rows(numbers)}
         codes = [*found.values()] if numbers is None else [found.get(number) for number in numbers]
         matrix = self._matrix([code or bytes(n_bytes(self.n_bits)) for code in codes])
         distances = nearest.distances_to_all(request.queries, np.ascontiguousarray(matrix.T))
@@ -273,24 +296,24 @@ class Engine(ABC):
 
     def get(self, identifier: Strings) -> Item | None:
         (number,) = self.find(identifier).tolist()
-        return next((self._item(row) for row in self._read([number])), None) if number >= 0 else None
+        return next((self._item(row) for row in self._rows([number])), None) if number >= 0 else None
 
     def positions(self) -> Positions:
-        return np.array([row.number for row in self._read(None)], np.int64)
+        return np.array([row.number for row in self._rows(None)], np.int64)
 
     def items(self, positions: Sequence[int] | None) -> Iterator[tuple[int, Item]]:
         if positions is None:
-            yield from ((row.number, self._item(row)) for row in self._read(None))
+            yield from ((row.number, self._item(row)) for row in self._rows(None))
             return
         numbers = [int(position) for position in positions]
-        rows = {row.number: row for row in self._read(numbers)} if numbers else {}
+        rows = {row.number: row for row in self._rows(numbers)} if numbers else {}
         yield from ((number, self._item(rows[number])) for number in numbers if number in rows)
 
     def ids(self) -> list[str]:
-        return [row.id for row in self._read(None)]
+        return [row.id for row in self._rows(None)]
 
     def states(self, column: int) -> npt.NDArray[np.uint8]:
-        return np.array([row.states[column] for row in self._read(None)], np.uint8)
+        return np.array([row.states[column] for row in self._rows(None)], np.uint8)
 
     def matches(self, where: Where, positions: Sequence[int] | None) -> npt.NDArray[np.bool_]:
         numbers = [int(position) for position in (self.positions() if positions is None else positions)]
@@ -302,9 +325,15 @@ class Engine(ABC):
 
     def _item(self, row: Row) -> Item:
         codes = zip(self.modalities, row.codes, strict=True)
+        try:
+            metadata = json.loads(row.metadata) if row.metadata else None
+        except (TypeError, ValueError, RecursionError):
+            metadata = False
+        if not isinstance(metadata, dict | None):
+            raise self._damaged(f"the metadata of item {shown(row.id)} cannot be read")
         return Item(
             row.id,
-            json.loads(row.metadata) if row.metadata else None,
+            metadata,
             {name: np.frombuffer(code, np.uint8).copy() for name, code in codes if code is not None},
             {name: STATES[state] for name, state in zip(self.modalities, row.states, strict=True)},
         )

@@ -100,7 +100,7 @@ class MilvusEngine(Engine):
         with self._translated():
             self._load()
         about = self._get_about("about")
-        return About(about["format"], about["bits"], about["modalities"])
+        return About(about.get("format"), about.get("bits"), about.get("modalities"))
 
     def close(self) -> None:
         with self._writing:
@@ -134,7 +134,7 @@ class MilvusEngine(Engine):
     def _get_about(self, key: str) -> dict[str, Any]:
         rows = self._query(self._about, f'key == "{key}"', ["about"])
         if not rows:
-            raise StorageError(f"the index at {self.address} is damaged: its description is missing")
+            raise self._damaged("its description is missing")
         return dict(rows[0]["about"])
 
     # Requests

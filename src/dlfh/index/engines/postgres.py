@@ -89,6 +89,18 @@ class PostgresEngine(SqlEngine):
     def _exists(self, name: str) -> str:
         return f"""SELECT to_regclass('"{name}"') IS NOT NULL"""
 
+    def _check_description(self) -> None:
+        self._check_kind(f"{self._name}_about")
+
+    def _check_tables(self) -> None:
+        self._check_kind(self._name)
+
+    def _check_kind(self, name: str) -> None:
+        """Raise `StorageError` if a name is not that of an ordinary or partitioned table: a view runs other code."""
+        kinds = self._ask(f"""SELECT relkind::text FROM pg_class WHERE oid = to_regclass('"{name}"')""")
+        if kinds not in ([("r",)], [("p",)]):
+            raise self._damaged(f"{name} is not a table")
+
     def _create_tables(self, cursor: Any) -> None:
         columns = ["number bigint PRIMARY KEY", 'id text COLLATE "C" NOT NULL UNIQUE']
         columns += ["metadata json", "fields jsonb NOT NULL"]

@@ -104,8 +104,23 @@ class SqlEngine(Engine):
     def _read_about(self) -> About | None:
         if not self._ask(self._exists(f"{self._name}_about"))[0][0]:
             return None
-        ((version, n_bits, modalities),) = self._ask(f"SELECT format, bits, modalities FROM {self._about}")
-        return About(version, n_bits, json.loads(modalities))
+        self._check_description()
+        version, n_bits, modalities = self._describe("format, bits, modalities")
+        try:
+            return About(version, n_bits, json.loads(modalities))
+        except (TypeError, ValueError, RecursionError):
+            raise self._damaged("its modalities cannot be read") from None
+
+    @abstractmethod
+    def _check_description(self) -> None:
+        """Raise `StorageError` if the table that describes the index is a view."""
+
+    def _describe(self, columns: str) -> tuple[Any, ...]:
+        """Return columns of the row that describes the index."""
+        rows = self._ask(f"SELECT {columns} FROM {self._about}")
+        if len(rows) != 1:
+            raise self._damaged(f"its description has {len(rows)} rows")
+        return rows[0]
 
     def drop(self) -> None:
         def change(cursor: Any) -> None:
@@ -117,11 +132,11 @@ class SqlEngine(Engine):
 
     @property
     def identity(self) -> str:
-        return str(self._ask(f"SELECT identity FROM {self._about}")[0][0])
+        return str(self._describe("identity")[0])
 
     @property
     def state(self) -> str:
-        identity, state = self._ask(f"SELECT identity, state FROM {self._about}")[0]
+        identity, state = self._describe("identity, state")
         return f"{identity}-{state}"
 
     # Changes
@@ -151,7 +166,10 @@ class SqlEngine(Engine):
     def _claim(self, cursor: Any, n_new: int) -> int:
         """Lock out other writers until the transaction ends, and return the number of the first new item."""
         statement = f"UPDATE {self._about} SET state = state + 1, next = next + {n_new:d} RETURNING next - {n_new:d}"
-        return int(cursor.execute(statement).fetchone()[0])
+        row = cursor.execute(statement).fetchone()
+        if row is None or row[0] is None:
+            raise self._damaged("its description is missing")
+        return int(row[0])
 
     def _erase(self, cursor: Any, numbers: list[int]) -> None:
         """Delete the items with the given numbers."""
@@ -179,6 +197,8 @@ class SqlEngine(Engine):
         statement = f"SELECT number, id, {distance} AS distance, state{column} FROM {self._table} WHERE {conditions}"
         statement += " ORDER BY distance, number" + ("" if limit is None else f" LIMIT {limit:d}")
         rows = self._ask(statement, values)
+        if any(None in row for row in rows):
+            raise self._damaged("an item has no number, id or state")
         return [Match(number, name, int(distance), state) for number, name, distance, state in rows]
 
     def _conditions(self, column: int, scope: Scope) -> tuple[str, list[Any]]:
@@ -222,7 +242,7 @@ class SqlEngine(Engine):
         number, name, metadata, *rest = values
         n, width = len(self.modalities), len(self._code_columns(0))
         codes = [rest[n + width * column : n + width * (column + 1)] for column in range(n)]
-        packed = tuple(None if code[0] is None else self._code(code) for code in codes)
+        packed = tuple(None if None in code else self._code(code) for code in codes)
         return Row(name, metadata or "", tuple(rest[:n]), packed, number)
 
     def positions(self) -> npt.NDArray[np.int64]:
