@@ -44,8 +44,8 @@ class ItemVectors:
     def from_items(cls, featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
         """Apply featurisers to items, after fitting them if ``fit``."""
         check_modalities(featurizers, items, fit=fit)
-        contents = content_hashes(featurizers, items)  # first, so that a file that changes meanwhile has an old hash
         matrices, positions, problems = {}, {}, []
+        files: dict[tuple[int, str], str] = {}  # hashes of the bytes that were decoded
         for name, values in items.modalities.items():
             rows = np.flatnonzero(items.present(name))
             given = [values[row] for row in rows] if isinstance(values, list) else values
@@ -56,6 +56,8 @@ class ItemVectors:
             readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
             matrices[name], positions[name] = readable.features, rows[readable.rows]
             problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
+            files |= {(int(rows[row]), name): content for row, content in readable.contents.items()}
+        contents = content_hashes(featurizers, items, lambda path, row, name: files.get((row, name), ""))
         return cls(len(items), matrices, positions, problems, contents)
 
     def present(self, modality: str) -> Mask:

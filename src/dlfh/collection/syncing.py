@@ -119,7 +119,7 @@ def sync_items(
 
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
     """Compare the current metadata of the index with its metadata after the sync."""
-    contents = content_hashes(collection.encoder.featurizers_, items, hashes)
+    contents = content_hashes(collection.encoder.featurizers_, items, lambda path, row, name: hashes(path))
     metadata = [_as_stored(metadata_of(collection, items, row, hashed)) for row, hashed in enumerate(contents)]
     before: dict[str, Metadata] = {}
     id_of_content: dict[Content, str] = {}
@@ -191,6 +191,7 @@ def _put_block(
     """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
     index, encoder = collection.index, collection.encoder
     vectors = encoder.featurize_items(items)
+    metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = encoder.encode_items(vectors, labels)
     fill_in_codes(collection, coded, labels, known)
@@ -202,6 +203,15 @@ def _put_block(
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
         index.put(ids, metadata=kept, **index_codes(coded, rows))  # type: ignore[arg-type]
     return problems, {items.ids[row] for row in np.flatnonzero(~has_code)}
+
+
+def _described(metadata: Metadata, items: Items, row: int, contents: dict[str, str]) -> Metadata:
+    """Return metadata with the hashes of what was described: a file may have changed since the plan was made."""
+    reused = {
+        name: content for name, content in metadata.get(CONTENTS, {}).items() if items.modalities[name][row] is None
+    }
+    rest = {key: value for key, value in metadata.items() if key != CONTENTS}
+    return rest | ({CONTENTS: reused | contents} if reused or contents else {})
 
 
 def _unreadable(items: Items, has_code: Any) -> Iterator[Problem]:

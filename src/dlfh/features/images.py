@@ -16,12 +16,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._limits import check_limit, check_regular_file, limit_of
+from dlfh._limits import check_limit, limit_of
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.cache import with_cache
+from dlfh.features.files import new_hash, read_file
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -65,7 +66,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
-        content = _read_file(Path(source), called)
+        content = read_file(Path(source), called)
     else:
         raise InputError(f"{called} must be a path, bytes, a PIL image or an array, got {type(source).__name__}")
     if not content:
@@ -90,15 +91,6 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
         raise
     except Exception as error:  # decoders raise all kinds of errors on damaged files
         raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
-
-
-def _read_file(path: Path, called: str) -> bytes:
-    size = check_regular_file(path, called)
-    check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{called} cannot be read: {_reason(error)}") from None
 
 
 @functools.cache
@@ -263,12 +255,13 @@ class ImageFeaturizer(Featurizer):
 
     def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
         features = np.empty((len(items), self._width()), np.float32)
+        contents: dict[int, str] = {}
         with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             advance = bar.counter("image features", len(items))
 
             def compute(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
                 def prepare(item: Any, position: int) -> Any:
-                    return self._prepare(open_item(item, position))
+                    return self._prepare(open_item(item, position, contents))
 
                 prepared, rows, problems = read_each(items[start:stop], prepare, strict, start)
                 if rows:
@@ -279,13 +272,20 @@ class ImageFeaturizer(Featurizer):
             blocks = workers.map_blocks(compute, len(items), _BLOCK_IMAGES)
         rows = np.array([row for done, _ in blocks for row in done], np.int64)
         problems = {row: reason for _, failed in blocks for row, reason in failed.items()}
-        return PartialFeatures(features[rows] if problems else features, rows, problems)
+        return PartialFeatures(features[rows] if problems else features, rows, problems, contents)
 
 
-def open_item(item: Any, position: int) -> Any:
-    """Return one of many images as a PIL image in RGB; errors name its path, or else its position."""
-    name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
-    return _open_rgb(item, name, min_size=_DECODED_SIZE)
+def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:
+    """Return one of many images as a PIL image in RGB; errors name its path, or else its position.
+
+    contents: Receives, by position, the hash of the bytes that are decoded, if the image is a file.
+    """
+    if not isinstance(item, (str, os.PathLike)):
+        return _open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)
+    content = read_file(Path(item), str(item))
+    if contents is not None:
+        contents[position] = new_hash(content).hexdigest()
+    return _open_rgb(content, str(item), min_size=_DECODED_SIZE)
 
 
 def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:
