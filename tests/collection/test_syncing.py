@@ -155,6 +155,22 @@ def test_an_image_that_vanishes_during_a_sync_is_described_when_it_is_back(
     assert_equal(place / "shop", photos)
 
 
+@pytest.mark.parametrize("moment", ["build", "sync"])
+def test_images_that_mostly_cannot_be_decoded_change_nothing(moment: str, place: Path) -> None:
+    state = (place / "shop" / "index" / "manifest.json").read_bytes()
+    for path in sorted((place / "photos").rglob("*.png"))[:11]:
+        path.write_bytes(b"<html>404 Not Found</html>")
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
+    sentence = r"^11 of the 20 values of 'image' cannot be read \(level/\S+: .* is not an image .*\), and at most 50%"
+    with pytest.raises(InputError, match=sentence):
+        _ = sync(place) if moment == "sync" else Collection.build(place / "new", read_items(place / "photos"), encoder)
+    assert not (place / "new").exists()
+    assert (place / "shop" / "index" / "manifest.json").read_bytes() == state
+    with Collection.open(place / "shop", writable=True) as collection:
+        synced = collection.sync(read_items(place / "photos", max_skipped=1))
+    assert len(synced.updated) == 11
+
+
 def test_rehash_detects_a_change_that_keeps_size_and_time(place: Path) -> None:
     file = place / "photos" / "level" / "1.png"
     content, about = bytearray(file.read_bytes()), file.stat()

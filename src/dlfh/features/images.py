@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._limits import check_limit, limit_of
+from dlfh._optional import is_installed, missing
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
@@ -32,7 +33,10 @@ _BLOCK_IMAGES = 8
 #: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
 _DECODED_SIZE = 512
 
-_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+
+#: Types of HEIC files, as their first box states them.
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -81,7 +85,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
                 image.draft("RGB", (min_size, min_size))
             return _to_rgb(image, called)
     except UnidentifiedImageError:
-        raise InputError(f"{called} is not an image in a known format") from None
+        raise _unknown_format(content, called) from None
     except Image.DecompressionBombError:
         limit = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
@@ -95,11 +99,24 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
 
 @functools.cache
 def known_formats() -> tuple[str, ...]:
-    """Return the common formats that Pillow decodes itself; for some others it would start external programs."""
+    """Return the common formats that Pillow or pillow-heif decodes; for some others it would start other programs."""
     from PIL import Image
 
     Image.init()
+    with contextlib.suppress(ImportError):
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _unknown_format(content: bytes, called: str) -> InputError:
+    """Return the error for an image that no decoder recognises; it names the remedy for formats that are known."""
+    if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
+        return missing("pillow_heif", f"{called}, a HEIC image,", "heic")
+    if b"<svg" in content[:1024]:
+        return InputError(f"{called} is an SVG drawing, which is not read: convert it to PNG")
+    return InputError(f"{called} is not an image in a known format")
 
 
 def _reason(error: Exception) -> str:
