@@ -15,6 +15,8 @@ DOCS_VENV := .venv-docs
 DOCS_READY := $(DOCS_VENV)/.ready
 AUDIT_VENV := .venv-audit
 AUDIT_READY := $(AUDIT_VENV)/.ready
+LOWEST_VENV := .venv-lowest
+LOWEST_READY := $(LOWEST_VENV)/.ready
 # CI uses the locked versions (make CONSTRAINTS=requirements/ci.txt); by default, the newest are installed.
 LOCK := requirements/ci.txt
 CONSTRAINTS ?=
@@ -40,6 +42,11 @@ $(AUDIT_READY):
 	$(AUDIT_VENV)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom uv
 	@touch $@
 
+$(LOWEST_READY): pyproject.toml $(AUDIT_READY)
+	$(PYTHON) -m venv --clear $(LOWEST_VENV)
+	$(AUDIT_VENV)/bin/uv pip install --quiet --python $(LOWEST_VENV)/bin/python --resolution lowest-direct --editable ".[dev]"
+	@touch $@
+
 $(DOCS_READY): requirements/docs.txt
 	$(PYTHON) -m venv $(DOCS_VENV)
 	$(DOCS_VENV)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
@@ -59,6 +66,14 @@ screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chrom
 # Each process with one BLAS thread: two processes of two threads each would wait for each other.
 test: $(READY)  ## Run the tests
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
+
+# Old packages meet new ones of their own dependencies, which may call them deprecated.
+LOWEST_TESTS := tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
+	tests/index/test_engines.py tests/blocks tests/collection/test_collection.py tests/cli/test_cli.py tests/bench/test_figures.py \
+	tests/service/test_app.py tests/service/test_server.py tests/client
+.PHONY: test-lowest
+test-lowest: $(LOWEST_READY)  ## Test with the lowest versions that pyproject.toml allows: what touches each dependency
+	OPENBLAS_NUM_THREADS=1 NUMBA_CACHE_DIR=$(LOWEST_VENV)/numba $(LOWEST_VENV)/bin/python -m pytest -n auto --dist worksteal -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 test-data: $(READY)  ## Run the tests that need real data: make test-data DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m pytest -m data
@@ -252,4 +267,4 @@ cnn: $(TORCH_READY)  ## Test EfficientNet features, with PyTorch
 	$(TORCH_RUN) -m pytest tests/features/test_efficientnet.py
 
 clean:  ## Remove build results and environments
-	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(DOCS_VENV) $(AUDIT_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage
+	rm -rf $(VENV) $(TORCH_VENV) $(FUZZ_VENV) $(DOCS_VENV) $(AUDIT_VENV) $(LOWEST_VENV) build dist fuzz-findings sbom.json .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage

@@ -114,22 +114,51 @@ def test_relative_links_have_targets() -> None:
                 assert (document.parent / target).exists(), f"{document.name} links to {target}"
 
 
+def security_table(name: str) -> list[list[str]]:
+    """Return the rows of a table of SECURITY.md."""
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    table = re.search(rf"<!-- {name} -->\n(.*?)<!-- /{name} -->", text, re.DOTALL)
+    assert table is not None
+    return [line.strip("| ").split(" | ") for line in table[1].splitlines()[2:]]
+
+
+def assert_tests_exist(cell: str) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell)
+    assert named
+    assert cell == ", ".join(f"`{file}::{name}`" for file, name in named)
+    for file, name in named:
+        assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), (
+            f"SECURITY.md names {file}::{name}, which does not exist"
+        )
+
+
 def test_every_promise_of_the_readme_has_tests() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     section = re.search(r"^## What you can rely on\n(.*?)^## ", readme, re.DOTALL | re.MULTILINE)
-    table = re.search(
-        r"<!-- promises -->\n(.*?)<!-- /promises -->", (ROOT / "SECURITY.md").read_text(encoding="utf-8"), re.DOTALL
-    )
     assert section is not None
-    assert table is not None
     promises = [name.rstrip(".") for name in re.findall(r"^- \*\*(.+?)\*\*", section[1], re.MULTILINE)]
-    rows = dict(re.findall(r"^\| ([A-Z][^|]+?) \| (`.+`) \|$", table[1], re.MULTILINE))
-    assert list(rows) == promises
-    for cell in rows.values():
-        for file, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", cell):
-            assert f"\ndef {name}(" in (ROOT / file).read_text(encoding="utf-8"), (
-                f"SECURITY.md names {file}::{name}, which does not exist"
-            )
+    rows = security_table("promises")
+    assert [promise for promise, _ in rows] == promises
+    for _, tests in rows:
+        assert_tests_exist(tests)
+
+
+def test_every_promise_about_an_untrusted_input_has_tests() -> None:
+    rows = security_table("untrusted")
+    for _, _, tests in rows:
+        assert_tests_exist(tests)
+    kinds = {kind.partition(" (")[0] for kind, _, _ in rows}
+    assert {"Every file", "Model folders", "Index folders", "Collections", "Data files", "Images"} <= kinds
+    assert {"Texts, ids, captions, metadata", "Cached image features", "Requests to the service"} <= kinds
+
+
+def test_what_must_be_trusted_like_code_is_said_where_it_is_used() -> None:
+    reasons = {kind.partition(" (")[0]: reason for kind, reason in security_table("trusted")}
+    assert "pickle" in reasons["Dask schedulers and workers"]
+    scale = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    section = scale.partition("\n## On a cluster\n")[2].partition("\n## ")[0]
+    assert "pickle" in section
+    assert "(../SECURITY.md#trust)" in section
 
 
 def test_the_method_table_matches_the_registry() -> None:

@@ -45,7 +45,6 @@ BROUGHT = {
     "grpc": "pymilvus",
     "psycopg-pool": "psycopg[pool]",
     "pydantic": "fastapi",
-    "starlette": "fastapi",
     "scikit-learn": "the caller: only scikit-learn calls __sklearn_tags__, which imports it",
 }
 #: What extras bring though no line names it, and who imports it.
@@ -105,3 +104,37 @@ def test_every_package_of_an_extra_is_used() -> None:
     used = set().union(*imported().values()) | IMPORTED_OTHERWISE.keys()
     for extra, packages in declared().items():
         assert extra == "dev" or packages <= used, f"dlfh[{extra}] brings {packages - used}, which nothing imports"
+
+
+#: The first versions in which published vulnerabilities are fixed, with an advisory for each.
+FIXED = {
+    "dask": ("2026.1.1", "CVE-2026-23528"),
+    "distributed": ("2026.1.1", "CVE-2026-23528"),
+    "duckdb": ("1.1", "CVE-2024-41672"),
+    "pillow": ("12.3", "CVE-2026-59197"),
+    "pillow-heif": ("1.7", "CVE-2026-84383"),
+    "pyarrow": ("23.0.1", "CVE-2026-25087"),
+    "python-multipart": ("0.0.31", "GHSA-v9pg-7xvm-68hf"),
+    "setuptools": ("78.1.1", "CVE-2025-47273"),
+    "starlette": ("1.3.1", "CVE-2026-54283"),
+    "torch": ("2.10", "CVE-2026-24747"),
+    "transformers": ("5.5", "CVE-2026-5241"),
+}
+
+
+def test_lower_bounds_exclude_versions_with_known_vulnerabilities() -> None:
+    def version(text: str) -> tuple[int, ...]:
+        return tuple(map(int, text.split(".")))
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = [
+        *project["dependencies"],
+        *(each for some in project["optional-dependencies"].values() for each in some),
+    ]
+    bounds: dict[str, list[str]] = {}
+    for requirement in requirements:
+        if found := re.match(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", requirement):
+            bounds.setdefault(found[1], []).append(found[2])
+    for package, (fixed, advisory) in FIXED.items():
+        for bound in bounds[package]:
+            assert version(bound) >= version(fixed), f"{package}>={bound} allows versions with {advisory}"

@@ -9,7 +9,7 @@ from typing import Any
 from dlfh.errors import InputError
 
 #: Package names that differ from their module names.
-_PACKAGES = {"matplotlib": "Matplotlib", "torch": "PyTorch"}
+_PACKAGES = {"matplotlib": "Matplotlib", "pillow_heif": "pillow-heif", "torch": "PyTorch"}
 
 
 def require(module: str, purpose: str, extra: str) -> Any:

@@ -108,6 +108,69 @@ def test_a_touched_file_is_read_but_its_features_are_not_computed(place: Path) -
     assert not sync(place, rehash=True).changed
 
 
+@pytest.mark.parametrize("moment", ["build", "sync"])
+def test_a_code_is_stored_with_the_hash_of_the_bytes_that_it_was_computed_from(
+    moment: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, image = place / "photos", place / "photos" / "level" / "1.png"
+    draw(image, seed=500, level=True)
+    content, other = image.read_bytes(), (photos / "upright" / "0.png").read_bytes()
+    compute = Thumbnail._compute_all
+
+    def replaced(self: Thumbnail, items: Any, strict: bool) -> Any:  # for a moment, the file is another one
+        image.write_bytes(other)
+        try:
+            return compute(self, items, strict)
+        finally:
+            image.write_bytes(content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Thumbnail, "_compute_all", replaced)
+        if moment == "sync":
+            sync(place)
+        else:
+            shutil.rmtree(place / "shop")
+            encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
+            Collection.build(place / "shop", read_items(photos), encoder).collection.close()
+    assert sync(place, rehash=True).updated == ["level/1.png"]
+    assert_equal(place / "shop", photos)
+
+
+def test_an_image_that_vanishes_during_a_sync_is_described_when_it_is_back(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos, image = place / "photos", place / "photos" / "level" / "1.png"
+    draw(image, seed=500, level=True)
+    compute = Thumbnail._compute_all
+
+    def vanished(self: Thumbnail, items: Any, strict: bool) -> Any:
+        image.rename(place / "aside")
+        return compute(self, items, strict)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Thumbnail, "_compute_all", vanished)
+        sync(place)
+    (place / "aside").rename(image)
+    sync(place)
+    assert_equal(place / "shop", photos)
+
+
+@pytest.mark.parametrize("moment", ["build", "sync"])
+def test_images_that_mostly_cannot_be_decoded_change_nothing(moment: str, place: Path) -> None:
+    state = (place / "shop" / "index" / "manifest.json").read_bytes()
+    for path in sorted((place / "photos").rglob("*.png"))[:11]:
+        path.write_bytes(b"<html>404 Not Found</html>")
+    encoder = Encoder({"image": Thumbnail(4), "text": BagOfWords()}, plain_model())
+    sentence = r"^11 of the 20 values of 'image' cannot be read \(level/\S+: .* is not an image .*\), and at most 50%"
+    with pytest.raises(InputError, match=sentence):
+        _ = sync(place) if moment == "sync" else Collection.build(place / "new", read_items(place / "photos"), encoder)
+    assert not (place / "new").exists()
+    assert (place / "shop" / "index" / "manifest.json").read_bytes() == state
+    with Collection.open(place / "shop", writable=True) as collection:
+        synced = collection.sync(read_items(place / "photos", max_skipped=1))
+    assert len(synced.updated) == 11
+
+
 def test_rehash_detects_a_change_that_keeps_size_and_time(place: Path) -> None:
     file = place / "photos" / "level" / "1.png"
     content, about = bytearray(file.read_bytes()), file.stat()

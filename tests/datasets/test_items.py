@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import shutil
 import unicodedata
 from pathlib import Path
 
@@ -164,6 +165,39 @@ def test_a_messy_folder_and_table_are_read_and_every_problem_is_reported(tmp_pat
         "items.csv, line 7: 'caption' is empty",
         "items.csv, line 8: the id is empty",
     ]
+
+
+def test_a_table_whose_images_are_mostly_missing_is_refused_with_the_folder_that_has_them(tmp_path: Path) -> None:
+    for number in range(10):
+        picture(tmp_path / "photos" / "large" / f"{number}.png")
+    picture(tmp_path / "photos" / "0.png")
+    rows = "".join(f"{number}.png,a cat\n" for number in range(10))
+    table = write(tmp_path / "items.csv", f"file,caption\n{rows},no picture\n")
+    sentence = (
+        r"^9 of the 10 images that column 'file' names are not in \S*photos but in \S*photos/large: pass that folder "
+        r"as the source, or allow missing images with max_skipped=1 \(--max-skipped 1\)$"
+    )
+    with pytest.raises(InputError, match=sentence):
+        read_items(tmp_path / "photos", table=table, image="file", text="caption")
+    assert len(read_items(tmp_path / "photos", table=table, image="file", text="caption", max_skipped=0.9)) == 11
+    assert len(read_items(tmp_path / "photos" / "large", table=table, image="file", max_skipped=0.1)) == 10
+    shutil.rmtree(tmp_path / "photos" / "large")
+    with pytest.raises(
+        InputError, match=r"photos \(such as '1\.png'\): pass the folder that has them as the source, or"
+    ):
+        read_items(tmp_path / "photos", table=table, image="file", text="caption")
+    with pytest.raises(InputError, match=r"^max_skipped must be between 0 and 1, got 2$"):
+        read_items(table, text="caption", max_skipped=2)
+
+
+def test_a_table_most_of_whose_items_are_skipped_is_refused(tmp_path: Path) -> None:
+    table = write(tmp_path / "items.csv", "sku,text\n" + "1,a cat\n" * 4)
+    sentence = (
+        r"^3 of the 4 items cannot be read \(items\.csv, line 3: duplicate id '1'.*\), and at most 50% may be skipped"
+    )
+    with pytest.raises(InputError, match=sentence):
+        read_items(table, id="sku", text="text")
+    assert read_items(table, id="sku", text="text", max_skipped=1).ids == ["1"]
 
 
 def test_file_and_folder_names_are_texts_and_labels(tmp_path: Path) -> None:

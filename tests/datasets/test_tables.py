@@ -59,7 +59,8 @@ def test_lines_of_json_are_rows(tmp_path: Path) -> None:
         'items.jsonl, line 6: not a JSON object such as {"text": "a cat"}',
         "items.jsonl, line 7: invalid JSON: NaN is not a JSON number",
     ]
-    items = read_items(tmp_path / "items.jsonl", id="id", text="caption", vectors={"image": "vector"}, labels="tags")
+    columns: dict[str, Any] = {"id": "id", "text": "caption", "vectors": {"image": "vector"}, "labels": "tags"}
+    items = read_items(tmp_path / "items.jsonl", **columns, max_skipped=1)
     assert items.ids == ["7", "8"]
     assert items.labels == [["car", "red"], []]
     assert items.metadata[1]["columns"] == {"price": 3.5}

@@ -32,9 +32,9 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     names: list[str] = []
     decode = images._open_rgb
 
-    def count(source: Any, *arguments: Any, **options: Any) -> Any:
-        names.append(Path(source).name if isinstance(source, (str, os.PathLike)) else "")
-        return decode(source, *arguments, **options)
+    def count(source: Any, name: str, **options: Any) -> Any:
+        names.append(Path(name).name)
+        return decode(source, name, **options)
 
     monkeypatch.setattr(images, "_open_rgb", count)
     return names
@@ -83,6 +83,25 @@ def test_unreadable_images_are_reported_every_time(files: list[Path], tmp_path: 
             )
             with pytest.raises(InputError, match=r"2\.png is not an image"):
                 Thumbnail(4).fit_transform(files)
+
+
+def test_a_file_that_is_replaced_while_it_is_read_is_cached_as_what_was_decoded(
+    files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = files[3].read_bytes(), files[8].read_bytes()
+    plain = Thumbnail(4).fit_transform(files)
+    compute = Thumbnail._compute_all
+
+    def replaced(self: Thumbnail, items: Any, strict: bool) -> Any:  # after the cache was asked
+        files[3].write_bytes(new)
+        return compute(self, items, strict)
+
+    with cached(tmp_path / "cache"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Thumbnail, "_compute_all", replaced)
+            np.testing.assert_array_equal(Thumbnail(4).fit_transform(files)[3], plain[8])
+        files[3].write_bytes(old)
+        np.testing.assert_array_equal(Thumbnail(4).fit_transform(files), plain)
 
 
 def test_arrays_and_small_batches_are_not_cached(files: list[Path], tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import threading
 import tracemalloc
 import warnings
@@ -54,6 +55,14 @@ def test_every_mode_becomes_rgb_of_about_the_same_brightness(mode: str) -> None:
     assert pixels.dtype == np.uint8
     brightness = np.array([pixels.mean(axis=2), gradient]).reshape(2, 4, 16, 4, 16).mean(axis=(2, 4))  # over dither
     assert np.abs(brightness[0] - brightness[1]).max() < 15
+
+
+def test_formats_that_are_known_but_not_read_are_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    with pytest.raises(InputError, match=r'^x, a HEIC image, needs pillow-heif, .*: pip install "dlfh\[heic\]"$'):
+        read_image(b"\x00\x00\x00\x1cftypheic\x00\x00\x00\x00mif1heic" + b"\x00" * 100, name="x")
+    with pytest.raises(InputError, match=r"^x is an SVG drawing, which is not read: convert it to PNG$"):
+        read_image(b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"/>', name="x")
 
 
 def test_transparent_pixels_become_white() -> None:

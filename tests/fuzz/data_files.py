@@ -25,13 +25,14 @@ import scipy.io
 import scipy.sparse as sp
 from PIL import Image
 
+from dlfh._optional import is_installed
 from dlfh._validation import check_features
 from dlfh.datasets import Paired, make_paired, read_arrays, read_items
 from dlfh.datasets.loaders import load_file
 from dlfh.datasets.tables import read_table
 from dlfh.errors import DLFHError
 from dlfh.features import BagOfWords
-from dlfh.features.images import read_image
+from dlfh.features.images import known_formats, read_image
 from dlfh.features.thumbnail import Thumbnail
 from tests.datasets.matlab73 import write_matlab73
 from tests.fuzz.cases import Case, Target, unpacked
@@ -567,14 +568,17 @@ def _images() -> dict[str, tuple[bytes, ...]]:
         "gif": ("P", "L"),
         "webp": ("RGB", "RGBA"),
         "bmp": ("RGB", "P", "1"),
+        "avif": ("RGB", "RGBA"),
     }
+    if "HEIF" in known_formats():
+        modes["heif"] = ("RGB", "RGBA", "L")
     found: dict[str, list[bytes]] = {}
     for kind, names in modes.items():
         for mode in names:
             image = pixels.convert("L").convert("I;16") if mode == "I;16" else pixels.convert(mode)
             content = io.BytesIO()
             options: dict[str, Any] = {}
-            if kind in ("jpeg", "webp", "png") and mode == "RGB":
+            if kind in ("avif", "heif", "jpeg", "webp", "png") and mode == "RGB":
                 exif = Image.Exif()
                 exif[0x0112] = 6
                 options = {"exif": exif.tobytes()}
@@ -676,5 +680,7 @@ DATA_FILES = (
     _target("gif", "x.gif", _image_case("gif"), _use_image),
     _target("webp", "x.webp", _image_case("webp"), _use_image),
     _target("bmp", "x.bmp", _image_case("bmp"), _use_image),
+    _target("avif", "x.avif", _image_case("avif"), _use_image),
+    *([_target("heif", "x.heic", _image_case("heif"), _use_image)] if is_installed("pillow_heif") else []),
     _target("text", "x.txt", _text_case, _use_text),
 )

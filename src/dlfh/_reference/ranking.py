@@ -11,7 +11,7 @@ def hamming_block(a_words, b_words, distances):
 
 def rank_by_distance(query_words, item_words, n_bits, places, sizes):
     for i, query in enumerate(query_words):
-        distances = np.bitwise_count(query[:, None] ^ item_words).sum(axis=0)
+        distances = np.bitwise_count(query[:, None] ^ item_words).sum(axis=0, dtype=np.int64)
         places[i, np.argsort(distances, kind="stable")] = np.arange(len(distances))
         sizes[i] = np.bincount(distances, minlength=n_bits + 1)
 

@@ -83,6 +83,9 @@ class ItemOptions:
         str | None, _data("Separator between labels in a cell. Default: the most frequent of ; | , and tab.")
     ] = None
     encoding: Annotated[str, _data("Text encoding of the table.")] = "utf-8"
+    max_skipped: Annotated[
+        float, _data("Largest share of the items, or of their images, that may be skipped as unreadable or missing.")
+    ] = 0.5
 
     def inputs(self) -> list[Path | None]:
         """Return the input files and folders."""
@@ -115,6 +118,7 @@ class ItemOptions:
             labels=self.labels,
             separator=self.separator,
             encoding=self.encoding,
+            max_skipped=self.max_skipped,
         )
         if known is not None and self.table is None and self.source is not None and self.source.is_dir():
             items = _with_known_modalities(items, known)

@@ -111,7 +111,7 @@ def _files(items: Items) -> list[Path]:
 
 def _images_in(items: ItemOptions) -> Iterator[Path]:
     """Yield the images in the source folder, including those that the table does not name yet."""
-    from dlfh.datasets.reading import IMAGE_SUFFIXES
+    from dlfh.datasets.image_files import IMAGE_SUFFIXES
 
     source = items.source or items.table
     if source is None:

@@ -1,7 +1,8 @@
 """Content hashes: how `Collection.sync` detects changes without computing features again.
 
 The hashes of an item's images and vectors are stored in its metadata, hidden from users, and written together with its
-codes, so that a crash cannot separate them. Texts, labels and paths are part of the metadata and need no hash.
+codes, so that a crash cannot separate them. The hash of an image file is that of the bytes from which its code was
+computed, even if the file was replaced meanwhile. Texts, labels and paths are part of the metadata and need no hash.
 
 The hashes of files are also cached in ``files.dlfh`` with each file's size, times and inode number: a file whose
 attributes have not changed is not read again. The cache is optional: missing or damaged entries are computed again.
@@ -25,6 +26,7 @@ from dlfh._limits import check_limit, check_regular_file
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer
+from dlfh.features.files import new_hash
 
 if TYPE_CHECKING:
     from dlfh.datasets.items import Items
@@ -38,44 +40,42 @@ _BLOCK = 1 << 20
 _MAX_HEADER_BYTES = 1 << 12
 #: Upper bound on the memory of a JSON value with the container or the comma before it.
 _BYTES_PER_VALUE = 128
-_DIGEST = 16
 
 
 def content_hashes(
-    featurizers: Mapping[str, Featurizer], items: Items, hash_path: Callable[[Any], str] | None = None
+    featurizers: Mapping[str, Featurizer], items: Items, hash_path: Callable[[Any, int, str], str]
 ) -> list[dict[str, str]]:
-    """Return the hashes of each item's images and vectors, by modality. ``hash_path`` is `hash_file` by default."""
+    """Return the hashes of each item's images and vectors, by modality.
+
+    hash_path: Returns the hash of an image file, given its path, row and modality; an empty string if it has none.
+    """
     hashes: list[dict[str, str]] = [{} for _ in items.ids]
     for name, values in items.modalities.items():
         if featurizers[name].takes != "texts":
             for row, by_modality in enumerate(hashes):
-                if content := content_hash(values[[row]] if sp.issparse(values) else values[row], hash_path):
+                value = values[[row]] if sp.issparse(values) else values[row]
+                is_path = isinstance(value, (str, os.PathLike))
+                if content := hash_path(value, row, name) if is_path else content_hash(value):
                     by_modality[name] = content
     return hashes
 
 
-def content_hash(value: Any, hash_path: Callable[[Any], str] | None = None) -> str:
-    """Return the hash of an image or a vector; an empty string for None and for files that cannot be read."""
+def content_hash(value: Any) -> str:
+    """Return the hash of an image or a vector in memory; an empty string for None."""
     if value is None:
         return ""
-    if isinstance(value, (str, os.PathLike)):
-        return (hash_path or hash_file)(value)
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return _hash(bytes(value))
+        return new_hash(bytes(value)).hexdigest()
     if sp.issparse(value):
         row = value.tocsr()
-        return _hash(row.indices.tobytes() + b"|" + row.data.tobytes())
+        return new_hash(row.indices.tobytes() + b"|" + row.data.tobytes()).hexdigest()
     array = np.ascontiguousarray(value)
-    return _hash(f"{array.dtype.str} {array.shape}|".encode() + array.tobytes())
-
-
-def _hash(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=_DIGEST).hexdigest()
+    return new_hash(f"{array.dtype.str} {array.shape}|".encode() + array.tobytes()).hexdigest()
 
 
 def hash_file(path: str | os.PathLike[str]) -> str:
     """Return the hash of a file's content; an empty string if it cannot be read."""
-    digest = hashlib.blake2b(digest_size=_DIGEST)
+    digest = new_hash()
     try:
         check_regular_file(path)
         with open_regular(Path(path)) as file:
@@ -114,8 +114,9 @@ class FileHashes:
         began = time.time()
         content = hash_file(path)
         is_settled = max(attributes[1], attributes[2]) / 1e9 < began - _RACY_SECONDS
-        if content and is_settled:
-            self._current[name] = [*attributes, content]
+        with suppress(OSError, ValueError):
+            if content and is_settled and _attributes(path) == attributes:  # not replaced meanwhile
+                self._current[name] = [*attributes, content]
         return content
 
     def save(self) -> None:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dlfh._validation import Features
 from dlfh.codes import Codes
 from dlfh.collection.contents import content_hashes
-from dlfh.datasets.problem import Problem
+from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ class ItemVectors:
     def from_items(cls, featurizers: Mapping[str, Featurizer], items: Items, *, fit: bool = False) -> ItemVectors:
         """Apply featurisers to items, after fitting them if ``fit``."""
         check_modalities(featurizers, items, fit=fit)
-        contents = content_hashes(featurizers, items)  # first, so that a file that changes meanwhile has an old hash
         matrices, positions, problems = {}, {}, []
+        files: dict[tuple[int, str], str] = {}  # hashes of the bytes that were decoded
         for name, values in items.modalities.items():
             rows = np.flatnonzero(items.present(name))
             given = [values[row] for row in rows] if isinstance(values, list) else values
@@ -55,7 +55,12 @@ class ItemVectors:
             featurizer = featurizers[name]
             readable = featurizer.fit_transform_readable(given) if fit else featurizer.transform_readable(given)
             matrices[name], positions[name] = readable.features, rows[readable.rows]
-            problems += [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
+            failed = [Problem(items.places[rows[row]], name, why) for row, why in sorted(readable.problems.items())]
+            if failed:
+                check_skipped(len(failed), len(rows), items.max_skipped, f"values of {name!r}", failed[0])
+            problems += failed
+            files |= {(int(rows[row]), name): content for row, content in readable.contents.items()}
+        contents = content_hashes(featurizers, items, lambda path, row, name: files.get((row, name), ""))
         return cls(len(items), matrices, positions, problems, contents)
 
     def present(self, modality: str) -> Mask:

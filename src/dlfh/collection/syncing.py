@@ -21,12 +21,13 @@ from dlfh.collection.adding import fill_in_codes, metadata_of
 from dlfh.collection.columns import CONTENTS, index_codes
 from dlfh.collection.contents import FileHashes, content_hashes
 from dlfh.datasets.items import Items
-from dlfh.datasets.problem import LABEL_WORDS, Problem
+from dlfh.datasets.problem import LABEL_WORDS, Problem, check_skipped
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 
 if TYPE_CHECKING:
     from dlfh.collection.collection import Collection
+    from dlfh.collection.item_vectors import ItemVectors
 
 #: Number of items that are written in one step.
 _BLOCK = 512
@@ -103,7 +104,10 @@ def sync_items(
         for name in remaining.modalities:
             described[name] += int(remaining.present(name).sum())
         if not dry_run:
-            block_problems, ids = _put_block(collection, remaining, [plan.metadata[row] for row in block], known)
+            vectors = collection.encoder.featurize_items(replace(remaining, max_skipped=1.0))
+            _check_readable(items, [*problems[len(items.problems) :], *vectors.problems])
+            metadata = [plan.metadata[row] for row in block]
+            block_problems, ids = _put_block(collection, remaining, vectors, metadata, known)
             problems += block_problems
             unreadable |= ids
     removed = [*gone, *sorted(unreadable & {items.ids[row] for row in plan.changed})]
@@ -118,7 +122,7 @@ def sync_items(
 
 def _plan(collection: Collection, items: Items, hashes: FileHashes) -> _Plan:
     """Compare the current metadata of the index with its metadata after the sync."""
-    contents = content_hashes(collection.encoder.featurizers_, items, hashes)
+    contents = content_hashes(collection.encoder.featurizers_, items, lambda path, row, name: hashes(path))
     metadata = [_as_stored(metadata_of(collection, items, row, hashed)) for row, hashed in enumerate(contents)]
     before: dict[str, Metadata] = {}
     id_of_content: dict[Content, str] = {}
@@ -184,12 +188,25 @@ def _owner(collection: Collection, plan: _Plan, modality: str, content: str) -> 
     return plan.rescued.get((modality, content)) or collection.index.get(identifier)
 
 
+def _check_readable(items: Items, problems: list[Problem]) -> None:
+    """Raise InputError if too large a share of a modality of the source, not of a block, cannot be read."""
+    for name in items.modalities:
+        failed = [problem for problem in problems if problem.skipped == name]
+        if failed:
+            n_values = int(items.present(name).sum())
+            check_skipped(len(failed), n_values, items.max_skipped, f"values of {name!r}", failed[0])
+
+
 def _put_block(
-    collection: Collection, items: Items, metadata: list[Metadata], known: Mapping[tuple[int, str], Item]
+    collection: Collection,
+    items: Items,
+    vectors: ItemVectors,
+    metadata: list[Metadata],
+    known: Mapping[tuple[int, str], Item],
 ) -> tuple[list[Problem], set[str]]:
     """Write items in one step; return the problems, and the ids of items in which nothing can be read."""
     index, encoder = collection.index, collection.encoder
-    vectors = encoder.featurize_items(items)
+    metadata = [_described(stored, items, row, vectors.contents[row]) for row, stored in enumerate(metadata)]
     labels = [list(stored.get("labels", [])) for stored in metadata]
     coded = encoder.encode_items(vectors, labels)
     fill_in_codes(collection, coded, labels, known)
@@ -201,6 +218,15 @@ def _put_block(
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
         index.put(ids, metadata=kept, **index_codes(coded, rows))  # type: ignore[arg-type]
     return problems, {items.ids[row] for row in np.flatnonzero(~has_code)}
+
+
+def _described(metadata: Metadata, items: Items, row: int, contents: dict[str, str]) -> Metadata:
+    """Return metadata with the hashes of what was described: a file may have changed since the plan was made."""
+    reused = {
+        name: content for name, content in metadata.get(CONTENTS, {}).items() if items.modalities[name][row] is None
+    }
+    rest = {key: value for key, value in metadata.items() if key != CONTENTS}
+    return rest | ({CONTENTS: reused | contents} if reused or contents else {})
 
 
 def _unreadable(items: Items, has_code: Any) -> Iterator[Problem]:

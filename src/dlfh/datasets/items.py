@@ -36,6 +36,9 @@ class Items:
         Input that was skipped.
     named : bool
         Whether the input contained the ids; otherwise they are row numbers, which other items have as well.
+    max_skipped : float
+        Largest share of the values of a modality that may turn out to be unreadable when the items are encoded; if
+        more are, InputError is raised.
     """
 
     ids: list[str]
@@ -45,6 +48,7 @@ class Items:
     places: list[str]
     problems: list[Problem]
     named: bool = True
+    max_skipped: float = 1.0
 
     @classmethod
     def of(
@@ -136,6 +140,7 @@ class Items:
             _take(self.places, chosen),
             [],
             self.named,
+            self.max_skipped,
         )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dlfh.errors import InputError
+
 #: The modality that `Items.with_label_words` adds.
 LABEL_WORDS = "label"
 
@@ -16,7 +18,7 @@ class Problem:
     """Input that was skipped.
 
     where: Position in the input, such as ``items.csv, line 7``.
-    skipped: ``item``, or the name of the modality that the item lacks.
+    skipped: ``item``, the name of the modality that the item lacks, or a kind of file, such as ``.svg file``.
     """
 
     where: str
@@ -25,3 +27,16 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}"
+
+
+def check_skipped(n_skipped: int, n_all: int, max_skipped: float, called: str, example: object) -> None:
+    """Raise InputError if too large a share of the input was skipped, because the source may be wrong.
+
+    called: Name of the input, such as "images", in the error message.
+    example: A problem.
+    """
+    if n_skipped > max_skipped * n_all:
+        raise InputError(
+            f"{n_skipped:,} of the {n_all:,} {called} cannot be read ({example}), and at most {max_skipped:.0%} may be "
+            "skipped: check the source, or allow it with max_skipped=1 (--max-skipped 1)"
+        )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
+from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,12 @@ import numpy as np
 from dlfh._labels import LabelSets
 from dlfh._validation import Features, check_features
 from dlfh.datasets.arrays import read_array, read_arrays
+from dlfh.datasets.image_files import IMAGE_SUFFIXES, find_image, folder_with, images_in
 from dlfh.datasets.items import Items, check_modality_names, drop_unusable
 from dlfh.datasets.label_cells import parse_label_column
-from dlfh.datasets.problem import Problem
+from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
 from dlfh.errors import InputError
-
-#: Suffixes of the files in a folder that are read as images.
-IMAGE_SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
 _ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
@@ -45,6 +44,7 @@ def read_items(
     labels: str | None = None,
     separator: str | None = None,
     encoding: str = "utf-8",
+    max_skipped: float = 0.5,
 ) -> Items:
     r"""Read items from a folder of images, a table, files of vectors, or a combination.
 
@@ -71,6 +71,9 @@ def read_items(
         Separator between labels in a cell; by default the most frequent of ``;``, ``|``, ``,`` and tab.
     encoding : str
         Encoding of a table that is a text file.
+    max_skipped : float
+        Largest share of the items, and of the images, that may be skipped because they cannot be found or read. If
+        more are, here or when the items are encoded, InputError is raised, because the source may be wrong.
 
     Returns
     -------
@@ -95,6 +98,8 @@ def read_items(
     place = None if source is None else Path(source)
     images, texts, matrices = _by_modality(image, "image"), _by_modality(text, "text"), dict(vectors or {})
     check_modality_names({*images, *texts, *matrices})
+    if not 0 <= max_skipped <= 1:
+        raise InputError(f"max_skipped must be between 0 and 1, got {max_skipped:g}")
     if separator == "":
         raise InputError("separator is empty: pass the character between labels")
     repeated = {*images} & {*texts} | {*images, *texts} & {*matrices}
@@ -107,18 +112,24 @@ def read_items(
     if table is not None:
         if place is not None and not place.is_dir():
             raise InputError(f"{place} is not a folder: together with a table, source is the folder of its images")
-        items = _from_table(read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator)
+        items = _from_table(
+            read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator, max_skipped
+        )
     elif place is not None and place.is_dir() and not matrices:
         for option, value in (("id", id), ("image", image), ("text", text), ("labels", labels)):
             if value is not None:
                 raise InputError(f"{option} names a column, but there is no table: pass a table")
-        items = _from_folder(place)
+        items = _from_folder(place, max_skipped)
     elif images or texts:
         name = next(iter([*images.values(), *texts.values()]))
         raise InputError(f"{name!r} names a column, but there is no table: pass a table")
     else:
         items = _from_arrays(place, id, matrices, labels)
-    return drop_unusable(items)
+    items = replace(drop_unusable(items), max_skipped=max_skipped)
+    dropped = [problem for problem in items.problems if problem.skipped == "item"]
+    if dropped:
+        check_skipped(len(dropped), len(items) + len(dropped), max_skipped, "items", dropped[0])
+    return items
 
 
 def _by_modality(columns: str | Mapping[str, str] | None, name: str) -> dict[str, str]:
@@ -143,6 +154,7 @@ def _from_table(
     vectors: dict[str, str],
     labels: str | None,
     separator: str | None,
+    max_skipped: float,
 ) -> Items:
     if not images and not texts and not vectors:
         raise InputError(f"{table.path}: name the column of texts or of image paths")
@@ -158,6 +170,8 @@ def _from_table(
                     problems.append(Problem(place, name, reason))
                 values.append(value)
             modalities[name] = values
+    for name, column in images.items():
+        _check_found(table, root, column, modalities[name], max_skipped)
     for name, spec in vectors.items():
         modalities[name] = _vectors(table, spec, name)
     if id is not None:
@@ -172,12 +186,36 @@ def _from_table(
     return Items(ids, modalities, label_lists, metadata, list(table.places), problems, named)
 
 
-def _from_folder(folder: Path) -> Items:
-    files = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file() and not _is_hidden(path.relative_to(folder))
+def _check_found(table: Table, root: Path, column: str, found: list[Any], max_skipped: float) -> None:
+    """Raise InputError if too many of the images that a column names are missing: the folder may be wrong."""
+    named = [
+        ("" if cell is None else str(cell).strip(), path)
+        for cell, path in zip(table.column(column), found, strict=True)
+    ]
+    lost = [name for name, path in named if name and path is None]
+    n_named = sum(bool(name) for name, _ in named)
+    if len(lost) <= max_skipped * n_named:
+        return
+    elsewhere = folder_with(lost, [root, table.path.parent, root.absolute().parent])
+    advice = f"(such as {lost[0][:60]!r}): pass the folder that has them as the source"
+    if elsewhere is not None:
+        advice = f"but in {elsewhere}: pass that folder as the source"
+    raise InputError(
+        f"{len(lost):,} of the {n_named:,} images that column {column!r} names are not in {root} {advice}, or allow "
+        "missing images with max_skipped=1 (--max-skipped 1)"
     )
+
+
+def _from_folder(folder: Path, max_skipped: float) -> Items:
+    files, unreadable = images_in(folder)
+    problems = [
+        Problem(path.relative_to(folder).as_posix(), f"{path.suffix.lower()} file", reason)
+        for path, reason in unreadable.items()
+    ]
+    if problems:
+        counts = Counter(path.suffix.lower() for path in unreadable)
+        called = f"images in {folder}, {' and '.join(f'{n:,} {suffix}' for suffix, n in counts.most_common())},"
+        check_skipped(len(problems), len(files) + len(problems), max_skipped, called, problems[0].reason)
     if not files:
         raise InputError(f"{folder} contains no images: no file ends in {', '.join(IMAGE_SUFFIXES)}")
     ids = [path.relative_to(folder).as_posix() for path in files]
@@ -188,11 +226,7 @@ def _from_folder(folder: Path) -> Items:
         for path, words, labels in zip(files, texts, label_lists, strict=True)
     ]
     labels = label_lists if any(label_lists) else None
-    return Items(ids, {"image": files, "text": texts}, labels, metadata, list(ids), [])
-
-
-def _is_hidden(path: Path) -> bool:
-    return any(part.startswith(".") for part in path.parts)
+    return Items(ids, {"image": files, "text": texts}, labels, metadata, list(ids), problems)
 
 
 def _from_arrays(source: Path | None, id: str | None, vectors: dict[str, str], labels: str | None) -> Items:
@@ -226,16 +260,12 @@ def _image(root: Path) -> Callable[[str, str], _Cell]:
     def find(written: str, column: str) -> _Cell:
         if not written:
             return None, f"{column!r} is empty"
-        # File systems differ in the Unicode form of accented names; tables from Windows have backslashes.
-        spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
         try:
-            for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):
-                if (root / spelling).is_file():
-                    return root / spelling, ""
+            path = find_image(root, written)
         except (OSError, ValueError) as error:  # an impossible file name, or a folder without permission
             reason = error.strerror if isinstance(error, OSError) else str(error)
             return None, f"cannot look for the file {written[:60]!r}: {reason}"
-        return None, f"no such file: {root / written}"
+        return path, "" if path is not None else f"no such file: {root / written}"
 
     return find
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -27,11 +28,13 @@ class PartialFeatures(NamedTuple):
 
     rows: Positions of the readable items among all items, ascending.
     problems: The reason, by position, why another item could not be read.
+    contents: By position, the hash of the bytes of each image file that was read, decodable or not.
     """
 
     features: Features
     rows: npt.NDArray[np.int64]
     problems: dict[int, str]
+    contents: Mapping[int, str] = MappingProxyType({})
 
 
 class Featurizer(Registered, Parameterized, ABC):

@@ -23,10 +23,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._limits import check_limit, check_regular_file
+from dlfh._limits import check_regular_file
 from dlfh._version import __version__
 from dlfh.errors import InputError
 from dlfh.features.base import Featurizer, PartialFeatures
+from dlfh.features.files import new_hash, read_file
 
 Vector = npt.NDArray[np.float32]
 
@@ -82,13 +83,14 @@ def with_cache(
     if cache is None or len(items) < _MIN_IMAGES or not all(isinstance(item, (str, os.PathLike)) for item in items):
         return compute(items)
     identity = _identity(featurizer, fitted)
-    keys = [_key(identity, item) for item in items]
-    known = cache.get([key for key in keys if key is not None], n_features)
+    looked_up = [_content(item) for item in items]
+    known = cache.get([_key(identity, content) for content in looked_up if content], n_features)
     features = np.empty((len(items), n_features), np.float32)
+    contents: dict[int, str] = {}
     done, missing = [], []
-    for row, key in enumerate(keys):
-        if key in known:
-            features[row] = known[key]
+    for row, content in enumerate(looked_up):
+        if content and (vector := known.get(_key(identity, content))) is not None:
+            features[row], contents[row] = vector, content
             done.append(row)
         else:
             missing.append(row)
@@ -100,19 +102,23 @@ def with_cache(
         features[computed] = new.features
         done += computed
         problems |= {rows[place]: reason for place, reason in new.problems.items()}
-        cache.put([(keys[row], features[row]) for row in computed])
+        # The hash of what was decoded: the file may have been replaced since it was looked up.
+        contents |= {rows[place]: content for place, content in new.contents.items()}
+        cache.put([(_key(identity, contents[row]), features[row]) for row in computed if row in contents])
     places = np.array(sorted(done), np.int64)
-    return PartialFeatures(features[places] if problems else features, places, problems)
+    return PartialFeatures(features[places] if problems else features, places, problems, contents)
 
 
-def _key(identity: bytes, item: Any) -> bytes | None:
-    """Return the cache key of an image; None if its file cannot be read."""
+def _content(item: Any) -> str | None:
+    """Return the hash of an image file; None if it cannot be read."""
     try:
-        size = check_regular_file(item)
-        check_limit("DLFH_MAX_BYTES", size, "it")
-        return hashlib.sha256(identity + Path(item).read_bytes()).digest()
-    except (InputError, OSError, ValueError):
+        return new_hash(read_file(Path(item), "it")).hexdigest()
+    except InputError:
         return None
+
+
+def _key(identity: bytes, content: str) -> bytes:
+    return hashlib.sha256(identity + content.encode()).digest()
 
 
 def _identity(featurizer: Featurizer, fitted: str | None) -> bytes:
@@ -179,10 +185,10 @@ class FeatureCache:
         self._run(look_up)
         return {key: vector for key, vector in found.items() if np.isfinite(vector).all()}
 
-    def put(self, rows: Sequence[tuple[bytes | None, Vector]]) -> None:
-        """Store vectors; those without a key are skipped."""
+    def put(self, rows: Sequence[tuple[bytes, Vector]]) -> None:
+        """Store vectors."""
         now = time.time()
-        contents = [(key, vector.tobytes()) for key, vector in rows if key is not None]
+        contents = [(key, vector.tobytes()) for key, vector in rows]
         entries = [(key, content, _checksum(key, content), now) for key, content in contents]
 
         def store(database: sqlite3.Connection) -> None:

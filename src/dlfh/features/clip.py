@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -85,8 +86,8 @@ class Clip(NetworkFeaturizer):
     def _called(self) -> str:
         return f"the CLIP model {str(self.name_or_folder)!r}"
 
-    def _reader(self) -> Callable[[Any, int], Any]:
-        return open_item if self.tower == "image" else check_text
+    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
+        return partial(open_item, contents=contents) if self.tower == "image" else check_text
 
     def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
         return _vectors(network, values, self.tower, self.device)

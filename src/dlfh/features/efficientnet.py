@@ -88,9 +88,9 @@ class EfficientNet(NetworkFeaturizer):
         model = on_device(torch, model.float().eval().to(memory_format=torch.channels_last), self.device)
         return Network(model, None, _N_FEATURES, fingerprint)
 
-    def _reader(self) -> Callable[[Any, int], Any]:
+    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
         side = _SIDES[int(self.size)]
-        return lambda item, position: square(open_item(item, position), side, "RGB")
+        return lambda item, position: square(open_item(item, position, contents), side, "RGB")
 
     def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
         torch = require("torch", "EfficientNet", "cnn")

@@ -16,12 +16,14 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._limits import check_limit, check_regular_file, limit_of
+from dlfh._limits import check_limit, limit_of
+from dlfh._optional import is_installed, missing
 from dlfh._parallel import Workers, resolve_n_jobs
 from dlfh._progress import progress
 from dlfh.errors import InputError
 from dlfh.features.base import Arrays, Featurizer, PartialFeatures, read_each
 from dlfh.features.cache import with_cache
+from dlfh.features.files import new_hash, read_file
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -31,7 +33,10 @@ _BLOCK_IMAGES = 8
 #: JPEG images are decoded at the smallest scale with at least this side, which is several times as fast.
 _DECODED_SIZE = 512
 
-_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+_FORMATS = ("AVIF", "BMP", "DIB", "GIF", "HEIF", "ICO", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TGA", "TIFF", "WEBP")
+
+#: Types of HEIC files, as their first box states them.
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 
 
 def read_image(source: Any, *, name: str | None = None) -> Pixels:
@@ -65,7 +70,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
     if isinstance(source, (bytes, bytearray, memoryview)):
         content = bytes(source)
     elif isinstance(source, (str, os.PathLike)):
-        content = _read_file(Path(source), called)
+        content = read_file(Path(source), called)
     else:
         raise InputError(f"{called} must be a path, bytes, a PIL image or an array, got {type(source).__name__}")
     if not content:
@@ -80,7 +85,7 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
                 image.draft("RGB", (min_size, min_size))
             return _to_rgb(image, called)
     except UnidentifiedImageError:
-        raise InputError(f"{called} is not an image in a known format") from None
+        raise _unknown_format(content, called) from None
     except Image.DecompressionBombError:
         limit = min(limit_of("DLFH_MAX_PIXELS"), 2 * (Image.MAX_IMAGE_PIXELS or 0))
         raise InputError(
@@ -92,22 +97,26 @@ def _open_rgb(source: Any, name: str | None = None, min_size: int | None = None)
         raise InputError(f"{called} cannot be decoded: {_reason(error)}") from None
 
 
-def _read_file(path: Path, called: str) -> bytes:
-    size = check_regular_file(path, called)
-    check_limit("DLFH_MAX_BYTES", size, f"{called} has {size:,} bytes")
-    try:
-        return path.read_bytes()
-    except (OSError, ValueError) as error:
-        raise InputError(f"{called} cannot be read: {_reason(error)}") from None
-
-
 @functools.cache
 def known_formats() -> tuple[str, ...]:
-    """Return the common formats that Pillow decodes itself; for some others it would start external programs."""
+    """Return the common formats that Pillow or pillow-heif decodes; for some others it would start other programs."""
     from PIL import Image
 
     Image.init()
+    with contextlib.suppress(ImportError):
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
     return tuple(name for name in _FORMATS if name in Image.OPEN)
+
+
+def _unknown_format(content: bytes, called: str) -> InputError:
+    """Return the error for an image that no decoder recognises; it names the remedy for formats that are known."""
+    if content[4:8] == b"ftyp" and content[8:12] in _HEIC_BRANDS and not is_installed("pillow_heif"):
+        return missing("pillow_heif", f"{called}, a HEIC image,", "heic")
+    if b"<svg" in content[:1024]:
+        return InputError(f"{called} is an SVG drawing, which is not read: convert it to PNG")
+    return InputError(f"{called} is not an image in a known format")
 
 
 def _reason(error: Exception) -> str:
@@ -263,12 +272,13 @@ class ImageFeaturizer(Featurizer):
 
     def _compute_all(self, items: Any, strict: bool) -> PartialFeatures:
         features = np.empty((len(items), self._width()), np.float32)
+        contents: dict[int, str] = {}
         with quiet_pillow, Workers(self.n_jobs) as workers, progress(self.verbose) as bar:
             advance = bar.counter("image features", len(items))
 
             def compute(start: int, stop: int) -> tuple[list[int], dict[int, str]]:
                 def prepare(item: Any, position: int) -> Any:
-                    return self._prepare(open_item(item, position))
+                    return self._prepare(open_item(item, position, contents))
 
                 prepared, rows, problems = read_each(items[start:stop], prepare, strict, start)
                 if rows:
@@ -279,13 +289,20 @@ class ImageFeaturizer(Featurizer):
             blocks = workers.map_blocks(compute, len(items), _BLOCK_IMAGES)
         rows = np.array([row for done, _ in blocks for row in done], np.int64)
         problems = {row: reason for _, failed in blocks for row, reason in failed.items()}
-        return PartialFeatures(features[rows] if problems else features, rows, problems)
+        return PartialFeatures(features[rows] if problems else features, rows, problems, contents)
 
 
-def open_item(item: Any, position: int) -> Any:
-    """Return one of many images as a PIL image in RGB; errors name its path, or else its position."""
-    name = None if isinstance(item, (str, os.PathLike)) else f"image {position}"
-    return _open_rgb(item, name, min_size=_DECODED_SIZE)
+def open_item(item: Any, position: int, contents: dict[int, str] | None = None) -> Any:
+    """Return one of many images as a PIL image in RGB; errors name its path, or else its position.
+
+    contents: Receives, by position, the hash of the bytes that are decoded, if the image is a file.
+    """
+    if not isinstance(item, (str, os.PathLike)):
+        return _open_rgb(item, f"image {position}", min_size=_DECODED_SIZE)
+    content = read_file(Path(item), str(item))
+    if contents is not None:
+        contents[position] = new_hash(content).hexdigest()
+    return _open_rgb(content, str(item), min_size=_DECODED_SIZE)
 
 
 def square(image: Any, size: int, mode: Literal["L", "RGB"]) -> Pixels:

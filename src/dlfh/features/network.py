@@ -57,8 +57,8 @@ class NetworkFeaturizer(Featurizer):
         """Return the name of the network in error messages."""
 
     @abstractmethod
-    def _reader(self) -> Callable[[Any, int], Any]:
-        """Return a function that reads an item, given the item and its position."""
+    def _reader(self, contents: dict[int, str]) -> Callable[[Any, int], Any]:
+        """Return a function that reads an item, given the item and its position; ``contents`` as for `open_item`."""
 
     @abstractmethod
     def _vectors(self, network: Network, values: list[Any]) -> npt.NDArray[np.float32]:
@@ -80,11 +80,12 @@ class NetworkFeaturizer(Featurizer):
         features = np.empty((len(items), network.n_features), np.float32)
         rows: list[int] = []
         problems: dict[int, str] = {}
+        contents: dict[int, str] = {}
         with quiet_pillow, progress(self.verbose) as bar:
             advance = bar.counter(f"{self.takes.removesuffix('s')} features", len(items))
             for start in range(0, len(items), int(self.batch_size)):
                 batch = items[start : start + int(self.batch_size)]
-                values, places, failed = read_each(batch, self._reader(), strict, start)
+                values, places, failed = read_each(batch, self._reader(contents), strict, start)
                 if values:
                     vectors = self._vectors(network, values)
                     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -92,7 +93,8 @@ class NetworkFeaturizer(Featurizer):
                 rows += places
                 problems |= failed
                 advance(len(batch))
-        return PartialFeatures(features[rows] if problems else features, np.array(rows, np.int64), problems)
+        found = features[rows] if problems else features
+        return PartialFeatures(found, np.array(rows, np.int64), problems, contents)
 
     def _open_network(self) -> Network:
         """Return the network; a featuriser restored from a file loads it on first use."""

@@ -1,0 +1,101 @@
+"""Image files: those that a table names, and those in a folder."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import unicodedata
+from collections import deque
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from dlfh._optional import is_installed, missing
+
+#: Suffixes of the files in a folder that are read as images.
+IMAGE_SUFFIXES = (
+    ".avif", ".bmp", ".gif", ".heic", ".heif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp",
+)  # fmt: skip
+_HEIC_SUFFIXES = (".heic", ".heif")
+
+#: Suffixes of images in formats that are not read: drawings, layers, camera data.
+_OTHER_SUFFIXES = (
+    ".arw", ".cr2", ".cr3", ".dng", ".eps", ".jxl", ".nef", ".orf", ".psd", ".raf", ".rw2", ".svg", ".svgz", ".xcf",
+)  # fmt: skip
+
+#: Number of names to try in each folder, of folders to look into, and of entries of each.
+_N_TRIED, _MAX_FOLDERS, _MAX_ENTRIES = 20, 200, 5_000
+
+
+def images_in(folder: Path) -> tuple[list[Path], dict[Path, str]]:
+    """Return the images in a folder and its subfolders, sorted, and the reason why others cannot be read."""
+    files, unreadable = [], {}
+    reasons = unread_suffixes()
+    for path in sorted(folder.rglob("*")):
+        suffix = path.suffix.lower()
+        if suffix not in reasons and suffix not in IMAGE_SUFFIXES:
+            continue
+        if any(part.startswith(".") for part in path.relative_to(folder).parts) or not path.is_file():
+            continue
+        if suffix in reasons:
+            unreadable[path] = reasons[suffix]
+        else:
+            files.append(path)
+    return files, unreadable
+
+
+def unread_suffixes() -> dict[str, str]:
+    """Return the suffixes of images that cannot be read, with the reason."""
+    reasons = {suffix: f"{suffix} files are not read: convert it to PNG or JPEG" for suffix in _OTHER_SUFFIXES}
+    if not is_installed("pillow_heif"):
+        reasons |= dict.fromkeys(_HEIC_SUFFIXES, str(missing("pillow_heif", "reading HEIC images", "heic")))
+    return reasons
+
+
+def find_image(folder: Path, written: str) -> Path | None:
+    """Return the file that a table names, relative to a folder, if it exists.
+
+    File systems differ in the Unicode form of accented names; tables from Windows have backslashes.
+    """
+    spellings = [unicodedata.normalize(form, written) for form in ("NFC", "NFD")]
+    for spelling in (*spellings, *(spelling.replace("\\", "/") for spelling in spellings)):
+        if (folder / spelling).is_file():
+            return folder / spelling
+    return None
+
+
+def folder_with(names: Sequence[str], near: Sequence[Path]) -> Path | None:
+    """Return a folder that has most of the files that a table names, if there is one in the given folders.
+
+    The search is bounded: it tries some names in some folders, breadth first.
+    """
+    tried = names[:: max(1, len(names) // _N_TRIED)][:_N_TRIED]
+    for folder in itertools.islice(_folders(near), _MAX_FOLDERS):
+        if sum(_exists(folder, name) for name in tried) > len(tried) / 2:
+            return folder
+    return None
+
+
+def _exists(folder: Path, written: str) -> bool:
+    try:
+        return not Path(written).is_absolute() and find_image(folder, written) is not None
+    except (OSError, ValueError):
+        return False
+
+
+def _folders(near: Sequence[Path]) -> Iterator[Path]:
+    """Yield folders and those in them, breadth first."""
+    queue = deque(near)
+    seen: set[str] = set()
+    while queue:
+        folder = queue.popleft()
+        if (place := os.path.realpath(folder)) in seen:
+            continue
+        seen.add(place)
+        yield folder
+        try:
+            with os.scandir(folder) as entries:
+                some = itertools.islice(entries, _MAX_ENTRIES)
+                inner = [entry.name for entry in some if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            continue
+        queue.extend(folder / name for name in sorted(inner) if not name.startswith("."))
