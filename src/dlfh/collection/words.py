@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._cancellation import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
@@ -36,6 +37,8 @@ _MAX_HEADER_BYTES = 1 << 12
 #: Only this many words of a query count.
 _MAX_QUERY_WORDS = 256
 _MAX_CACHED_WEIGHTS = 1 << 16
+#: Rows of a result that are fetched between two checkpoints.
+_FETCHED_ROWS = 1 << 12
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
 _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
@@ -81,11 +84,13 @@ class WordIndex:
         if not informative or not searched:
             return coverage
         match = _match(" OR ".join(map(_quoted, informative)), searched)
-        rows = self._database.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?", (match,)).fetchall()
-        if rows:
+        found = self._database.execute("SELECT rowid, bm25(words) FROM words WHERE words MATCH ?", (match,))
+        total = math.fsum(informative.values())
+        while rows := found.fetchmany(_FETCHED_ROWS):
+            checkpoint()
             positions, scores = np.array(rows, np.float64).T
             valid = (positions >= 0) & (positions < len(coverage)) & np.isfinite(scores)  # the file is not trusted
-            coverage[positions[valid].astype(np.int64)] = -scores[valid] / math.fsum(informative.values())
+            coverage[positions[valid].astype(np.int64)] = -scores[valid] / total
         return coverage
 
     def _weight(self, word: str, columns: tuple[int, ...]) -> float:
@@ -93,6 +98,7 @@ class WordIndex:
         key = word, columns
         weight = self._weights.get(key)
         if weight is None:
+            checkpoint()
             match = _match(_quoted(word), columns)
             ((n,),) = self._database.execute("SELECT count(*) FROM words WHERE words MATCH ?", (match,))
             weight = math.log((max(len(self), n) - n + 0.5) / (n + 0.5))
