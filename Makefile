@@ -50,7 +50,7 @@ demo: $(READY)  ## Learn codes, search across modalities, measure it
 
 serve: $(READY)  ## Serve the demo's icons: a page to search them in, at http://127.0.0.1:8000/ (PORT=...)
 	test -d demo-output/collection || $(RUN) examples/demo.py
-	$(DLFH) serve demo-output/collection --port $(PORT)
+	$(DLFH) serve demo-output/collection --pictures demo-output/icons --port $(PORT)
 
 screenshots: $(READY)  ## Take pictures of the page for the docs, with Chromium (the font Inter, if it is installed)
 	test -d demo-output/collection || $(RUN) examples/demo.py

@@ -20,6 +20,12 @@ def serve(
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Host name that clients may use, besides localhost; repeatable.")
     ] = None,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            file_okay=False, help="Folder with pictures to show, besides the collection's own folder; repeatable."
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(help="File with the token that requests must carry. Default: $DLFH_TOKEN, or no token."),
@@ -36,7 +42,7 @@ def serve(
 
     [b]Examples[/b]
 
-    $ dlfh serve shop/
+    $ dlfh serve shop/ --pictures PHOTOS/
 
     $ DLFH_TOKEN=... dlfh serve shop/ --host 0.0.0.0 --allow-host search.example.org --writable
     """
@@ -51,7 +57,9 @@ def serve(
     from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
-    settings = Settings(token=read_token(token_file), writable=writable, hosts=tuple(hosts))
+    settings = Settings(
+        token=read_token(token_file), writable=writable, hosts=tuple(hosts), pictures=tuple(pictures or ())
+    )
     if workers is not None:
         settings = replace(settings, workers=workers)
 

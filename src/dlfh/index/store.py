@@ -41,6 +41,10 @@ _MAX_CLAIM_BYTES = 1 << 10
 _ATTEMPTS = 100
 
 
+class LockedError(StorageError):
+    """Another process is writing to the index."""
+
+
 class Store:
     """The segments of an index in a folder.
 
@@ -303,7 +307,7 @@ def _is_stale_claim(folder: Path) -> bool:
 def _take_lock(folder: Path) -> IO[str]:
     lock = try_lock(folder / _LOCK)
     if lock is None:
-        raise StorageError(f"the index {folder} already has a writer: only one is allowed at a time")
+        raise LockedError(f"the index {folder} already has a writer: only one is allowed at a time")
     return lock
 
 
