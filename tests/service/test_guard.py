@@ -100,9 +100,6 @@ def test_an_oversized_body_is_not_kept_in_memory(service: Running) -> None:
 
 def test_waiting_requests_take_little_memory(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
     body = b'{"queries": [' + b",".join([b'{"modality": "text", "vector": [' + b"1," * 65_000 + b"1]}"] * 7) + b"]}"
-    head = (
-        b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    )
     with serving(stripes_folder, tmp_path / "log", pictures=photos) as running, contextlib.ExitStack() as connections:
         before, slowest = memory_of(running.process.pid), 0.0
         opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(40)]

@@ -145,9 +145,6 @@ def test_slow_searches_delay_neither_simple_ones_nor_the_end(
 
 def test_a_search_ends_when_its_client_has_left(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
     body = slow_search()
-    head = (
-        b"POST /v1/search HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
-    )
     with serving(stripes_folder, tmp_path / "log", "--workers", "1", pictures=photos) as running:
         with contextlib.ExitStack() as connections:
             for _ in range(8):
