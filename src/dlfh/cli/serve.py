@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -54,6 +55,7 @@ def serve(
         require(module, "serving", "serve")
     from dlfh.service import Settings
     from dlfh.service import serve as serve_collection
+    from dlfh.service.batching import THREAD_NAME
     from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
@@ -69,3 +71,7 @@ def serve(
         print(f"serving {collection} at {address} ({access}{token}); press Ctrl-C to stop", flush=True)
 
     serve_collection(collection, settings, host=host, port=port, on_ready=announce)
+    if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+        # Python would wait for a search that takes long. Changes that were acknowledged are on disk.
+        sys.stdout.flush()
+        os._exit(0)

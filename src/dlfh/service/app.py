@@ -141,8 +141,7 @@ class Service:
             watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watcher
-            for batcher in self._batchers:
-                await asyncio.to_thread(batcher.close)
+            await asyncio.gather(*(asyncio.to_thread(batcher.close) for batcher in self._batchers))
 
     def stop(self) -> None:
         """Answer all requests with an error, because the service must exit."""

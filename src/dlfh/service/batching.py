@@ -22,8 +22,8 @@ from dlfh.service.errors import RequestError, busy, shutting_down
 #: Largest batch; a request waits for all others of its batch.
 _MAX_BATCH = 32
 
-#: Time for threads to end when a batcher is closed.
-_CLOSING_SECONDS = 0.5
+#: Name of worker threads.
+THREAD_NAME = "dlfh-answers"
 
 #: Takes requests and returns their answers.
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
@@ -62,7 +62,8 @@ class Batcher:
         self._closed = False
         self.on_batch: Callable[[int], None] = lambda size: None
         self._threads = [
-            threading.Thread(target=self._work, name=f"dlfh-answers-{number}", daemon=True) for number in range(workers)
+            threading.Thread(target=self._work, name=f"{THREAD_NAME}-{number}", daemon=True)
+            for number in range(workers)
         ]
         for thread in self._threads:
             thread.start()
@@ -102,12 +103,12 @@ class Batcher:
             if not waiting.future.done():
                 waiting.future.set_exception(shutting_down())
 
-    def close(self) -> None:
+    def close(self, seconds: float = 0.5) -> None:
         """Let the threads end when the queue is empty, and wait for them a moment."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()
-        deadline = time.monotonic() + _CLOSING_SECONDS
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 

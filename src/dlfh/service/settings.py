@@ -88,7 +88,7 @@ class Settings:
     workers: int = field(default_factory=lambda: max(2, min(8, os.cpu_count() or 2)))
     refresh_seconds: float = 1.0
     drain_seconds: float = 1.0
-    stop_seconds: float = 5.0
+    stop_seconds: float = 4.0
     pictures: tuple[str | os.PathLike[str], ...] = ()
     limits: Limits = field(default_factory=Limits)
 
