@@ -72,9 +72,10 @@ nightly: test-cluster test-notebooks  ## The long forms of the checks that .ci/r
 	$(MAKE) test-engines EFFORT=20
 	$(MAKE) fuzz N=10000
 	$(MAKE) fuzz-service REQUESTS=20000
+	$(MAKE) soak SECONDS=600
 
 KILLS ?= 1000
-test-kill: $(READY)  ## Kill writers of indexes and collections, and look at what they leave: make test-kill KILLS=10000
+test-kill: $(READY)  ## Kill writers of indexes and collections, and services, and look at what they leave: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
 
 # Zensical builds the site from mkdocs.yml; Material for MkDocs would, from the same file, if Zensical could not any more.
@@ -118,6 +119,11 @@ fuzz-service: $(READY)  ## Ask a service with damaged requests, and with what it
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.fuzzing --cases $(REQUESTS) --first $(FIRST)
 	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest tests/service/test_fuzz.py
 
+SECONDS ?= 600
+.PHONY: soak
+soak: $(READY)  ## Use a service for a long time, watch its resources, compare answers with brute force: make soak SECONDS=600
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.soak --seconds $(SECONDS)
+
 SECONDS_EACH ?= 60
 fuzz-guided: $(FUZZ_READY)  ## The same guided by coverage, of what is parsed in Python: make fuzz-guided SECONDS_EACH=600
 	for format in matlab5 table layout json-lines workbook; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
@@ -153,6 +159,10 @@ bench: $(READY)  ## Measure speed and memory, as ratios, into docs/performance.m
 .PHONY: bench-service
 bench-service: $(READY)  ## Measure the service under load, on a million items, into docs/service.md
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md
+
+.PHONY: bench-overload
+bench-overload: $(READY)  ## Measure simple searches while two clients send the slowest requests, into docs/service.md
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.overload --write docs/service.md
 
 .PHONY: bench-engines test-engines
 bench-engines: $(READY)  ## Measure engines side by side, a million codes, into docs/engines.md
