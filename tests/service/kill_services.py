@@ -53,9 +53,8 @@ def start(folder: Path) -> tuple[int, str]:
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 2)
             settings = Settings(token=TOKEN, writable=True)
-            serve(
-                folder, settings, port=0, on_ready=lambda address: os.write(writing, address.encode() + b"\n") and None
-            )
+            with os.fdopen(writing, "w") as ready:
+                serve(folder, settings, port=0, on_ready=lambda address: print(address, file=ready, flush=True))
         finally:
             os._exit(1)
     os.close(writing)
@@ -139,7 +138,7 @@ def warm_up(folder: Path) -> None:
     with tempfile.TemporaryDirectory() as place:
         states = States(Path(shutil.copytree(folder, Path(place) / "copy")))
         states.current.warm_up_changes()
-        put_items(states, [ItemWithId(id="new", text="level")], Limits())
+        put_items(states, [ItemWithId.model_validate({"id": "new", "text": "level"})], Limits())
         remove_items(states, ["new"], Limits())
 
 
