@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -164,6 +165,13 @@ def search_request(body: bytes) -> bytes:
     """Return an HTTP request that searches."""
     head = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
     return f"POST /v1/search HTTP/1.1\r\n{head}\r\n\r\n".encode() + body
+
+
+def slow_search(n_queries: int = 100) -> bytes:
+    """Return a search that takes long: many queries by long texts, with a filter."""
+    where = {"or": [{"parity": {"<": 1}}, {"half": {"!=": "first"}}] * 128}
+    text = " ".join(f"level upright stripes {number}" for number in range(300))
+    return json.dumps({"queries": [{"text": text}] * n_queries, "k": 100, "match": "both", "where": where}).encode()
 
 
 def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:

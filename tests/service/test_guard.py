@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.service.conftest import TOKEN, Running, address, memory_of, raw, search_request, serving
+from tests.service.conftest import TOKEN, Running, address, memory_of, raw, search_request, serving, slow_search
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,14 @@ def test_waiting_requests_take_little_memory(stripes_folder: Path, photos: Path,
     body = b'{"queries": [' + b",".join([b'{"modality": "text", "vector": [' + b"1," * 65_000 + b"1]}"] * 7) + b"]}"
     with serving(stripes_folder, tmp_path / "log", pictures=photos) as running, contextlib.ExitStack() as connections:
         before, slowest = memory_of(running.process.pid), 0.0
-        opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(40)]
-        for connection in opened:
-            connection.sendall(search_request(body))
+        opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(44)]
+        for number, connection in enumerate(opened):  # the first ones keep the workers busy, and the others waiting
+            connection.sendall(search_request(slow_search() if number < 4 else body))
+        for _ in range(3):
             began = time.monotonic()
             assert running.client.get("/healthz").status_code == 200
             slowest = max(slowest, time.monotonic() - began)
-        assert {connection.recv(12) for connection in opened} == {b"HTTP/1.1 422"}
+        assert {connection.recv(12) for connection in opened[4:]} == {b"HTTP/1.1 422"}
         status = Path(f"/proc/{running.process.pid}/status").read_text(encoding="utf-8")
     peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
     resident = int(status.split("RssFile:")[1].split()[0]) * 1024

@@ -405,7 +405,11 @@ def test_a_busy_service_is_retried(page: Tab, service_of_icons: Running) -> None
 def test_a_private_service_asks_for_a_token_and_then_shows_pictures(
     browser: Browser, icons: Path, tmp_path: Path, service_of_icons: Running
 ) -> None:
-    with serving(icons, tmp_path / "log", token=TOKEN) as private, tab(browser, private.address) as page:
+    pictures = icons.parent / "icons"
+    with (
+        serving(icons, tmp_path / "log", token=TOKEN, pictures=pictures) as private,
+        tab(browser, private.address) as page,
+    ):
         page.go("?q=bird")
         expect(page.page.locator(".notice h2")).to_have_text("This collection is private")
         assert page.faults() == []

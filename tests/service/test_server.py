@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from dlfh.cli import main
-from tests.service.conftest import Running, address, search_request, serving
+from tests.service.conftest import Running, address, search_request, serving, slow_search
 
 
 def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
@@ -94,13 +94,6 @@ def test_a_signal_during_the_start_ends_the_service_quietly(stripes_folder: Path
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
     assert (done.returncode, events) == (0, ["starting", "stopping", "stopped"])
-
-
-def slow_search(n_queries: int = 100) -> bytes:
-    """Return a search that takes long: many queries by long texts, with a filter."""
-    where = {"or": [{"parity": {"<": 1}}, {"half": {"!=": "first"}}] * 128}
-    text = " ".join(f"level upright stripes {number}" for number in range(300))
-    return json.dumps({"queries": [{"text": text}] * n_queries, "k": 100, "match": "both", "where": where}).encode()
 
 
 def test_slow_searches_delay_neither_simple_ones_nor_the_end(
