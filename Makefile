@@ -57,7 +57,7 @@ demo: $(READY)  ## Learn codes, search across modalities and measure the result
 
 serve: $(READY)  ## Serve the demo's search page at http://127.0.0.1:8000/ (PORT=...)
 	test -d demo-output/collection || $(RUN) examples/demo.py
-	$(DLFH) serve demo-output/collection --port $(PORT)
+	$(DLFH) serve demo-output/collection --pictures demo-output/icons --port $(PORT)
 
 screenshots: $(READY)  ## Take screenshots of the page for the docs (needs Chromium; uses the font Inter if installed)
 	test -d demo-output/collection || $(RUN) examples/demo.py
@@ -87,9 +87,10 @@ nightly: test-cluster test-notebooks  ## The long forms of the checks that .ci/r
 	$(MAKE) test-engines EFFORT=20
 	$(MAKE) fuzz N=10000
 	$(MAKE) fuzz-service REQUESTS=20000
+	$(MAKE) soak SECONDS=600
 
 KILLS ?= 1000
-test-kill: $(READY)  ## Kill processes that write indexes and collections, and check the files: make test-kill KILLS=10000
+test-kill: $(READY)  ## Kill services and processes that write indexes and collections, and check the files: make test-kill KILLS=10000
 	DLFH_KILLS=$(KILLS) $(RUN) -m pytest -m kill
 
 # Zensical builds the site from mkdocs.yml; Material for MkDocs can build it from the same file.
@@ -133,6 +134,11 @@ fuzz-service: $(READY)  ## Send damaged and random valid requests to a service: 
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.fuzzing --cases $(REQUESTS) --first $(FIRST)
 	OPENBLAS_NUM_THREADS=1 DLFH_EXAMPLES=100 $(RUN) -m pytest tests/service/test_fuzz.py
 
+SECONDS ?= 600
+.PHONY: soak
+soak: $(READY)  ## Use a service for a long time, watch its resources, compare answers with brute force: make soak SECONDS=600
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m tests.service.soak --seconds $(SECONDS)
+
 SECONDS_EACH ?= 60
 fuzz-guided: $(FUZZ_READY)  ## Coverage-guided fuzzing of the parsers written in Python: make fuzz-guided SECONDS_EACH=600
 	for format in matlab5 table layout json-lines workbook; do $(FUZZ_VENV)/bin/python -m tests.fuzz.guided $$format fuzz-findings/guided-$$format -max_total_time=$(SECONDS_EACH) -timeout=10 -rss_limit_mb=3000 || exit 1; done
@@ -168,6 +174,10 @@ bench: $(READY)  ## Measure speed and memory relative to baselines; writes docs/
 .PHONY: bench-service
 bench-service: $(READY)  ## Measure the service under load, with a million items; writes docs/service.md
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.service --write docs/service.md
+
+.PHONY: bench-overload
+bench-overload: $(READY)  ## Measure simple searches while two clients send the slowest requests, into docs/service.md
+	OPENBLAS_NUM_THREADS=1 $(RUN) -m benchmarks.overload --write docs/service.md
 
 .PHONY: bench-engines test-engines
 bench-engines: $(READY)  ## Compare database engines on a million codes; writes docs/engines.md

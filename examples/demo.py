@@ -97,7 +97,8 @@ def main() -> None:
             str(output / "answers.png"),
         ]
     )
-    serving = "make serve" if output == Path("demo-output") else f".venv/bin/dlfh serve {output / 'collection'}"
+    serve = f".venv/bin/dlfh serve {output / 'collection'} --pictures {output / 'icons'}"
+    serving = "make serve" if output == Path("demo-output") else serve
     console.print(
         f"\nDone in {time.perf_counter() - began:.0f} s. Next:\n"
         f"  search with your own words   .venv/bin/dlfh search {output / 'collection'} WORDS\n"

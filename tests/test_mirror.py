@@ -15,6 +15,8 @@ EXCEPTIONS = {
     "test_mirror.py": "the tests themselves",
     "fuzz/test_fuzz.py": "every format that is read",
     "service/test_fuzz.py": "every request that a service takes",
+    "service/test_kills.py": "services that are killed",
+    "service/test_soak.py": "a service over a long time",
     "features/test_battery.py": "every featuriser",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_disks.py": "an index on disks that are full, fail or lose power",

@@ -61,4 +61,4 @@ with Collection.open("shop", writable=True) as opened:
     print(opened.similar(later.ids[1], k=5))
 
 # %% [markdown]
-# In a browser: `dlfh serve shop`. From a folder that changes: `dlfh sync shop photos --watch`.
+# In a browser: `dlfh serve shop --pictures photos`. From a folder that changes: `dlfh sync shop photos --watch`.

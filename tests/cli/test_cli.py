@@ -122,7 +122,8 @@ def test_build_search_and_evaluate_work_from_the_shell(photos: Path, tmp_path: P
     assert "shop: 40 items, 33 (1 incomplete) used for training (DLFH, 16 bits; " in built.stdout
     assert " for learning codes)" in built.stdout
     assert "image → text" in built.stdout
-    assert built.stdout.endswith("Next: dlfh search shop red shoes, or dlfh serve shop\n")
+    serve = f"dlfh serve shop --pictures ../{photos.name}"
+    assert built.stdout.endswith(f"Next: dlfh search shop red shoes, or {serve}\n")
     assert "items.csv, line 6 (image): " in built.stderr
     assert "4.png is not an image" in built.stderr
     found = dlfh("search", "shop", "level stripes", "-k", 3, "--output", "found.png")

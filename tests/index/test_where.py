@@ -101,11 +101,21 @@ def test_types_are_distinct_but_numbers_are_equal(one: Any, other: Any) -> None:
         ({"or": {"a": 1}}, "'or' in a filter takes a list of filters"),
         ({"not": [1]}, "a filter must be a dict"),
         ({"a": [1.0] * 10_001}, "at most 10,000 values"),
+        ({"and": [{"a": [1.0] * 5_000}, {"b": [1.0] * 5_001}]}, "at most 10,000 values"),
+        ({"or": [{"a": 1}] * 257}, "at most 256 conditions"),
+        ({"or": [{"and": [{"a": 1}] * 16}] * 17}, "at most 256 conditions"),
+        ({"and": [{}] * 257}, "at most 256 conditions"),
+        ({"and": [{"or": []}] * 257}, "at most 256 conditions"),
+        ({"a": {"<": 1, ">": 0}, "or": [{"a": 1}] * 255}, "at most 256 conditions"),
     ],
 )
 def test_invalid_filters_are_refused(where: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         parse_where(where)
+
+
+def test_a_filter_may_have_256_conditions() -> None:
+    assert index_of([{"a": 1}, {"a": 2}]).matches({"or": [{"a": 1}] * 256}).tolist() == [True, False]
 
 
 def test_an_endless_filter_is_refused() -> None:

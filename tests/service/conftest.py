@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -65,22 +66,31 @@ class Running:
 #: Starts a service with settings that the command line does not offer.
 PROGRAM = """
 import sys
+from dataclasses import replace
 from dlfh.service import Settings, serve
 from dlfh.service.settings import Limits
-serve(sys.argv[1], {settings}, port=0, on_ready=lambda address: print(address, flush=True))
+settings = replace({settings}, pictures=tuple(sys.argv[2:]))
+serve(sys.argv[1], settings, port=0, on_ready=lambda address: print(address, flush=True))
 """
 
 
 @contextmanager
 def serving(
-    folder: Path, log: Path, *options: str, token: str | None = None, settings: str | None = None
+    folder: Path,
+    log: Path,
+    *options: str,
+    token: str | None = None,
+    settings: str | None = None,
+    pictures: Path | None = None,
 ) -> Iterator[Running]:
     """Serve a collection in a separate process, from the command line or with Python settings."""
+    shown = [] if pictures is None else [str(pictures)]
     env = {name: value for name, value in os.environ.items() if name != "DLFH_TOKEN"}
     env |= {"OPENBLAS_NUM_THREADS": "1"} | ({"DLFH_TOKEN": token} if token else {})
+    options = (*options, *(f"--pictures={folder}" for folder in shown))
     command = [sys.executable, "-m", "dlfh", "serve", str(folder), "--port", "0", *options]
     if settings is not None:
-        command = [sys.executable, "-c", PROGRAM.format(settings=settings), str(folder)]
+        command = [sys.executable, "-c", PROGRAM.format(settings=settings), str(folder), *shown]
     with (
         open(log, "w", encoding="utf-8") as errors,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env) as process,
@@ -129,9 +139,9 @@ def stripes_folder(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
-def service(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def service(stripes_folder: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A service of the read-only collection, without a token."""
-    with serving(stripes_folder, tmp_path_factory.mktemp("log") / "log") as running:
+    with serving(stripes_folder, tmp_path_factory.mktemp("log") / "log", pictures=photos) as running:
         yield running
 
 
@@ -149,6 +159,19 @@ def strict(stripes_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 def address(running: Running) -> tuple[str, int]:
     assert running.client.base_url.port is not None
     return running.client.base_url.host, running.client.base_url.port
+
+
+def search_request(body: bytes) -> bytes:
+    """Return an HTTP request that searches."""
+    head = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+    return f"POST /v1/search HTTP/1.1\r\n{head}\r\n\r\n".encode() + body
+
+
+def slow_search(n_queries: int = 100) -> bytes:
+    """Return a search that takes long: many queries by long texts, with a filter."""
+    where = {"or": [{"parity": {"<": 1}}, {"half": {"!=": "first"}}] * 128}
+    text = " ".join(f"level upright stripes {number}" for number in range(300))
+    return json.dumps({"queries": [{"text": text}] * n_queries, "k": 100, "match": "both", "where": where}).encode()
 
 
 def raw(running: Running, content: bytes, wait: float = 3.0) -> bytes:

@@ -3,7 +3,8 @@
 python -m tests.service.fuzzing --cases 10000 [--first 0]
 
 The case number is the random seed. The body, form, picture or head of a valid request is damaged: values are replaced,
-parts removed, duplicated or moved, and bytes flipped, removed or inserted.
+parts removed, duplicated or moved, and bytes flipped, removed or inserted. One search in ten is large: a filter of many
+conditions, levels or values, or many and long vectors, texts or ids, often beyond a limit.
 """
 
 from __future__ import annotations
@@ -166,6 +167,42 @@ def as_json(value: Any, rng: random.Random) -> bytes:
     return text
 
 
+def large_filter(rng: random.Random, n: int, depth: int = 0) -> dict[str, Any]:
+    """Return a filter of about ``n`` conditions."""
+    if n <= 1 or depth > rng.choice([3, 15, 40]):
+        name = rng.choice(["parity", "half", "labels", "nothing"])
+        value: Any = rng.choice([1, "first", None, True, 0.5, ["level"] * rng.choice([0, 3, 2000])])
+        operators = ["in", "not in"] if isinstance(value, list) else ["=", "!=", "<", ">="]
+        return rng.choice([{name: value}, {name: {rng.choice(operators): value}}])
+    width = rng.choice([1, 2, 16, n])
+    parts = [large_filter(rng, n // width, depth + 1) for _ in range(width)]
+    return {"not": parts[0]} if width == 1 else {rng.choice(["and", "or"]): parts}
+
+
+def large_search(rng: random.Random) -> dict[str, Any]:
+    """Return a search at or beyond a limit."""
+    size = rng.choice([10, 250, 256, 257, 1000, 10_000])
+    search: dict[str, Any] = {"text": "level", "k": rng.choice([1, 100, 1000])}
+    kind = rng.randrange(6)
+    if kind < 2:
+        search["where"] = large_filter(rng, size)
+        if kind:
+            query = rng.choice([{"text": "level"}, {"code": "000000"}, {"id": "8.png"}])
+            search = {"queries": [query] * rng.choice([10, 100]), "k": 100, "where": search["where"]}
+    elif kind == 2:
+        length = rng.choice([1, 29, 30, 31, 60_000, 70_000])
+        vector = [rng.choice([0, -1, 0.25, 1e30])] * length
+        search = {"queries": [{"vector": vector, "modality": "text"}] * min(100, 300_000 // length), "k": 3}
+    elif kind == 3:
+        search["text"] = " ".join(rng.choice(["level", "upright", "ﷺ", "x" * 50]) for _ in range(size))
+        search["match"] = "both"
+    elif kind == 4:
+        search["ids"] = [f"{number % 40}.png" for number in range(size + 1)]
+    else:
+        search["where"] = {"parity": list(range(size)), "half": {"not in": ["a" * 1000] * rng.choice([1, 500])}}
+    return search
+
+
 @functools.cache
 def bomb() -> bytes:
     """Return a decompression bomb."""
@@ -214,7 +251,8 @@ def request(rng: random.Random) -> bytes:
     method, path, kind, body = b"POST", b"/v1/search", b"application/json", b""
     which = rng.randrange(8)
     if which < 3:
-        body = as_json(damaged(rng.choice(SEARCHES), rng), rng)
+        search = large_search(rng) if rng.random() < 0.1 else damaged(rng.choice(SEARCHES), rng)
+        body = as_json(search, rng)
     elif which == 3:
         path = b"/v1/search/image"
         body, kind = form(rng)

@@ -59,7 +59,7 @@ def main() -> None:
     }
     with (
         tempfile.TemporaryDirectory() as folder,
-        serving(arguments.demo / "collection", Path(folder) / "log") as running,
+        serving(arguments.demo / "collection", Path(folder) / "log", pictures=arguments.demo / "icons") as running,
         sync_playwright() as playwright,
     ):
         browser = open_browser(playwright, chromium)

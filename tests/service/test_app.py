@@ -311,7 +311,7 @@ def shop(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run
     encoder = Encoder({"image": Thumbnail(8), "text": BagOfWords()}, DLFH(n_bits=20, random_state=0))
     place = tmp_path_factory.mktemp("shop")
     Collection.build(place / "shop", items, encoder, hold_out=12).collection.close()
-    with serving(place / "shop", place / "log", "--writable", token=TOKEN) as running:
+    with serving(place / "shop", place / "log", "--writable", token=TOKEN, pictures=photos) as running:
         yield running
 
 

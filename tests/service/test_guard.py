@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.service.conftest import TOKEN, Running, memory_of, raw
+from tests.service.conftest import TOKEN, Running, address, memory_of, raw, search_request, serving, slow_search
 
 
 @pytest.mark.parametrize(
@@ -93,6 +96,46 @@ def test_an_oversized_body_is_not_kept_in_memory(service: Running) -> None:
     response = service.client.post("/v1/search", content=(b" " * 65536 for _ in range(800)))
     assert response.status_code == 413
     assert memory_of(service.process.pid) - before < 30 << 20
+
+
+def test_waiting_requests_take_little_memory(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
+    body = b'{"queries": [' + b",".join([b'{"modality": "text", "vector": [' + b"1," * 65_000 + b"1]}"] * 7) + b"]}"
+    with serving(stripes_folder, tmp_path / "log", pictures=photos) as running, contextlib.ExitStack() as connections:
+        before, slowest = memory_of(running.process.pid), 0.0
+        opened = [connections.enter_context(socket.create_connection(address(running))) for _ in range(44)]
+        for number, connection in enumerate(opened):  # the first ones keep the workers busy, and the others waiting
+            connection.sendall(search_request(slow_search() if number < 4 else body))
+        for _ in range(3):
+            began = time.monotonic()
+            assert running.client.get("/healthz").status_code == 200
+            slowest = max(slowest, time.monotonic() - began)
+        assert {connection.recv(12) for connection in opened[4:]} == {b"HTTP/1.1 422"}
+        status = Path(f"/proc/{running.process.pid}/status").read_text(encoding="utf-8")
+    peak = int(status.split("VmHWM:")[1].split()[0]) * 1024
+    resident = int(status.split("RssFile:")[1].split()[0]) * 1024
+    assert peak - resident - before < 250 << 20
+    assert slowest < 2
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        (b'{"text": "level", "ids": [' + b'"",' * 300_000 + b'""]}', 422, "at most 10000 items"),
+        (b'{"text": "level", "k": [' + b"1," * 500_000 + b"1]}", 413, "more than 500,000 values"),
+        (b"[" * 100_000, 400, "the body is not JSON"),
+    ],
+)
+def test_the_values_of_a_request_are_counted_before_it_is_parsed(
+    service: Running, body: bytes, status: int, sentence: str
+) -> None:
+    response = service.client.post("/v1/search", content=body, headers={"content-type": "application/json"})
+    assert response.status_code == status
+    assert sentence in response.json()["error"]
+
+
+def test_a_body_must_be_sent_as_json(service: Running) -> None:
+    response = service.client.post("/v1/search", content=b'{"text": "level"}', headers={"content-type": "text/plain"})
+    assert (response.status_code, response.json()) == (422, {"error": "send the body as application/json"})
 
 
 def test_slow_requests_time_out(strict: Running) -> None:

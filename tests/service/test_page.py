@@ -14,6 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, Route, expect, sync_playwright
 
+from dlfh import DLFH, Collection, Encoder
+from dlfh.datasets import Items
+from dlfh.features import BagOfWords
 from tests.service.browsing import WICKED, Tab, build_icons, open_browser, tab
 from tests.service.conftest import TOKEN, Running, serving
 
@@ -27,7 +30,7 @@ def icons(tmp_path_factory: pytest.TempPathFactory, chromium: str) -> Path:
 
 @pytest.fixture(scope="module")
 def service_of_icons(icons: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with serving(icons, tmp_path_factory.mktemp("log") / "log") as running:
+    with serving(icons, tmp_path_factory.mktemp("log") / "log", pictures=icons.parent / "icons") as running:
         yield running
 
 
@@ -147,6 +150,31 @@ def test_filters_come_from_the_collection(page: Tab, service_of_icons: Running) 
     page.page.click("#chosen .chip >> text=Arrows")
     expect(page.page.locator("#chosen .chip")).to_have_count(1)
     assert page.settle().ids == found(service_of_icons, text="people", where={"row": [row]})
+
+
+def test_columns_may_have_the_names_of_object_properties(browser: Browser, tmp_path: Path) -> None:
+    columns = ["constructor", "toString", "__proto__", "hasOwnProperty", "length"]
+    texts = [f"{('red', 'blue')[number % 2]} thing {number}" for number in range(40)]
+    items = Items.of({"one": texts, "other": texts}, [[text.split()[0]] for text in texts])
+    for number, metadata in enumerate(items.metadata):
+        metadata["columns"] = dict.fromkeys(columns, number % 3)
+    encoder = Encoder({"one": BagOfWords(), "other": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+    Collection.build(tmp_path / "things", items, encoder).collection.close()
+    with serving(tmp_path / "things", tmp_path / "log") as running, tab(browser, running.address) as page:
+        page.go("?q=red").page.click("#filters-toggle")
+        legends = sorted(column[0].upper() + column[1:] for column in columns)
+        assert sorted(page.texts("#filters legend")) == sorted(["Labels", *legends])
+        for n, column in enumerate(columns, 1):
+            page.page.click(f"label[for='where-{column}-1']")
+            expect(page.page.locator("#chosen .chip")).to_have_count(n)
+        where = {column: [1] for column in columns}
+        assert page.settle().ids == found(running, text="red", where=where) != []
+        address = page.search
+        assert page.go(address).ids == found(running, text="red", where=where)  # the address has the filters
+        for n, column in enumerate(columns, 1):
+            page.page.click(f"#chosen .chip >> text={column}: 1")
+            expect(page.page.locator("#chosen .chip")).to_have_count(len(columns) - n)
+        assert page.settle().search == "?q=red"
 
 
 def test_an_empty_result_offers_the_next_step(page: Tab, service_of_icons: Running) -> None:
@@ -377,7 +405,11 @@ def test_a_busy_service_is_retried(page: Tab, service_of_icons: Running) -> None
 def test_a_private_service_asks_for_a_token_and_then_shows_pictures(
     browser: Browser, icons: Path, tmp_path: Path, service_of_icons: Running
 ) -> None:
-    with serving(icons, tmp_path / "log", token=TOKEN) as private, tab(browser, private.address) as page:
+    pictures = icons.parent / "icons"
+    with (
+        serving(icons, tmp_path / "log", token=TOKEN, pictures=pictures) as private,
+        tab(browser, private.address) as page,
+    ):
         page.go("?q=bird")
         expect(page.page.locator(".notice h2")).to_have_text("This collection is private")
         assert page.faults() == []

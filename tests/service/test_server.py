@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from dlfh.cli import main
-from tests.service.conftest import Running, serving
+from tests.service.conftest import Running, address, search_request, serving, slow_search
 
 
-def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, tmp_path: Path) -> None:
+def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
     answered: list[int] = []
     lost: list[BaseException] = []
     refused = 0
@@ -48,7 +53,7 @@ def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, tmp
             finally:
                 connection.close()
 
-    with serving(stripes_folder, tmp_path / "log") as running:
+    with serving(stripes_folder, tmp_path / "log", pictures=photos) as running:
         url = running.client.base_url
         assert url.port is not None
         threads = [threading.Thread(target=ask, args=(url.host, url.port)) for _ in range(8)]
@@ -67,6 +72,80 @@ def test_pending_requests_are_answered_during_shutdown(stripes_folder: Path, tmp
     events = [json.loads(line)["event"] for line in (tmp_path / "log").read_text(encoding="utf-8").splitlines()]
     assert events[0] == "starting"
     assert events[-1] == "stopped"
+
+
+#: Starts a service, and raises a signal when the event loop starts.
+SIGNALLED = """
+import signal, sys
+from dlfh.cli import main
+
+def watch(frame, event, argument):
+    if event == "call" and frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith("asyncio/runners.py"):
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGTERM)
+
+sys.setprofile(watch)
+sys.exit(main(["serve", sys.argv[1], "--port", "0", "--pictures", sys.argv[2]]))
+"""
+
+
+def test_a_signal_during_the_start_ends_the_service_quietly(stripes_folder: Path, photos: Path) -> None:
+    command = [sys.executable, "-c", SIGNALLED, str(stripes_folder), str(photos)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    events = [json.loads(line)["event"] for line in done.stderr.splitlines()]
+    assert (done.returncode, events) == (0, ["starting", "stopping", "stopped"])
+
+
+def test_slow_searches_delay_neither_simple_ones_nor_the_end(
+    stripes_folder: Path, photos: Path, tmp_path: Path
+) -> None:
+    stopping = threading.Event()
+    sent = 0
+
+    def ask(url: str, body: bytes) -> None:
+        nonlocal sent
+        headers = {"content-type": "application/json"}
+        with httpx.Client(base_url=url, headers=headers, timeout=60, trust_env=False) as client:
+            while not stopping.is_set():
+                with contextlib.suppress(httpx.HTTPError):
+                    client.post("/v1/search", content=body)
+                    sent += 1
+
+    with serving(stripes_folder, tmp_path / "log", pictures=photos) as running:
+        # Filters of 30,000 parts once took minutes for each query.
+        parts = {"or": [{"and": [{"parity": 1}, {"half": "first"}]}] * 15_000}
+        large = json.dumps({"queries": [{"text": "level"}] * 100, "where": parts}).encode()
+        bodies = [slow_search(), slow_search(), large, large]
+        threads = [threading.Thread(target=ask, args=(running.address, body)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        slowest = 0.0
+        for _ in range(20):
+            time.sleep(0.1)
+            began = time.monotonic()
+            running.search(text="level")
+            slowest = max(slowest, time.monotonic() - began)
+        began = time.monotonic()
+        assert running.end() == 0
+        seconds = time.monotonic() - began
+        stopping.set()
+        for thread in threads:
+            thread.join(20)
+    assert sent > 0
+    assert slowest < 2
+    assert seconds < 10
+
+
+def test_a_search_ends_when_its_client_has_left(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
+    body = slow_search()
+    with serving(stripes_folder, tmp_path / "log", "--workers", "1", pictures=photos) as running:
+        with contextlib.ExitStack() as connections:
+            for _ in range(8):
+                connection = connections.enter_context(socket.create_connection(address(running)))
+                connection.sendall(search_request(body))
+        statuses = [json.loads(line)["status"] for line in running.lines_after('"starting"', 8)]
+    assert set(statuses) <= {200, 400, 499}  # answered before anybody looked; gone before it was read; cancelled
+    assert statuses.count(499) >= 4
 
 
 def test_log_lines_contain_no_payload(service: Running) -> None:

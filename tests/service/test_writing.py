@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import base64
+import resource
 import shutil
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
+from PIL import Image
 
 from dlfh import Collection
 from tests.service.conftest import TOKEN, Running, serving
@@ -86,6 +90,81 @@ def test_items_are_added_together_or_not_at_all(writable: Running, items: list[A
     assert response.status_code == 422
     assert sentence in response.json()["error"]
     assert ok(writable.client.get("/v1/collection"))["state"] == before["state"]
+
+
+def files_of(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("pictures/*")}
+
+
+def truncated(photos: Path) -> str:
+    """Return the head of a picture: it has a size, but cannot be decoded."""
+    return base64.b64encode((photos / "8.png").read_bytes()[:60]).decode()
+
+
+def test_a_refused_picture_leaves_no_file_and_tells_no_path(writable: Running, folder: Path, photos: Path) -> None:
+    before = files_of(folder)
+    whole = base64.b64encode((photos / "9.png").read_bytes()).decode()
+    for items, sentence in (
+        ([{"id": "n1", "image": truncated(photos)}], "cannot be decoded"),
+        ([{"id": "n1", "image": whole}, {"id": "n2", "image": truncated(photos)}], "cannot be decoded"),
+        ([{"id": "n1", "image": whole}, {"id": "n2"}], "nothing describes the item"),
+    ):
+        response = writable.client.post("/v1/items", json={"items": items})
+        assert response.status_code == 422
+        assert sentence in response.json()["error"]
+        assert str(folder) not in response.text
+        assert "pictures" not in response.text
+        assert files_of(folder) == before
+
+
+def test_the_picture_of_a_skipped_item_is_not_stored(writable: Running, folder: Path, photos: Path) -> None:
+    before = files_of(folder)
+    item = {"id": "8.png", "image": base64.b64encode((photos / "10.png").read_bytes()).decode()}
+    done = ok(writable.client.post("/v1/items", json={"items": [item], "update": False}))
+    assert done["skipped"] == ["8.png"]
+    assert files_of(folder) == before
+
+
+def test_a_full_disk_is_reported_and_leaves_no_file(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(stripes_folder, tmp_path / "full"))
+    (folder / "pictures").mkdir()
+    picture = BytesIO()
+    Image.effect_noise((400, 400), 90).save(picture, "PNG")  # more than 100 kB, and thus than the limit
+    new = {"image": base64.b64encode(picture.getvalue()).decode()}
+    settings = f"Settings(token={TOKEN!r}, writable=True)"
+    with serving(folder, tmp_path / "log", token=TOKEN, settings=settings, pictures=photos) as running:
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+        response = running.client.put("/v1/items/large", json=new)
+        assert (response.status_code, response.json()) == (503, {"error": "the image cannot be stored: File too large"})
+        assert response.headers["retry-after"] == "5"
+        assert not list((folder / "pictures").iterdir())
+        assert ok(running.client.put("/v1/items/small", json={"text": "level"}))["added"] == 1
+
+
+def test_a_missing_folder_is_not_another_writer(stripes_folder: Path, photos: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(stripes_folder, tmp_path / "moved"))
+    with serving(folder, tmp_path / "log", "--writable", token=TOKEN, pictures=photos) as running:
+        folder.rename(tmp_path / "elsewhere")
+        response = running.client.put("/v1/items/late", json={"text": "level"})
+    assert response.status_code == 503
+    assert response.json() == {"error": "the collection cannot be read or changed at the moment"}
+
+
+@pytest.mark.parametrize("name", ["two\nlines", "\n", "end\n", "\r\n\t", "a\u2028b", "\x00", "\x7f"])
+def test_an_item_of_any_name_can_be_fetched_and_removed(writable: Running, name: str) -> None:
+    address = f"/v1/items/{quote(name, safe='')}"
+    assert ok(writable.client.post("/v1/items", json={"items": [{"id": name, "text": "level"}]}))["added"] == 1
+    assert ok(writable.client.get(address))["id"] == name
+    assert ok(writable.client.put(address, json={"text": "upright"}))["replaced"] == 1
+    assert ok(writable.client.delete(address))["removed"] == 1
+    assert writable.client.get(address).status_code == 404
+
+
+def test_an_id_that_is_named_twice_is_removed_once(writable: Running) -> None:
+    items = [{"id": name, "text": "level"} for name in ("one", "other")]
+    before = ok(writable.client.post("/v1/items", json={"items": items}))["items"]
+    done = ok(writable.client.post("/v1/remove", json={"ids": ["one", "other", "one"]}))
+    assert (done["removed"], done["items"]) == (2, before - 2)
 
 
 def test_a_batch_is_added_in_one_step(writable: Running) -> None:

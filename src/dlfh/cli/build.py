@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -105,7 +106,18 @@ def build(
             for sentence in quality_sentences(encoder, built.evaluation):
                 typer.echo(plain(sentence))
         folder = shlex.quote(str(output))
-        typer.echo(plain(f"Next: dlfh search {folder} {_example_query(encoder)}, or dlfh serve {folder}"))
+        serve = f"dlfh serve {folder}{_pictures(read)}"
+        typer.echo(plain(f"Next: dlfh search {folder} {_example_query(encoder)}, or {serve}"))
+
+
+def _pictures(items: Items) -> str:
+    """Return the option of `dlfh serve` that permits the pictures of items."""
+    lists = [values for values in items.modalities.values() if isinstance(values, list)]
+    folders = {os.path.abspath(value.parent) for values in lists for value in values if isinstance(value, Path)}
+    if not folders:
+        return ""
+    folder = os.path.commonpath(folders)
+    return f" --pictures {shlex.quote(min(os.path.relpath(folder), folder, key=len))}"
 
 
 def _example_query(encoder: Encoder) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -19,6 +20,12 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")] = 8000,
     allow_host: Annotated[
         list[str] | None, typer.Option(help="Host name that clients may use, besides localhost; repeatable.")
+    ] = None,
+    pictures: Annotated[
+        list[Path] | None,
+        typer.Option(
+            file_okay=False, help="Folder with pictures to show, besides the collection's own folder; repeatable."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
@@ -36,7 +43,7 @@ def serve(
 
     [b]Examples[/b]
 
-    $ dlfh serve shop/
+    $ dlfh serve shop/ --pictures PHOTOS/
 
     $ DLFH_TOKEN=... dlfh serve shop/ --host 0.0.0.0 --allow-host search.example.org --writable
     """
@@ -48,10 +55,13 @@ def serve(
         require(module, "serving", "serve")
     from dlfh.service import Settings
     from dlfh.service import serve as serve_collection
+    from dlfh.service.batching import THREAD_NAME
     from dlfh.service.settings import LOOPBACK, read_token
 
     hosts = [*(allow_host or ()), *([] if host in ("0.0.0.0", "::") else [host])]
-    settings = Settings(token=read_token(token_file), writable=writable, hosts=tuple(hosts))
+    settings = Settings(
+        token=read_token(token_file), writable=writable, hosts=tuple(hosts), pictures=tuple(pictures or ())
+    )
     if workers is not None:
         settings = replace(settings, workers=workers)
 
@@ -61,3 +71,7 @@ def serve(
         print(f"serving {collection} at {address} ({access}{token}); press Ctrl-C to stop", flush=True)
 
     serve_collection(collection, settings, host=host, port=port, on_ready=announce)
+    if any(thread.name == THREAD_NAME for thread in threading.enumerate()):
+        # Python would wait for a search that takes long. Changes that were acknowledged are on disk.
+        sys.stdout.flush()
+        os._exit(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +95,13 @@ class SearchOptions:
         if self.where is not None:
             parse_where(self.where)
             self._set("where", dict(self.where) or None)
+
+    def filled_in(self, modalities: tuple[str, ...], match: str, ranking: str) -> SearchOptions:
+        """Return a copy with these values, which are known to be valid; the others are not checked again."""
+        filled = copy.copy(self)
+        for name, value in (("modalities", modalities), ("match", match), ("ranking", ranking)):
+            filled._set(name, value)
+        return filled
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._cancellation import checkpoint
 from dlfh._validation import Features, check_features
 from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection.calibration.model import RANKINGS, Calibration, probability, query_values
@@ -55,10 +56,13 @@ class Searcher:
         is_ranked = any(query.kind != "code" for query in queries)
         space = self._local_space(options) if is_ranked and not self._in_database else None
         rankers: dict[str, Ranker] = {}  # the queries of one modality share one
+        by_code: Iterator[SearchResult] | None = None  # one search finds the items of all codes
         results = []
         for query, filled in zip(queries, resolved, strict=True):
+            checkpoint()
             if query.kind == "code":
-                results.append(self._nearest(query, filled))
+                by_code = by_code or self._nearest([each for each in queries if each.kind == "code"], filled)
+                results.append(next(by_code))
                 continue
             encoded = self._encoded(query, filled)
             here = space or self._shortlist(encoded, filled)
@@ -83,7 +87,7 @@ class Searcher:
             raise InputError(
                 "min_probability needs probabilities, which this collection does not have: build it with held-out items"
             )
-        return replace(options, modalities=modalities, match=match, ranking=ranking)
+        return options.filled_in(modalities, match, ranking)
 
     def _defaults(self, modality: str, options: SearchOptions) -> tuple[tuple[str, ...], str]:
         """Return the modalities that a query searches, and whether it matches codes, words or both."""
@@ -121,7 +125,7 @@ class Searcher:
             names = (next(iter(known)),)
         if len(names) != 1:
             raise InputError(f"a search by {what} compares codes of one modality: name one of {names}")
-        return replace(options, modalities=names, match="codes", ranking="hamming")
+        return options.filled_in(names, "codes", "hamming")
 
     def _named(self, modalities: str | Sequence[str]) -> tuple[str, ...]:
         """Return the named modalities; for "all", every searchable one."""
@@ -302,34 +306,41 @@ class Searcher:
             warning="; ".join([*self._unknown_words(query, options), *space.warnings]) or None,
         )
 
-    def _nearest(self, query: Query, options: SearchOptions) -> SearchResult:
-        """Return the items whose codes are nearest to a code; ties are in insertion order."""
-        n_bits, (modality,) = self.index.n_bits, tuple(options.modalities or ())
+    def _nearest(self, queries: Sequence[Query], options: SearchOptions) -> Iterator[SearchResult]:
+        """Yield the items whose codes are nearest to each code; ties are in insertion order."""
+        (modality,) = tuple(options.modalities or ())
+        codes = np.stack([self._code(query) for query in queries])
+        hits = self.index.search(modality, codes, options.k, ids=options.ids, where=options.where, n_jobs=1)
+        for query, distances, learned, positions in zip(
+            queries, hits.distances, hits.learned, hits.positions.tolist(), strict=True
+        ):
+            is_all = len(distances) < options.k  # otherwise further items may be as far as the last one
+            found = []
+            for row, item in enumerate(self.index.items(positions)):
+                is_counted = is_all or distances[row] < distances[-1]
+                found.append(
+                    ResultItem(
+                        row + 1,
+                        item.id,
+                        without_contents(item.metadata) or {},
+                        None,
+                        int(np.count_nonzero(distances == distances[row])) if is_counted else None,
+                        int(distances[row]),
+                        float(distances[row]),
+                        bool(learned[row]),
+                        item.codes[modality].tobytes().hex(),
+                    )
+                )
+            yield SearchResult(found, query.value.lower(), modalities=(modality,))
+
+    def _code(self, query: Query) -> Codes:
+        n_bits = self.index.n_bits
         code = np.frombuffer(bytes.fromhex(query.value), np.uint8)
         if len(code) != n_bytes(n_bits) or (n_bits % 8 and code[-1] & (0xFF >> n_bits % 8)):
             raise InputError(
                 f"a code of {n_bits} bits has {2 * n_bytes(n_bits)} hexadecimal digits, and unused bits are 0"
             )
-        hits = self.index.search(modality, code[None], options.k, ids=options.ids, where=options.where, n_jobs=1)
-        distances = hits.distances[0]
-        is_all = len(distances) < options.k  # otherwise further items may be as far as the last one
-        found = []
-        for row, item in enumerate(self.index.items(hits.positions[0].tolist())):
-            is_counted = is_all or distances[row] < distances[-1]
-            found.append(
-                ResultItem(
-                    row + 1,
-                    item.id,
-                    without_contents(item.metadata) or {},
-                    None,
-                    int(np.count_nonzero(distances == distances[row])) if is_counted else None,
-                    int(distances[row]),
-                    float(distances[row]),
-                    bool(hits.learned[0, row]),
-                    item.codes[modality].tobytes().hex(),
-                )
-            )
-        return SearchResult(found, query.value.lower(), modalities=(modality,))
+        return code
 
     def _unknown_words(self, query: Query, options: SearchOptions) -> list[str]:
         """Return a warning if the model knows no word of a text and, if words are searched, no item contains one."""

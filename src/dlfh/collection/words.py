@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._cancellation import checkpoint
 from dlfh._persistence.files import open_regular, read_regular, replace_file
 from dlfh.errors import StorageError
 from dlfh.index import Index
@@ -44,6 +45,8 @@ _MAX_CACHED_WEIGHTS = 1 << 16
 #: A query of a file takes at most this many steps of SQLite, plus so many for each text; a common word takes about 16
 #: for each text that contains it. They are counted in units.
 _MAX_STEPS, _MAX_STEPS_PER_TEXT, _STEPS_PER_UNIT = 1_000_000, 250, 10_000
+#: Rows of a result that are fetched between two checkpoints.
+_FETCHED_ROWS = 1 << 12
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
 _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
@@ -112,8 +115,13 @@ class WordIndex:
 
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; raise sqlite3.OperationalError if a file makes it take too many steps."""
+        checkpoint()
         self._units.left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
-        return self._database.execute(statement, values).fetchall()
+        found, rows = self._database.execute(statement, values), []
+        while batch := found.fetchmany(_FETCHED_ROWS):
+            rows += batch
+            checkpoint()
+        return rows
 
     # Files
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._cancellation import checkpoint
 from dlfh.index.where import And, Condition, Not, Or, Value, Where, names_of, values_of
 
 Mask = npt.NDArray[np.bool_]
@@ -49,13 +50,20 @@ class Fields:
         return {name: {kind: _Values.of(*pairs) for kind, pairs in by_type.items()} for name, by_type in found.items()}
 
     def _mask(self, where: Where) -> Mask:
+        checkpoint()
         match where:
             case Not(part):
                 return ~self._mask(part)
             case And(parts):
-                return np.logical_and.reduce([np.ones(self._n_items, bool), *map(self._mask, parts)])
+                mask = np.ones(self._n_items, bool)
+                for part in parts:  # one after the other: 256 masks at once could take all memory
+                    mask &= self._mask(part)
+                return mask
             case Or(parts):
-                return np.logical_or.reduce([np.zeros(self._n_items, bool), *map(self._mask, parts)])
+                mask = np.zeros(self._n_items, bool)
+                for part in parts:
+                    mask |= self._mask(part)
+                return mask
             case Condition(name, operator, values):
                 columns = self._columns[name]
                 mask = np.full(self._n_items, operator == "none")

@@ -42,6 +42,10 @@ _MAX_CLAIM_BYTES = 1 << 10
 _ATTEMPTS = 100
 
 
+class LockedError(StorageError):
+    """Another process is writing to the index."""
+
+
 class Store:
     """The segments of an index in a folder.
 
@@ -306,7 +310,7 @@ def _is_stale_claim(folder: Path) -> bool:
 def _take_lock(folder: Path) -> Lock:
     lock = try_lock(folder / _LOCK)
     if lock is None:
-        raise StorageError(f"the index {folder} already has a writer: only one is allowed at a time")
+        raise LockedError(f"the index {folder} already has a writer: only one is allowed at a time")
     return lock
 
 

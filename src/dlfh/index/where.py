@@ -16,7 +16,8 @@ A condition matches an item if at least one of its values meets it, and "not" ma
 
 Types are distinct: 3 equals 3.0 but not "3", and 1 does not equal true. Numbers are compared as 64-bit floats and
 strings by code points; a string is neither less nor greater than a number. Nested objects, strings that have more than
-1,000 characters or contain NUL, and numbers beyond the range of floats are not values.
+1,000 characters or contain NUL, and numbers beyond the range of floats are not values. A filter has at most 256
+conditions, with 10,000 values in total, nested at most 16 deep.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ Operator = Literal["in", "<", "<=", ">", ">=", "none"]
 
 #: Longer strings cannot be filtered.
 MAX_CHARACTERS = 1_000
-#: Maximum nesting depth of a filter, and maximum number of values of a condition.
-_MAX_DEPTH, _MAX_VALUES = 16, 10_000
+#: Limits of a filter: nesting depth, conditions, and values of all conditions.
+_MAX_DEPTH, _MAX_CONDITIONS, _MAX_VALUES = 16, 256, 10_000
 #: The entry of metadata with the further columns of a table.
 _COLUMNS = "columns"
 
@@ -75,7 +76,7 @@ Where = Condition | Not | And | Or
 
 def parse_where(where: Any) -> Where:
     """Check a filter, and return it in a normal form."""
-    return _parse(where, 0)
+    return _Parser().parse(where, 0)
 
 
 def names_of(where: Where) -> frozenset[str]:
@@ -123,42 +124,60 @@ def _as_value(value: Any) -> Value | None:
     return None
 
 
-def _parse(where: Any, depth: int) -> Where:
-    if not isinstance(where, Mapping) or depth > _MAX_DEPTH:
-        limit = f" nested at most {_MAX_DEPTH} deep" if depth > _MAX_DEPTH else ""
-        raise InputError(f'a filter must be a dict{limit} such as {{"price": {{"<": 20}}}}, got {shown(where)}')
-    parts: list[Where] = []
-    for name, value in where.items():
-        if not isinstance(name, str) or _has_surrogates(name):
-            raise InputError(f"names in a filter must be strings of valid Unicode, got {shown(name)}")
-        if name == "not":
-            parts.append(Not(_parse(value, depth + 1)))
-        elif name in ("and", "or"):
-            if not isinstance(value, (list, tuple)):
-                raise InputError(f"{name!r} in a filter takes a list of filters, got {shown(value)}")
-            combined = tuple(_parse(part, depth + 1) for part in value)
-            parts.append(And(combined) if name == "and" else Or(combined))
-        elif isinstance(value, Mapping):
-            parts += [_condition(name, operator, operand) for operator, operand in value.items()]
-        else:
-            parts.append(_one_of(name, value if isinstance(value, (list, tuple)) else (value,)))
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+class _Parser:
+    """Parses one filter, and counts its conditions and values. An empty filter counts as a condition."""
 
+    def __init__(self) -> None:
+        self._n_conditions = 0
+        self._n_values = 0
 
-def _condition(name: str, operator: Any, operand: Any) -> Where:
-    if operator not in _OPERATORS:
-        known = ", ".join(_OPERATORS)
-        raise InputError(f"the filter on {name!r} must have one of the operators {known}, got {shown(operator)}")
-    is_list = isinstance(operand, (list, tuple))
-    if is_list != (operator in ("in", "not in")):
-        expected = "one value" if is_list else "a list of values"
-        raise InputError(f"{operator!r} in the filter on {name!r} takes {expected}, got {shown(operand)}")
-    return _OPERATORS[operator](name, operand if is_list else (operand,))
+    def parse(self, where: Any, depth: int) -> Where:
+        if not isinstance(where, Mapping) or depth > _MAX_DEPTH:
+            limit = f" nested at most {_MAX_DEPTH} deep" if depth > _MAX_DEPTH else ""
+            raise InputError(f'a filter must be a dict{limit} such as {{"price": {{"<": 20}}}}, got {shown(where)}')
+        if not where:
+            self._count(0)
+        parts: list[Where] = []
+        for name, value in where.items():
+            if not isinstance(name, str) or _has_surrogates(name):
+                raise InputError(f"names in a filter must be strings of valid Unicode, got {shown(name)}")
+            if name == "not":
+                parts.append(Not(self.parse(value, depth + 1)))
+            elif name in ("and", "or"):
+                if not isinstance(value, (list, tuple)):
+                    raise InputError(f"{name!r} in a filter takes a list of filters, got {shown(value)}")
+                if not value:
+                    self._count(0)
+                combined = tuple(self.parse(part, depth + 1) for part in value)
+                parts.append(And(combined) if name == "and" else Or(combined))
+            elif isinstance(value, Mapping):
+                parts += [self._condition(name, operator, operand) for operator, operand in value.items()]
+            else:
+                parts.append(self._condition(name, "in", value if isinstance(value, (list, tuple)) else (value,)))
+        return parts[0] if len(parts) == 1 else And(tuple(parts))
+
+    def _condition(self, name: str, operator: Any, operand: Any) -> Where:
+        if operator not in _OPERATORS:
+            known = ", ".join(_OPERATORS)
+            raise InputError(f"the filter on {name!r} must have one of the operators {known}, got {shown(operator)}")
+        is_list = isinstance(operand, (list, tuple))
+        if is_list != (operator in ("in", "not in")):
+            expected = "one value" if is_list else "a list of values"
+            raise InputError(f"{operator!r} in the filter on {name!r} takes {expected}, got {shown(operand)}")
+        operands = operand if is_list else (operand,)
+        self._count(len(operands))
+        return _OPERATORS[operator](name, operands)
+
+    def _count(self, n_values: int) -> None:
+        self._n_conditions += 1
+        self._n_values += n_values
+        if self._n_conditions > _MAX_CONDITIONS:
+            raise InputError(f"a filter must have at most {_MAX_CONDITIONS} conditions")
+        if self._n_values > _MAX_VALUES:
+            raise InputError(f"a filter must have at most {_MAX_VALUES:,} values")
 
 
 def _one_of(name: str, operands: Any) -> Where:
-    if len(operands) > _MAX_VALUES:
-        raise InputError(f"the filter on {name!r} must have at most {_MAX_VALUES:,} values, got {len(operands):,}")
     values = tuple(_check(name, value) for value in operands if value is not None)
     some = Condition(name, "in", values)
     if not any(value is None for value in operands):

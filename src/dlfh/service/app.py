@@ -6,26 +6,29 @@ import asyncio
 import contextlib
 import json
 import os
+import warnings
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from fastapi import Body, FastAPI, Query, Request, Response
+from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException
 
 from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
-from dlfh.errors import DLFHError, InputError
+from dlfh.errors import DataWarning, DLFHError, InputError
 from dlfh.service import schemas
 from dlfh.service.answering import SearchRequest, answer_together, describe_collection, describe_item, dump, list_items
 from dlfh.service.batching import Batcher
-from dlfh.service.errors import RequestError
+from dlfh.service.errors import RequestError, shutting_down
 from dlfh.service.guard import Guard
 from dlfh.service.map import draw_map
 from dlfh.service.monitoring import Log, Metrics
@@ -35,6 +38,10 @@ from dlfh.service.thumbnails import Thumbnails, check_image
 from dlfh.service.writing import put_items, remove_items
 
 _PAGE = Path(__file__).parent / "page"
+#: Larger bodies are parsed in a worker thread: they would keep the event loop from everything else.
+_MAX_PARSED_HERE = 1 << 16
+#: Answers and bytes of a simple search; others have worker threads of their own, so that simple ones need not wait.
+_MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -81,7 +88,17 @@ def create_app(folder: str | os.PathLike[str], settings: Settings | None = None,
     _add_handlers(app, service)
     _add_endpoints(app, service)
     _add_page(app)
+    _describe_bodies(app)
     return app
+
+
+class _ItemId(StringConvertor):
+    """Any string, with slashes and line breaks."""
+
+    regex: ClassVar[str] = r"[\s\S]*"
+
+
+register_url_convertor("item", _ItemId())
 
 
 class Service:
@@ -94,14 +111,20 @@ class Service:
         self.states = States(folder)
         if settings.writable:
             self.states.current.warm_up_changes()
-        self.thumbnails = Thumbnails()
-        limits = settings.limits
-        self.batcher = Batcher(settings.workers, limits.waiting, limits.answer_seconds)
-        self.batcher.on_batch = self.metrics.batches.observe
-        # Changes are applied one at a time. Neither they nor the map, which is slow, occupy a search thread.
-        self._writer = Batcher(1, limits.waiting, limits.answer_seconds)
-        self._map_drawer = Batcher(1, limits.waiting, limits.answer_seconds)
-        self.metrics.waiting.set_function(lambda: len(self.batcher))
+        self.thumbnails = Thumbnails(settings.pictures)
+        warning = self.thumbnails.warning(self.states.current)
+        if warning is not None:
+            warnings.warn(warning, DataWarning, stacklevel=3)
+
+        def batcher(workers: int) -> Batcher:
+            return Batcher(workers, settings.limits.waiting, settings.limits.answer_seconds)
+
+        # Slow work never occupies the threads of simple searches. Changes are applied one at a time.
+        self._simple, self._slow, self._pictures = (batcher(settings.workers) for _ in range(3))
+        self._writer, self._map_drawer = batcher(1), batcher(1)
+        self._batchers = (self._simple, self._slow, self._pictures, self._writer, self._map_drawer)
+        self._simple.on_batch = self.metrics.batches.observe
+        self.metrics.waiting.set_function(lambda: sum(map(len, self._batchers)))
         self.metrics.items.set_function(lambda: len(self.states.current.index))
 
     @property
@@ -118,8 +141,12 @@ class Service:
             watcher.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await watcher
-            for batcher in (self.batcher, self._writer, self._map_drawer):
-                await asyncio.to_thread(batcher.close)
+            await asyncio.gather(*(asyncio.to_thread(batcher.close) for batcher in self._batchers))
+
+    def stop(self) -> None:
+        """Answer all requests with an error, because the service must exit."""
+        for batcher in self._batchers:
+            batcher.stop()
 
     async def _watch(self) -> None:
         while True:
@@ -132,8 +159,33 @@ class Service:
                 self.metrics.refreshes.labels("failed").inc()
                 self.log.event("refresh failed", error=type(error).__name__)
 
-    async def search(self, search: SearchRequest) -> Response:
+    async def search(self, body: bytes) -> Response:
         """Answer a search."""
+        if len(body) > _MAX_PARSED_HERE:
+            content = await self._slow.ask(lambda _: self._answer([self._parse_search(body)]), None)
+            return Response(content, media_type=_JSON)
+        search = self._parse_search(body)
+        (query, *others), options = search
+        is_small = len(body) <= _MAX_SIMPLE_BYTES or (query.kind == "vector" and not options.where and not options.ids)
+        if others or options.k > _MAX_SIMPLE_K or not is_small:
+            content = await self._slow.ask(self._answer, search)
+        else:
+            content = await self._simple.ask(self._answer, search, ("search", query.kind, query.modality))
+        return Response(content, media_type=_JSON)
+
+    async def search_by_image(self, content: bytes, options: schemas.ImageSearch) -> Response:
+        """Answer a search by an image."""
+
+        def answer(_: Any) -> Sequence[Any]:
+            check_image(content, self.limits.pixels)
+            return self._answer([SearchRequest([query], options.options(self.limits))])
+
+        query = SearchQuery("image", content, options.modality)
+        return Response(await self._pictures.ask(answer, None), media_type=_JSON)
+
+    def _parse_search(self, body: bytes) -> SearchRequest:
+        """Parse a search and check its limits."""
+        search = _parse(schemas.Search, body, self.limits).request(self.limits)
         limits, (queries, options) = self.limits, search
         if len(queries) > limits.batch:
             raise RequestError(422, f"a search can have at most {limits.batch} queries")
@@ -145,8 +197,14 @@ class Service:
             raise RequestError(422, "a radius is allowed for a single query only")
         if any(query.kind == "text" and len(query.value) > limits.text for query in queries):
             raise RequestError(422, f"a text can have at most {limits.text:,} characters")
-        group = ("search", queries[0].kind, queries[0].modality) if len(queries) == 1 else None
-        return Response(await self.batcher.ask(self._answer, search, group), media_type=_JSON)
+        searcher = self.states.current.searcher
+        for query in queries:
+            if query.kind == "vector":
+                name, n = searcher.modality_of(query), len(query.value)
+                expected = searcher.encoder.model_.n_features_[name]
+                if n != expected:
+                    raise InputError(f"modality {name!r} has {n} features but the model expects {expected}")
+        return search
 
     def _answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
         return answer_together(self.states.current, requests)
@@ -166,17 +224,23 @@ class Service:
         content: bytes = state.once("description", lambda: dump(describe_collection(state, self.settings)))
         return content
 
-    async def change(self, work: Callable[..., Any], *arguments: Any) -> Response:
+    async def change(self, work: Callable[[States], dict[str, Any]]) -> Response:
         """Change the collection, if the service is writable."""
         if not self.settings.writable:
             raise RequestError(403, "this service is read-only: start it with --writable to allow changes")
-        done = await self._writer.ask(lambda _: [work(self.states, *arguments)], None)
+        done = await self._writer.ask(lambda _: [work(self.states)], None)
         self.log.event("changed", **{name: done[name] for name in ("items", "added", "replaced", "removed")})
         return Response(dump(done), media_type=_JSON)
 
     async def run(self, work: Any, *arguments: Any) -> Any:
-        """Call a function with the current state, in a search thread."""
-        return await self.batcher.ask(lambda _: [work(self.states.current, *arguments)], None)
+        """Call a function with the current state, in a thread of simple searches."""
+        return await self._simple.ask(lambda _: [work(self.states.current, *arguments)], None)
+
+    async def thumbnail(self, name: str) -> tuple[bytes, str]:
+        """Return the thumbnail of an item, and its entity tag."""
+        work = self.thumbnails.of
+        found: tuple[bytes, str] = await self._pictures.ask(lambda _: [work(self.states.current, name)], None)
+        return found
 
 
 def _add_handlers(app: FastAPI, service: Service) -> None:
@@ -236,32 +300,29 @@ def _responses(model: type[BaseModel] | None, *statuses: int) -> dict[str, Any]:
 
 
 def _add_endpoints(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/search", **_responses(schemas.SearchResponse, 400, 404, 422))
-    async def search(search: Annotated[schemas.Search, Body()]) -> Response:
+    @app.post("/v1/search", **_responses(schemas.SearchResponse, 400, 404, 422), openapi_extra=_takes(schemas.Search))
+    async def search(request: Request) -> Response:
         """Search by text, item, vector or code, or by a batch of these."""
-        return await service.search(search.request(service.limits))
+        return await service.search(await _read_body(request))
 
     @app.post("/v1/search/image", **_responses(schemas.SearchResponse, 400, 422), openapi_extra={"requestBody": _FORM})
     async def search_by_image(request: Request) -> Response:
         """Search by an image, uploaded as multipart/form-data."""
-        content, options = await _read_form(request)
-        await service.run(lambda _: check_image(content, service.limits.pixels))
-        query = SearchQuery("image", content, options.modality)
-        return await service.search(SearchRequest([query], options.options(service.limits)))
+        return await service.search_by_image(*await _read_form(request))
 
-    @app.get("/v1/items/{id:path}/thumbnail", responses=_THUMBNAIL | _responses(None, 404)["responses"])
+    @app.get("/v1/items/{id:item}/thumbnail", responses=_THUMBNAIL | _responses(None, 404)["responses"])
     async def get_thumbnail(id: str, request: Request) -> Response:
         """Return the thumbnail of an item. Ids are percent-encoded, including slashes."""
         name, is_thumbnail = _item_of(request)
         if not is_thumbnail:
             return Response(dump(await service.run(describe_item, name)), media_type=_JSON)
-        content, tag = await service.run(service.thumbnails.of, name)
+        content, tag = await service.thumbnail(name)
         headers = {"etag": f'"{tag}"', "cache-control": "private, no-cache"}
         if request.headers.get("if-none-match") == headers["etag"]:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type="image/webp")
 
-    @app.get("/v1/items/{id:path}", **_responses(schemas.Item, 404))
+    @app.get("/v1/items/{id:item}", **_responses(schemas.Item, 404))
     async def get_item(id: str, request: Request) -> Response:
         """Return the labels, metadata and codes of an item. Ids are percent-encoded, including slashes."""
         name, _ = _item_of(request)
@@ -277,10 +338,19 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Return the items in two dimensions, similar ones near each other."""
         return Response(await service.draw_map(), media_type=_JSON)
 
-    @app.post("/v1/items", **_responses(schemas.ChangeResponse, 400, 403, 409, 422))
-    async def add_several(new: Annotated[schemas.NewItems, Body()]) -> Response:
+    limits = service.limits
+    changes = _responses(schemas.ChangeResponse, 400, 403, 409, 422)
+
+    @app.post("/v1/items", **changes, openapi_extra=_takes(schemas.NewItems))
+    async def add_several(request: Request) -> Response:
         """Add items or replace those with the same ids: all or, on an error, none. Needs `--writable` and a token."""
-        return await service.change(put_items, new.items, service.limits, new.update)
+        body = await _read_body(request)
+
+        def add(states: States) -> dict[str, Any]:
+            new = _parse(schemas.NewItems, body, limits)
+            return put_items(states, new.items, limits, new.update)
+
+        return await service.change(add)
 
     @app.get("/v1/items", **_responses(schemas.ItemList, 422))
     async def get_items(
@@ -290,21 +360,31 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
         """Return items in insertion order."""
         return Response(dump(await service.run(list_items, start, min(n, service.limits.batch))), media_type=_JSON)
 
-    @app.post("/v1/remove", **_responses(schemas.ChangeResponse, 400, 403, 404, 409, 422))
-    async def remove_several(old: Annotated[schemas.ItemIds, Body()]) -> Response:
+    removals = _responses(schemas.ChangeResponse, 400, 403, 404, 409, 422)
+
+    @app.post("/v1/remove", **removals, openapi_extra=_takes(schemas.ItemIds))
+    async def remove_several(request: Request) -> Response:
         """Remove items: all or, if an id is unknown, none. Needs `--writable` and a token."""
-        return await service.change(remove_items, old.ids, service.limits)
+        body = await _read_body(request)
+        return await service.change(
+            lambda states: remove_items(states, _parse(schemas.ItemIds, body, limits).ids, limits)
+        )
 
-    @app.put("/v1/items/{id:path}", **_responses(schemas.ChangeResponse, 400, 403, 409, 422))
-    async def put_item(id: str, request: Request, new: Annotated[schemas.NewItem, Body()]) -> Response:
+    @app.put("/v1/items/{id:item}", **changes, openapi_extra=_takes(schemas.NewItem))
+    async def put_item(id: str, request: Request) -> Response:
         """Add an item, or replace the one with its id. Idempotent. Needs `--writable` and a token."""
-        named = _validate(schemas.ItemWithId, new.model_dump() | {"id": _id_of(request)})
-        return await service.change(put_items, [named], service.limits)
+        name, body = _id_of(request), await _read_body(request)
 
-    @app.delete("/v1/items/{id:path}", **_responses(schemas.ChangeResponse, 403, 404, 409))
+        def put(states: States) -> dict[str, Any]:
+            new = _parse(schemas.NewItem, body, limits)
+            return put_items(states, [_validate(schemas.ItemWithId, new.model_dump() | {"id": name})], limits)
+
+        return await service.change(put)
+
+    @app.delete("/v1/items/{id:item}", **_responses(schemas.ChangeResponse, 403, 404, 409))
     async def remove_item(id: str, request: Request) -> Response:
         """Remove an item. Needs `--writable` and a token."""
-        return await service.change(remove_items, [_id_of(request)], service.limits)
+        return await service.change(lambda states: remove_items(states, [_id_of(request)], limits))
 
     @app.get("/healthz", response_model=schemas.Health)
     async def check_health() -> Response:
@@ -313,7 +393,7 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     @app.get("/readyz", **_responses(schemas.Health))
     async def check_readiness() -> Response:
         if service.metrics.draining:
-            raise RequestError(503, "the service is shutting down", {"retry-after": "5"})
+            raise shutting_down()
         return JSONResponse({"status": "ready"})
 
     @app.get("/metrics", response_class=Response, responses=_METRICS)
@@ -340,6 +420,39 @@ _FORM = {
         "multipart/form-data": {"schema": {"type": "object", "required": ["image"], "properties": _FORM_FIELDS}}
     },
 }
+
+
+def _takes(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the argument of an endpoint that documents its body, which the endpoint parses itself."""
+    return {"requestBody": {"required": True, "content": {_JSON: {"schema": _reference(model)}}}}
+
+
+def _reference(model: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{model.__name__}"}
+
+
+def _describe_bodies(app: FastAPI) -> None:
+    """Add the models of request bodies to the OpenAPI description."""
+    models = [(model, "validation") for model in (schemas.Search, schemas.NewItems, schemas.ItemIds, schemas.NewItem)]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    app.openapi()["components"]["schemas"] |= definitions["$defs"]
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return a body of JSON."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+        raise RequestError(422, f"send the body as {_JSON}")
+    return await request.body()
+
+
+def _parse(model: type[Model], body: bytes, limits: Limits) -> Model:
+    """Parse and validate JSON. A small body can hold many values, and takes a multiple of its size when parsed."""
+    if body.count(b",") > limits.values:
+        raise RequestError(413, f"the request has more than {limits.values:,} values")
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        raise RequestError(*_validation_message(error.errors(include_input=False))) from None
 
 
 async def _read_form(request: Request) -> tuple[bytes, schemas.ImageSearch]:
@@ -369,7 +482,7 @@ def _validate(model: type[Model], plain: Any) -> Model:
     try:
         return model.model_validate(plain)
     except ValidationError as error:
-        raise RequestError(*_validation_message(error.errors())) from None
+        raise RequestError(*_validation_message(error.errors(include_input=False))) from None
 
 
 def _item_of(request: Request) -> tuple[str, bool]:

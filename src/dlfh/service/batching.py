@@ -1,22 +1,29 @@
 """Answer requests that arrive together in batches, in worker threads, from a bounded queue.
 
 An idle worker takes the oldest request immediately, together with all waiting requests of the same group. An idle
-service thus adds no delay, and a busy one answers larger batches.
+service thus adds no delay, and a busy one answers larger batches. Work stops at its next `checkpoint` when nobody waits
+for it any more: its client has disconnected, its time is up, or the service is shutting down.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from dlfh.service.errors import RequestError, busy
+from dlfh._cancellation import cancellable
+from dlfh.service.errors import RequestError, busy, shutting_down
 
 #: Largest batch; a request waits for all others of its batch.
 _MAX_BATCH = 32
+
+#: Name of worker threads.
+THREAD_NAME = "dlfh-answers"
 
 #: Takes requests and returns their answers.
 Answer = Callable[[Sequence[Any]], Sequence[Any]]
@@ -31,7 +38,13 @@ class _Waiting:
     answer: Answer
     future: asyncio.Future[Any]
     loop: asyncio.AbstractEventLoop
+    deadline: float
     cancelled: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for the answer any more."""
+        return self.cancelled or time.monotonic() > self.deadline
 
 
 class Batcher:
@@ -42,13 +55,15 @@ class Batcher:
 
     def __init__(self, workers: int, max_waiting: int, seconds: float) -> None:
         self._queue: deque[_Waiting] = deque()
+        self._unanswered: set[_Waiting] = set()
         self._filled = threading.Condition()
         self._max_waiting = max_waiting
         self._seconds = seconds
         self._closed = False
         self.on_batch: Callable[[int], None] = lambda size: None
         self._threads = [
-            threading.Thread(target=self._work, name=f"dlfh-answers-{number}", daemon=True) for number in range(workers)
+            threading.Thread(target=self._work, name=f"{THREAD_NAME}-{number}", daemon=True)
+            for number in range(workers)
         ]
         for thread in self._threads:
             thread.start()
@@ -64,27 +79,38 @@ class Batcher:
         request; an exception that ``answer`` raises is raised for all.
         """
         loop = asyncio.get_running_loop()
-        waiting = _Waiting(group, request, answer, loop.create_future(), loop)
+        waiting = _Waiting(group, request, answer, loop.create_future(), loop, time.monotonic() + self._seconds)
         with self._filled:
-            if len(self._queue) >= self._max_waiting or self._closed:
+            if self._closed:
+                raise shutting_down()
+            if len(self._queue) >= self._max_waiting:
                 raise busy()
             self._queue.append(waiting)
             self._filled.notify()
+        self._unanswered.add(waiting)
         try:
             return await asyncio.wait_for(waiting.future, self._seconds)
         except TimeoutError:
-            message = f"the request was not answered within {self._seconds:g} seconds: try again later"
-            raise RequestError(503, message, {"retry-after": "5"}) from None
+            raise self._too_late() from None
         finally:
-            waiting.cancelled = True  # a worker that has not started on it skips it
+            waiting.cancelled = True  # a worker skips it, or stops at the next checkpoint
+            self._unanswered.discard(waiting)
 
-    def close(self) -> None:
-        """Let the threads finish the queue, and wait for them up to the time limit."""
+    def stop(self) -> None:
+        """Answer all requests with an error. Called in the event loop."""
+        self._closed = True
+        for waiting in self._unanswered:
+            if not waiting.future.done():
+                waiting.future.set_exception(shutting_down())
+
+    def close(self, seconds: float = 0.5) -> None:
+        """Let the threads end when the queue is empty, and wait for them a moment."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()
+        deadline = time.monotonic() + seconds
         for thread in self._threads:
-            thread.join(self._seconds)
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _work(self) -> None:
         while True:
@@ -93,7 +119,8 @@ class Batcher:
                 return
             self.on_batch(len(batch))
             try:
-                answers = batch[0].answer([waiting.request for waiting in batch])
+                with cancellable(partial(self._check, batch)):
+                    answers = batch[0].answer([waiting.request for waiting in batch])
             except BaseException as error:
                 answers = [error] * len(batch)
             by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], Any]]] = {}
@@ -103,11 +130,19 @@ class Batcher:
                 if not loop.is_closed():
                     loop.call_soon_threadsafe(_deliver, pairs)
 
+    def _check(self, batch: Sequence[_Waiting]) -> None:
+        if all(waiting.is_over for waiting in batch):
+            raise self._too_late()
+
+    def _too_late(self) -> RequestError:
+        message = f"the request was not answered within {self._seconds:g} seconds: try again later"
+        return RequestError(503, message, {"retry-after": "5"})
+
     def _take(self) -> list[_Waiting] | None:
         """Return the oldest request and the others of its batch; None when the queue is closed and empty."""
         with self._filled:
             while True:
-                while self._queue and self._queue[0].cancelled:
+                while self._queue and self._queue[0].is_over:
                     self._queue.popleft()
                 if self._queue:
                     break
@@ -120,7 +155,7 @@ class Batcher:
             batch, others = [first], deque[_Waiting]()
             while self._queue and len(batch) < _MAX_BATCH:
                 waiting = self._queue.popleft()
-                if not waiting.cancelled:
+                if not waiting.is_over:
                     (batch if waiting.group == first.group else others).append(waiting)
             self._queue.extendleft(reversed(others))
             return batch

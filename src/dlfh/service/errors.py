@@ -18,6 +18,11 @@ def unknown_item(identifier: str) -> RequestError:
     return RequestError(404, f"unknown item {identifier[:200]!r}")
 
 
+def shutting_down() -> RequestError:
+    """Return the error for a request that the service does not finish before it exits."""
+    return RequestError(503, "the service is shutting down", {"retry-after": "5"})
+
+
 def busy() -> RequestError:
     """Return the error for a request that exceeds the capacity of the service."""
     return RequestError(503, "too many requests are waiting: try again in a second", {"retry-after": "1"})

@@ -37,6 +37,8 @@ _HEADERS = [
 _UPLOADS, _CHANGES = "/v1/search/image", "/v1/items"
 #: Limit of all request bodies in memory, in multiples of the largest upload.
 _MAX_BODIES = 16
+#: A request that takes longer is watched: if its client disconnects, it is cancelled. The status is that of nginx.
+_UNWATCHED_SECONDS, _CLIENT_LEFT = 0.5, 499
 #: Bytes of an oversized body that are read and discarded, so that the client gets to read the error.
 _MAX_DRAINED = 64 << 20
 
@@ -72,13 +74,18 @@ class Guard:
             async with asyncio.timeout(self._limits.read_seconds):  # disconnects clients that stop reading
                 await send(message)
 
-        body = _Body(self, receive)
+        body, watch = _Body(self, receive), _Watch(receive)
         try:
             try:
                 self._check_host(scope)
                 self._check_token(scope)
                 await body.read(self._max_bytes(scope), _content_length(scope), self._limits.read_seconds)
-                await self._app(scope, body.replay, send_with_headers)
+                with watch:
+                    await self._app(scope, body.replay, send_with_headers)
+            except asyncio.CancelledError:
+                if not watch.has_left:
+                    raise
+                status = status or _CLIENT_LEFT
             except RequestError as error:
                 drain_seconds = 0 if error.status == 408 else self._limits.read_seconds
                 await _send_error(send_with_headers, error, body, drain_seconds)
@@ -133,6 +140,37 @@ class Guard:
 
     def release(self, n_bytes: int) -> None:
         self._body_bytes -= n_bytes
+
+
+class _Watch:
+    """Context manager that cancels the request if its client disconnects.
+
+    Most requests are answered sooner than that is worth watching for.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._watching: asyncio.Task[None] | None = None
+        self.has_left = False
+
+    def __enter__(self) -> None:
+        self._request = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(_UNWATCHED_SECONDS, self._start)
+
+    def __exit__(self, *error: object) -> None:
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+
+    def _start(self) -> None:
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        assert self._request is not None
+        self.has_left = True
+        self._request.cancel()
 
 
 class _Body:

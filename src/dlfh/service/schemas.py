@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, WithJsonSchema, model_validator
 
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
@@ -25,8 +25,12 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Value = Annotated[str, Field(max_length=MAX_CHARACTERS)] | bool | int | Number | None
 Values = Annotated[list[Value], Field(max_length=1000)]
 Operator = Literal["<", "<=", ">", ">=", "=", "!=", "in", "not in"]
-#: The condition on a name, or nested filters under "and", "or" and "not", which `parse_where` validates.
+#: The condition on a name, or nested filters under "and", "or" and "not".
 Condition = Value | Values | dict[Operator, Value | Values] | dict[str, Any] | list[dict[str, Any]]
+#: `parse_where` validates filters: trying all types for each of many values would take a second.
+_FILTER = TypeAdapter(Annotated[dict[Name, Condition], Field(max_length=32)])
+Filter = Annotated[dict[str, Any], WithJsonSchema(_FILTER.json_schema())]
+Numbers = Annotated[list[Number], Field(max_length=1 << 16, fail_fast=True)]
 
 
 class _Strict(BaseModel):
@@ -38,7 +42,7 @@ class SearchQuery(_Strict):
 
     text: Text | None = Field(None, description="A text.", examples=["weather forecast"])
     id: Identifier | None = Field(None, description="The id of an item of the collection, to find similar ones.")
-    vector: Annotated[list[Number], Field(max_length=1 << 16)] | None = Field(
+    vector: Numbers | None = Field(
         None, description="A feature vector of the given `modality`, with as many numbers as in training."
     )
     code: Hexadecimal | None = Field(None, description="A hexadecimal code, as in search results.")
@@ -79,7 +83,7 @@ class _Options(_Strict):
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
         None, description="Return only items whose probability is at least this."
     )
-    where: Annotated[dict[Name, Condition], Field(max_length=32)] | None = Field(
+    where: Filter | None = Field(
         None,
         description="Filter by labels and columns, listed by `GET /v1/collection`: a value, one of several, or an "
         'operator as in `{"price": {"<": 20}}`; `and`, `or` and `not` combine filters.',
@@ -155,7 +159,7 @@ class NewItem(_Strict):
     image: Annotated[str, Field(min_length=1, max_length=_LIMITS.upload_bytes)] | None = Field(
         None, description="Image, in base64."
     )
-    vectors: Annotated[dict[Name, list[Number]], Field(max_length=32)] = Field(
+    vectors: Annotated[dict[Name, Numbers], Field(max_length=32)] = Field(
         default_factory=dict, description="Vectors by modality, for modalities that take vectors."
     )
     labels: Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(max_length=1000)] = Field(

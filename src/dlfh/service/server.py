@@ -62,14 +62,16 @@ def serve(
             lifespan="on",
             ws="none",
             timeout_keep_alive=30,
-            timeout_graceful_shutdown=round(settings.limits.answer_seconds) + 5,
+            timeout_graceful_shutdown=round(settings.stop_seconds) + 2,
             backlog=1024,
         )
         address = f"http://{shown}:{bound[1]}/"
         server = _Server(config, app.state.service, lambda: on_ready and on_ready(address))
-        log.event("starting", address=address, loopback=host in LOOPBACK, writable=settings.writable)
-        server.run(sockets=[listening])
-        log.event("stopped")
+        # From here on, signals shut the service down; an exception could be raised in the middle of starting the loop.
+        with server.signals():
+            log.event("starting", address=address, loopback=host in LOOPBACK, writable=settings.writable)
+            server.run(sockets=[listening])
+            log.event("stopped")
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -102,14 +104,19 @@ class _Server(uvicorn.Server):
         self._service.metrics.draining = True  # /readyz fails, and each response closes its connection
         self._service.log.event("stopping", connections=len(self.server_state.connections))
         loop = asyncio.get_running_loop()
+        loop.call_later(self._service.settings.stop_seconds, self._service.stop)
         deadline = loop.time() + self._service.settings.drain_seconds
         while self.server_state.connections and loop.time() < deadline and not self.force_exit:
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
 
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals to `signals`; uvicorn would raise them again afterwards."""
+        return contextlib.nullcontext()
+
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Shut down on SIGINT or SIGTERM, without raising the signal again afterwards as uvicorn does."""
+    def signals(self) -> Iterator[None]:
+        """Shut down on SIGINT or SIGTERM."""
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield

@@ -24,6 +24,7 @@ class Limits:
     pixels: Largest image.
     text: Longest text, in characters.
     batch: Queries in a search, and items in a change.
+    values: Values in a JSON request, such as the numbers of vectors; commas are counted before it is parsed.
     k: Results per query.
     answers: Results of all queries in a search.
     waiting: Requests in the queue; further requests get status 503.
@@ -37,6 +38,7 @@ class Limits:
     pixels: int = 32_000_000
     text: int = 10_000
     batch: int = 100
+    values: int = 500_000
     k: int = 1000
     answers: int = 10_000
     waiting: int = 256
@@ -64,6 +66,10 @@ class Settings:
         Interval between checks whether another process changed the collection.
     drain_seconds : float
         Time for open connections to send further requests during shutdown.
+    stop_seconds : float
+        Time for requests to be answered during shutdown; the others get status 503.
+    pictures : tuple of path
+        Folders whose pictures may be shown, besides the collection's own.
     limits : Limits
         Such as ``dataclasses.replace(Settings().limits, k=50)``.
 
@@ -82,6 +88,8 @@ class Settings:
     workers: int = field(default_factory=lambda: max(2, min(8, os.cpu_count() or 2)))
     refresh_seconds: float = 1.0
     drain_seconds: float = 1.0
+    stop_seconds: float = 4.0
+    pictures: tuple[str | os.PathLike[str], ...] = ()
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Thumbnails of items. Only image paths that the collection stores are read."""
+"""Thumbnails of items. A collection is not trusted with paths: only pictures in permitted folders are read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 from dlfh.errors import InputError
@@ -14,14 +16,26 @@ from dlfh.features.images import known_formats, open_item, quiet_pillow
 from dlfh.service.errors import RequestError, unknown_item
 from dlfh.service.states import State
 
+#: Items that are looked at to find the folder of pictures that are not shown.
+_SAMPLE = 100
 #: Longest side of a thumbnail in pixels, and size of the cache.
 _SIDE, _MAX_BYTES = 256, 64 << 20
 
 
 class Thumbnails:
-    """Thumbnails, with a cache of the most recently used."""
+    """Thumbnails, with a cache of the most recently used.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    folders : sequence of path
+        Folders whose pictures may be shown, besides the collection's own.
+    """
+
+    def __init__(self, folders: Sequence[str | os.PathLike[str]] = ()) -> None:
+        for folder in folders:
+            if not os.path.isdir(folder):
+                raise InputError(f"--pictures needs a folder, and there is none at {os.fspath(folder)}")
+        self._folders = tuple(map(Path, folders))
         self._cache: OrderedDict[tuple[Any, ...], bytes] = OrderedDict()
         self._n_bytes = 0
         self._lock = threading.Lock()
@@ -30,13 +44,17 @@ class Thumbnails:
         """Return the thumbnail of an item as WebP, and its entity tag."""
         if identifier not in state.index:
             raise unknown_item(identifier)
-        path = state.collection.image_path(state.collection.get(identifier).metadata or {})
-        if path is None:
+        named = state.collection.image_path(state.collection.get(identifier).metadata or {})
+        if named is None:
             raise RequestError(404, f"item {identifier[:200]!r} has no image")
+        path = self._permitted(state, named)
         try:
-            status = os.stat(path)
-        except (OSError, ValueError):
-            raise RequestError(404, f"the image file of item {identifier[:200]!r} is missing") from None
+            status = None if path is None else os.stat(path)
+        except OSError:
+            status = None
+        if status is None:  # clients are not told which files exist elsewhere
+            message = "is missing, or not in a folder that this service shows"
+            raise RequestError(404, f"the image file of item {identifier[:200]!r} {message}")
         key = str(path), status.st_mtime_ns, status.st_size
         with self._lock:
             content = self._cache.get(key)
@@ -49,6 +67,32 @@ class Thumbnails:
                 raise RequestError(404, f"the image of item {identifier[:200]!r} cannot be read") from None
             self._store(key, content)
         return content, hashlib.sha256(repr(key).encode()).hexdigest()[:32]
+
+    def _permitted(self, state: State, path: Path) -> Path | None:
+        """Return the path without symbolic links if it is in a permitted folder, else None."""
+        try:
+            real = Path(os.path.realpath(path))
+        except (OSError, ValueError):  # not a valid file name
+            return None
+        folders = map(os.path.realpath, (state.collection.path, *self._folders))
+        return real if any(real.is_relative_to(folder) for folder in folders) else None
+
+    def warning(self, state: State) -> str | None:
+        """Return a warning if the pictures of the first items exist but are not permitted."""
+        positions = state.index.positions()[:_SAMPLE].tolist()
+        named = [
+            path
+            for item in state.index.items(positions)
+            for path in state.collection.image_paths(item.metadata or {})
+            if self._permitted(state, path) is None and path.is_file()
+        ]
+        if not named:
+            return None
+        folder = os.path.commonpath([os.path.realpath(path.parent) for path in named])
+        # A collection must not talk its user into showing all files around it.
+        if Path(os.path.realpath(state.collection.path)).is_relative_to(folder):
+            return "pictures outside the collection are not shown: name their folder with --pictures"
+        return f"pictures in {folder} are not shown: add --pictures {folder} to show them"
 
     def _store(self, key: tuple[Any, ...], content: bytes) -> None:
         with self._lock:

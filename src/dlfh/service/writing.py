@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from dlfh._persistence.files import replace_file
 from dlfh.collection import Collection
 from dlfh.collection.folder import open_items
 from dlfh.datasets import Items
-from dlfh.errors import InputError, StorageError
+from dlfh.errors import InputError
 from dlfh.index.batch import check_distinct
+from dlfh.index.store import LockedError
 from dlfh.service.errors import RequestError, unknown_item
 from dlfh.service.schemas import ItemWithId
 from dlfh.service.settings import Limits
@@ -44,7 +46,8 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
     with _Writer(state) as collection:
         known = collection.index.contains(items.ids)
         n_known = int(known.sum())
-        problems = collection.add(items, update=update, vectors=vectors)
+        with _stored_images(collection, items, np.flatnonzero(~known | update), limits):
+            problems = collection.add(items, update=update, vectors=vectors)
         assert update is False or not problems, problems
     if update:
         return _summary(states, added=len(items) - n_known, replaced=n_known)
@@ -54,6 +57,7 @@ def put_items(states: States, new: Sequence[ItemWithId], limits: Limits, update:
 
 def remove_items(states: States, ids: Sequence[str], limits: Limits) -> dict[str, Any]:
     """Remove items: all of them or, if an id is unknown, none."""
+    ids = list(dict.fromkeys(ids))
     if len(ids) > limits.batch:
         raise RequestError(422, f"a request can remove at most {limits.batch} items")
     with _Writer(states.current) as collection:
@@ -70,7 +74,7 @@ class _Writer:
     def __init__(self, state: State) -> None:
         try:
             self._index = open_items(state.collection.path, writable=True)
-        except StorageError:
+        except LockedError:
             raise _conflict("another process is changing the collection: try again") from None
         self._collection = Collection(state.encoder, self._index, state.collection.path)
         if self._index.identity != state.card.get("index"):
@@ -109,7 +113,7 @@ def _items(state: State, new: Sequence[ItemWithId], limits: Limits) -> Items:
             name = state.searcher.default_modality("image") or ""
             if not name:
                 raise InputError("this collection does not take images")
-            modalities.setdefault(name, [None] * len(new))[row] = _store_image(state, item.image, limits)
+            modalities.setdefault(name, [None] * len(new))[row] = _decode_image(item.image, limits)
     for name in {name for item in new for name in item.vectors}:
         if encoder.featurizer(name).takes != "vectors":
             raise InputError(f"modality {name!r} takes {encoder.featurizer(name).takes}, not vectors")
@@ -143,16 +147,37 @@ def _texts(state: State, item: ItemWithId) -> dict[str, str]:
     return texts
 
 
-def _store_image(state: State, encoded: str, limits: Limits) -> Path:
-    """Store an image in the collection's folder under its checksum, and return its path."""
+def _decode_image(encoded: str, limits: Limits) -> bytes:
+    """Return the file in a request."""
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise InputError("the image is not in base64") from None
-    kind = check_image(content, limits.pixels)
-    folder = state.collection.path / _IMAGES
-    folder.mkdir(exist_ok=True)
-    path = folder / f"{hashlib.sha256(content).hexdigest()}.{kind}"
-    if not path.exists():
-        replace_file(path, [content])
-    return path
+    check_image(content, limits.pixels)
+    return content
+
+
+@contextmanager
+def _stored_images(collection: Collection, items: Items, rows: Iterable[int], limits: Limits) -> Iterator[None]:
+    """Replace images by files in the collection's folder, named by their checksums; on an error, remove new ones."""
+    created: list[Path] = []
+    folder = collection.path / _IMAGES
+    try:
+        for values in items.modalities.values():
+            for row in rows:
+                if isinstance(values[row], bytes):
+                    content: bytes = values[row]
+                    kind = check_image(content, limits.pixels)
+                    values[row] = path = folder / f"{hashlib.sha256(content).hexdigest()}.{kind}"
+                    if not path.exists():
+                        folder.mkdir(exist_ok=True)
+                        replace_file(path, [content])
+                        created.append(path)
+        yield
+    except BaseException as error:
+        for path in created:
+            with suppress(OSError):
+                path.unlink()
+        if isinstance(error, OSError):
+            raise RequestError(503, f"the image cannot be stored: {error.strerror}", {"retry-after": "5"}) from None
+        raise

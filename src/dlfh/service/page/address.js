@@ -3,12 +3,15 @@
 /** Number of results per page. */
 export const PAGE_SIZE = 24;
 
+/** Values by name. Any name is allowed: objects with a prototype would already have a "constructor" and a "toString". */
+export const byName = (...parts) => Object.assign(Object.create(null), ...parts);
+
 /**
  * A search: its query (`text`, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
  * code), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
  */
 export const EMPTY = Object.freeze({
-  text: "", id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze({}), k: PAGE_SIZE, map: false,
+  text: "", id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze(byName()), k: PAGE_SIZE, map: false,
 });
 
 export const isEmpty = (search) => !search.text.trim() && search.id === null && search.code === null && search.picture === null;
@@ -35,7 +38,7 @@ export function write(search) {
 /** Read an address; invalid parts are ignored. */
 export function read(address, picture = null) {
   const parameters = new URLSearchParams(address);
-  const where = {};
+  const where = byName();
   for (const [name, value] of parameters) {
     if (name.startsWith("where.") && name.length > 6) (where[name.slice(6)] ??= []).push(parsed(value));
   }

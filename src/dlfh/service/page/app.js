@@ -177,7 +177,7 @@ async function explainNoResults(signal) {
   showNothing({
     minProbability: search.minProbability, filtered, best,
     onAny: () => change({ minProbability: 0 }),
-    onUnfiltered: () => change({ where: {} }),
+    onUnfiltered: () => change({ where: EMPTY.where }),
   });
 }
 

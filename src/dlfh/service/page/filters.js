@@ -1,5 +1,6 @@
 // Search options: modality, smallest probability, and filters.
 
+import { byName } from "./address.js";
 import { capital, count, debounced, element, fill, number } from "./elements.js";
 
 const MAX_LISTED = 18;
@@ -100,7 +101,8 @@ function filter(name, values, search, change) {
 export function toggled(where, name, value) {
   const selected = where[name] ?? [];
   const rest = selected.includes(value) ? selected.filter((other) => other !== value) : [...selected, value];
-  const next = { ...where, [name]: rest };
-  if (!rest.length) delete next[name];
+  const next = byName(where);
+  if (rest.length) next[name] = rest;
+  else delete next[name];
   return next;
 }

@@ -1,0 +1,62 @@
+"""Searches of many queries: what they share is computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dlfh import Collection
+from dlfh._cancellation import cancellable
+from dlfh.collection import SearchOptions
+from dlfh.collection.query import Query
+from tests.service.conftest import stripes_folder
+
+__all__ = ["stripes_folder"]
+
+
+class Filter(dict[str, Any]):
+    """A filter that counts how often it is read."""
+
+    n_read = 0
+
+    def items(self) -> Any:
+        self.n_read += 1
+        return super().items()
+
+
+@pytest.mark.parametrize(
+    "queries", [[Query("code", "0" * 6)], [Query("text", "level")], [Query("id", "8.png")]], ids=["code", "text", "id"]
+)
+def test_a_filter_is_read_as_often_for_a_hundred_queries_as_for_one(stripes_folder: Any, queries: list[Query]) -> None:
+    reads = []
+    with Collection.open(stripes_folder) as collection:
+        for n in (1, 100):
+            part = Filter(parity=1)
+            options = SearchOptions(k=3, modalities="image", where={"and": [part]})
+            results = collection.searcher.search(queries * n, options)
+            assert len(results) == n
+            assert all(item.metadata["columns"]["parity"] == 1 for result in results for item in result)
+            reads.append(part.n_read)
+    assert reads[0] == reads[1]
+
+
+def test_codes_and_other_queries_are_answered_in_their_order(stripes_folder: Any) -> None:
+    queries = [Query("code", "0" * 6), Query("id", "8.png"), Query("code", "f" * 5 + "0"), Query("text", "level")]
+    options = SearchOptions(k=4, modalities="image")
+    with Collection.open(stripes_folder) as collection:
+        together = collection.searcher.search(queries, options)
+        assert together == [collection.searcher.search([query], options)[0] for query in queries]
+
+
+def test_a_search_stops_when_it_is_cancelled(stripes_folder: Any) -> None:
+    steps = 0
+
+    def count() -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 3:
+            raise TimeoutError
+
+    with Collection.open(stripes_folder) as collection, cancellable(count), pytest.raises(TimeoutError):
+        collection.searcher.search([Query("text", "level")] * 100, SearchOptions(match="codes", modalities="image"))
