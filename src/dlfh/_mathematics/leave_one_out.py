@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from dlfh._mathematics.ridge import add_ridge
 from dlfh._mathematics.targets import Targets
 from dlfh._validation import Features
 
@@ -27,7 +28,7 @@ _MIN_FREEDOM = 1e-9
 def leave_one_out_by_features(
     rows: Callable[[int, int], npt.NDArray[Any]],
     targets: Targets,
-    ridge: Callable[[Floats], float],
+    ridge: Callable[[Floats], float | Floats],
     *,
     intercept: bool = True,
     own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
@@ -35,7 +36,7 @@ def leave_one_out_by_features(
     """Return leave-one-out predictions from the (features x features) matrix.
 
     rows: Returns the dense features of the points in a range.
-    ridge: Returns the ridge, from the sums of squares of the centred features.
+    ridge: Returns the ridge, a number or a matrix, from the sums of squares of the centred features.
     intercept: Whether the regression has one.
     own_feature: Returns, for the features of some points, the number of the feature that derives from the point itself
         (a kernel base at the point) and is left out with it; -1 for points without one.
@@ -51,7 +52,7 @@ def leave_one_out_by_features(
         centred = rows(start, stop) - mean
         gram += centred.T @ centred
         cross += centred.T @ (targets.points(start, stop) - offset)
-    gram.flat[:: len(gram) + 1] += ridge(np.diag(gram).copy())
+    add_ridge(gram, ridge(np.diag(gram).copy()))
     try:
         factor = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:  # rounding made it indefinite
