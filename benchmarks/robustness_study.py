@@ -18,11 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
+from benchmarks.report import fill, machine
 from dlfh import DLFH, KDLFH
 from dlfh.bench.cells import SplitSpec
 from dlfh.bench.data import Partition, Source
@@ -35,7 +36,12 @@ BEFORE = "6cc1529"
 N_COPIES = 4
 #: Standard deviation of the noise of nearly equal copies, relative to that of the features.
 NOISE = 0.01
-METHODS = {"KDLFH": KDLFH, "DLFH": DLFH}
+#: Whether training points take the place of the queries, as for choosing constants.
+VALIDATION = "DLFH_VALIDATION" in os.environ
+METHODS: dict[str, Any] = {"KDLFH": KDLFH, "DLFH": DLFH}
+
+#: A case, a method, and the measurements by seed.
+Row: TypeAlias = tuple[str, str, list[list[float]]]
 
 
 @cache
@@ -51,7 +57,7 @@ def source(name: str) -> Source:
 
 
 def parts(name: str, seed: int, size: int | None = None) -> Partition:
-    share = 0.2 if "DLFH_VALIDATION" in os.environ else 0.0
+    share = 0.2 if VALIDATION else 0.0
     spec = SplitSpec(seed, unseen_share=0.25, validation_share=share, validation_seed=seed, size=size)
     return source(name).split(spec)
 
@@ -146,23 +152,22 @@ def measure(data: Partition, method: Any, seed: int) -> list[float]:
         )
         for asking, asked in (("image", "text"), ("text", "image"))
     ]
-    chosen = getattr(model, "chosen_", {})
-    print(method.__name__, np.round(scores, 4), round(seconds, 2), chosen, file=sys.stderr, flush=True)
+    print(method.__name__, np.round(scores, 4), round(seconds, 2), model.chosen_, file=sys.stderr, flush=True)
     return [*scores, seconds]
 
 
-def results(names: list[str], methods: list[str], seeds: int) -> Iterator[tuple[str, str, list[Any]]]:
+def results(names: list[str], methods: list[str], seeds: int) -> Iterator[Row]:
     """Yield each case's measurements by method and seed."""
+    first = 100 if VALIDATION else 0
     for name in names:
-        first = 100 if "DLFH_VALIDATION" in os.environ else 0
+        print(name, file=sys.stderr)
         data = [cases()[name](first + seed) for seed in range(seeds)]
         for method in methods:
-            print(name, file=sys.stderr)
             yield name, method, [measure(each, METHODS[method], seed) for seed, each in enumerate(data)]
 
 
-def results_before(commit: str, names: list[str], seeds: int) -> Iterator[tuple[str, str, list[Any]]]:
-    """Yield the measurements of `DLFH` as it was in a commit."""
+def results_before(commit: str, names: list[str], seeds: int) -> list[Row]:
+    """Return the measurements of `DLFH` as it was in a commit."""
     root = Path(__file__).parent.parent
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder, "before")
@@ -174,20 +179,43 @@ def results_before(commit: str, names: list[str], seeds: int) -> Iterator[tuple[
             done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
         finally:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=root, check=True)
-    for line in done.stdout.splitlines():
-        name, _, values = json.loads(line)
-        yield name, "before", values
+    return [(name, "before", values) for name, _, values in map(json.loads, done.stdout.splitlines())]
+
+
+def table(rows: list[Row]) -> str:
+    """Return the means over seeds: MAP of image / text queries, and the seconds of fitting."""
+    found = {(name, method): np.mean(values, axis=0) for name, method, values in rows}
+    heads = {"KDLFH": "KDLFH", "before": f"DLFH of {BEFORE}", "DLFH": "DLFH"}
+    lines = [f"| data | {' | '.join(f'{head} | s' for head in heads.values())} |", "|---|" + "---|" * 2 * len(heads)]
+    for name in dict.fromkeys(name for name, _, _ in rows):
+        cells = [f"{image:.3f} / {text:.3f} | {s:.1f}" for image, text, s in (found[name, each] for each in heads)]
+        lines.append(f"| {name} | {' | '.join(cells).replace('0.', '.', 6)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--cases", nargs="+", default=list(cases()))
+    parser.add_argument("--write", type=Path, help="document to write the table to")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds (default 3)")
+    parser.add_argument("--cases", nargs="+", default=list(cases()), metavar="NAME", help="rows of the table")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--json", action="store_true", help="print measurements instead of a table, one a line")
+    parser.add_argument("--from", type=Path, nargs="+", dest="files", help="measurements printed before, as JSON")
     arguments = parser.parse_args()
-    for row in results(arguments.cases, arguments.methods, arguments.seeds):
-        print(json.dumps(row), flush=True)
+    if arguments.json:
+        for row in results(arguments.cases, arguments.methods, arguments.seeds):
+            print(json.dumps(row), flush=True)
+        return
+    if arguments.files:
+        rows = [tuple(json.loads(line)) for file in arguments.files for line in file.read_text().splitlines()]
+    else:
+        rows = list(results(arguments.cases, list(METHODS), arguments.seeds))
+        rows += results_before(BEFORE, arguments.cases, arguments.seeds)
+    tables = {"robustness": table(rows), "robustness-machine": machine()}
+    if arguments.write:
+        fill(arguments.write, tables)
+    else:
+        print("\n\n".join(tables.values()))
 
 
 if __name__ == "__main__":

@@ -34,7 +34,6 @@ def test_every_point_is_grouped_with_its_copies_and_with_nothing_else(form: str,
     group_of_point = groups[[np.flatnonzero(order == point)[0] for point in range(N_POINTS)]]
     np.testing.assert_array_equal(groups, group_of_point[order])
     assert len(np.unique(group_of_point)) == N_POINTS
-    assert copies_per_point(groups) == N_COPIES
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 3, 20])
@@ -55,3 +54,11 @@ def test_a_value_that_many_points_share_does_not_make_them_copies(form: type) ->
     rows[20:] = 0
     np.testing.assert_array_equal(copy_groups(form(rows), np.zeros(100, np.int64)), np.arange(100))
     np.testing.assert_array_equal(copy_groups(form(0 * rows), np.zeros(100, np.int64)), np.arange(100))
+
+
+@pytest.mark.parametrize("n_sampled", [1200, 400, 150])
+def test_the_number_of_copies_is_estimated_from_a_sample(n_sampled: int) -> None:
+    rows = np.random.default_rng(1).choice(np.repeat(np.arange(N_POINTS), N_COPIES), n_sampled, replace=False)
+    estimate = copies_per_point(len(np.unique(rows)), n_sampled, N_POINTS * N_COPIES)
+    assert estimate == pytest.approx(N_COPIES, rel=1e-6 if n_sampled == N_POINTS * N_COPIES else 0.3)
+    assert copies_per_point(n_sampled, n_sampled, 10**6) == 1

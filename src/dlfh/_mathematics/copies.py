@@ -50,10 +50,19 @@ def _numbered(*keys: Integers) -> Integers:
     return rank[number.ravel()]
 
 
-def copies_per_point(groups: Integers) -> float:
-    """Return the mean size of a point's group: n divided by Kish's effective number of points."""
-    sizes = np.bincount(groups).astype(np.float64)
-    return float((sizes**2).sum() / sizes.sum())
+def copies_per_point(n_groups: int, n_sampled: int, n_points: int) -> float:
+    """Return how often a point occurs, on average, from the number of groups in a sample of the points.
+
+    If all points occur w times and a share f of them is sampled, 1 - (1 - f)^w of the distinct ones are expected.
+    """
+    from scipy.optimize import brentq
+
+    share = n_sampled / n_points
+
+    def excess(w: float) -> float:
+        return (1 - (1 - share) ** w) / w * n_points - n_groups
+
+    return 1.0 if n_groups == n_sampled else float(brentq(excess, 1.0, 2.0 * n_points))
 
 
 def _projections(features: Features) -> Floats:

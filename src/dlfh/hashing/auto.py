@@ -32,7 +32,6 @@ from dlfh.hashing.scaling import SCALINGS
 from dlfh.hashing.survey import Survey
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
-Integers: TypeAlias = npt.NDArray[np.int64]
 
 #: Fewest points to choose by, and to choose more than the penalty by.
 _FEWEST_POINTS, _MIN_POINTS = 20, 200
@@ -52,9 +51,9 @@ class Auto(BlockLearner):
     seconds for each modality, however many points there are. Sparse features get linear functions only. Of the learners
     within one standard error of the best, the least regularised is chosen and fitted to all points.
 
-    Copies, equal or nearly equal rows with the same labels, are held out together. With fewer than 200 points, copies
-    not counted, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead of
-    labels, the learner is ``KernelRidge()``.
+    Of copies, equal or nearly equal rows with the same labels, only one is used to choose by. With fewer than 200
+    distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
+    of labels, the learner is ``KernelRidge()``.
 
     Parameters
     ----------
@@ -115,29 +114,32 @@ class Auto(BlockLearner):
             return next(_small_kinds(KernelRidge()))
         _, rng = self._draw(n_points, context.seed)
         groups = copy_groups(sample.features, sample.labels.set_of_point)
-        is_small = int(groups.max()) < _MIN_POINTS - 1
-        folds = _folds(groups, _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
+        distinct = sample.take(np.unique(groups, return_index=True)[1])
+        n_copies = copies_per_point(distinct.n_points, sample.n_points, n_points)
+        is_small = distinct.n_points < _MIN_POINTS
+        folds = _folds(distinct.n_points, _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
         stages: list[Callable[[_Ridge], Iterator[_Ridge]]] = [self._kinds, _ridges, _bandwidths]
         if is_small or sp.issparse(sample.features):
             stages = [_small_kinds] if is_small else [_sparse_kinds, _ridges]
         advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 2)
-        evaluation = _Evaluation(sample, folds, modality, context)
+        evaluation = _Evaluation(distinct, folds, modality, context)
         trials: list[Trial[_Ridge]] = []
         for stage in stages:
             best = best_trial(trials).candidate if trials else KernelRidge()
             trials += run_trials(stage(best), evaluation.evaluate, advance)
         chosen = best_trial(trials).candidate
         # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
-        # noise with the signal, so it grows with their number, which is larger in all points than in a sample.
-        seen = ~folds[0]
-        n_copies = 1 + (copies_per_point(groups) - 1) * n_points / sample.n_points
-        factor = n_copies / copies_per_point(groups[seen])
+        # noise with the signal, so it grows with their number.
+        factor = n_copies
         if not is_small:  # (one standard error of few points is too much)
             comparable = [trial for trial in trials if type(trial.candidate) is type(chosen)]
             chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
             # Shrinkage depends on the number of points. (Most of a million words are so rare that more points bring
             # more words, not more occurrences of each.)
-            factor *= np.count_nonzero(seen) / n_points if variance_share is None else variance_share
+            if variance_share is None:
+                factor *= np.count_nonzero(~folds[0]) / n_points
+            else:
+                factor *= variance_share * distinct.n_points / sample.n_points
         return _changed(chosen, shrinkage=float(f"{chosen.shrinkage * factor:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
@@ -183,10 +185,10 @@ def rescaled(learner: HashLearner, factor: float) -> HashLearner:
     return changed
 
 
-def _folds(groups: Integers, n_folds: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
-    """Return masks of held-out points, one for each fold; groups stay together."""
-    fold_of_group = rng.permutation(int(groups.max()) + 1) % n_folds
-    return [fold_of_group[groups] == fold for fold in range(n_folds if len(groups) <= _MAX_CROSS_VALIDATED else 1)]
+def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
+    """Return masks of held-out points, one for each fold."""
+    fold_of_point = rng.permutation(n_points) % n_folds
+    return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,11 @@ class Sample:
     @property
     def n_points(self) -> int:
         return int(self.features.shape[0])
+
+    def take(self, points: npt.NDArray[np.int64]) -> Sample:
+        """Return some of the points."""
+        targets = Targets(self.targets.codes, self.targets.row_of_point[points], self.targets.n_bits)
+        return Sample(self.features[points], targets, self.labels.take(points))
 
 
 class _Evaluation:
