@@ -121,7 +121,7 @@ class Auto(BlockLearner):
         stages: list[Callable[[_Ridge], Iterator[_Ridge]]] = [self._kinds, _ridges, _bandwidths]
         if is_small or sp.issparse(sample.features):
             stages = [_small_kinds] if is_small else [_sparse_kinds, _ridges]
-        advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 2)
+        advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 3)
         evaluation = _Evaluation(distinct, folds, modality, context)
         trials: list[Trial[_Ridge]] = []
         for stage in stages:
@@ -159,7 +159,7 @@ def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
 
 def _small_kinds(_: _Ridge) -> Iterator[_Ridge]:
     """Yield candidates for few points, which cannot tell more of them apart; the first for still fewer."""
-    for shrinkage in (0.3, 0.1):
+    for shrinkage in (0.3, 0.2, 0.5):
         yield KernelRidge(shrinkage=shrinkage, penalty="function")
 
 
