@@ -196,6 +196,10 @@ study-hash: $(TORCH_READY)  ## Compare hash functions: make study-hash DLFH_DATA
 study-codes: $(READY)  ## Measure where the solver stalls, and the accuracy that codes can reach: make study-codes DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.codes_study --write
 
+.PHONY: study-robustness
+study-robustness: $(READY)  ## Measure data that breaks defaults: make study-robustness DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.robustness_study --write docs/defaults.md
+
 study-methods: $(READY)  ## Compare with reference codes: make study-methods DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.methods_study registry reference --write docs/methods.md
 

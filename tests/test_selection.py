@@ -11,6 +11,7 @@ from dlfh._selection import (
     Trial,
     best_trial,
     choose_in_turn,
+    hold_out_groups,
     least_regularised_within_one_se,
     mark_chosen,
     run_trials,
@@ -72,3 +73,21 @@ def test_halving_gives_the_best_third_three_times_the_budget(budgets: list[int |
     assert [each.candidate for each in trials] == [8, 7, 6, 5, 4, 3, 2, 1, 0]
     assert sizes == ([9] if budgets == [None] else [9, 3, 1])
     assert [each.budget for each in trials][:4] == ([None] * 4 if budgets == [None] else [9, 3, 3, 1])
+
+
+@pytest.mark.parametrize("n_held_out", [0, 1, 7, 20, 59])
+def test_no_group_is_on_both_sides_of_a_split(n_held_out: int) -> None:
+    rng = np.random.default_rng(n_held_out)
+    order, groups = rng.permutation(60), rng.integers(0, 20, 60)
+    held_out, others = hold_out_groups(order, groups, n_held_out)
+    group_of_point = dict(zip(order.tolist(), groups.tolist(), strict=True))
+    assert not {group_of_point[point] for point in held_out} & {group_of_point[point] for point in others}
+    assert sorted([*held_out, *others]) == list(range(60))
+    assert n_held_out - 8 < len(held_out) <= n_held_out
+
+
+def test_points_without_copies_are_held_out_in_order() -> None:
+    order = np.random.default_rng(0).permutation(30)
+    held_out, others = hold_out_groups(order, np.arange(30), 10)
+    np.testing.assert_array_equal(np.concatenate([held_out, others]), order)
+    assert len(held_out) == 10

@@ -120,6 +120,21 @@ def successive_halving(
     return [*trials[:n_kept], *eliminated]
 
 
+def hold_out_groups(
+    order: npt.NDArray[np.int64], groups: npt.NDArray[np.int64], n_held_out: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Return held-out points, the first in ``order``, and the others; no group, such as copies, is in both.
+
+    groups: The group of each point in ``order``. A group is where its first point is. A group that does not fit is not
+        held out, so there may be fewer than ``n_held_out`` points; without groups, there are exactly as many.
+    """
+    _, first, number = np.unique(groups, return_index=True, return_inverse=True)
+    adjacent = np.argsort(first[number.ravel()], kind="stable")
+    is_start = np.append(np.diff(groups[adjacent], prepend=-1) != 0, True)
+    cut = int(np.flatnonzero(is_start[: n_held_out + 1])[-1])
+    return order[adjacent[:cut]], order[adjacent[cut:]]
+
+
 def format_parameters(parameters: Mapping[str, Any]) -> str:
     """Return parameters as text."""
     return ", ".join(f"{name} = {value}" for name, value in parameters.items()) or "defaults"

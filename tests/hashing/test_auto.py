@@ -70,13 +70,36 @@ def test_kernels_are_chosen_where_linear_functions_fail() -> None:
     assert scores["auto"] > 0.9 > scores["linear"]
 
 
-def test_few_points_or_similarities_get_the_default_kernel() -> None:
+def test_few_points_choose_a_penalty_and_similarities_get_the_default_kernel() -> None:
     few = make_paired(n_points=60, random_state=0)
     fitted = DLFH(8, random_state=0).fit(few.modalities, few.labels)
-    assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
+    choices = [repr(KernelRidge(shrinkage=shrinkage, penalty="function")) for shrinkage in (0.2, 0.3, 0.5)]
+    assert all(repr(learner) in choices for learner in fitted.chosen_.values())
     similarity = (np.asarray((few.labels @ few.labels.T).todense()) > 0).astype(np.int8)
     fitted = DLFH(8, random_state=0).fit(few.modalities, similarity=similarity)
     assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
+
+
+@pytest.mark.parametrize("n_points", [5, 19, 21])
+def test_very_few_points_are_enough(n_points: int) -> None:
+    few = make_paired(n_points=n_points, n_labels=3, random_state=0)
+    fitted = DLFH(8, random_state=0).fit(few.modalities, few.labels)
+    assert fitted.encode("image", few.modalities["image"]).shape == (n_points, 1)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.005])
+def test_copies_of_points_do_not_change_the_accuracy(split: tuple[Paired, Paired], noise: float) -> None:
+    """Held-out points whose copies are trained on would make functions that memorise look best."""
+    train, test = split
+    copies, rng = train.take(np.tile(np.arange(len(train)), 4)), np.random.default_rng(0)
+    image = copies.modalities["image"]
+    copies.modalities["image"] = image * rng.normal(1, noise, image.shape).astype(np.float32)
+    scores = []
+    for points in (train, copies):
+        fitted = DLFH(16, random_state=0, hash_function=Auto(300)).fit(points.modalities, points.labels)
+        codes = {name: fitted.encode(name, matrix) for name, matrix in test.modalities.items()}
+        scores.append(mean_average_precision(codes["image"], codes["image"], test.labels, test.labels))
+    assert scores[1] > scores[0] - 0.01
 
 
 def test_incomplete_points_are_supported(split: tuple[Paired, Paired]) -> None:

@@ -187,3 +187,25 @@ def test_identical_points_and_more_bases_than_points() -> None:
             for X in (np.ones((3, 4)), np.eye(3)):
                 hashed = learner.fit(X, targets_of(signs), "image", FitContext(workers, 0))
                 assert np.isfinite(hashed.project(X, "image", workers)).all()
+
+
+def test_the_function_penalty_is_the_norm_of_the_function() -> None:
+    X, signs = scene(0)
+    learner = KernelRidge(40, penalty="function", shrinkage=0.2)
+    with Workers(1) as workers:
+        function = learner.fit(X, targets_of(signs), "image", FitContext(workers, 0))
+    K, K0 = function.kernel(X), function.kernel.between_bases()
+    centred = K - K.mean(axis=0)
+    gradient = centred.T @ (K @ function.weights + function.offset - signs) + 0.2 * K0 @ function.weights
+    np.testing.assert_allclose(gradient, 0, atol=1e-6)
+
+
+def test_single_precision_gives_the_same_codes() -> None:
+    X, signs = scene(0, n=2000, d=20)
+    codes = []
+    with Workers(1) as workers:
+        for precision in ("double", "single"):
+            learner = KernelRidge(100, shrinkage=1e-3, precision=precision)
+            function = learner.fit(X[:1000], targets_of(signs[:1000]), "image", FitContext(workers, 0))
+            codes.append(function.encode(X, "image", workers))
+    assert np.bitwise_count(codes[0] ^ codes[1]).sum() <= 2  # of 12,000 bits

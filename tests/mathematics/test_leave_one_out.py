@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -63,11 +65,14 @@ def test_linear_functions_agree_with_regressions_without_the_point(n_features: i
     np.testing.assert_allclose(values, refitted(features, targets, intercept=True), rtol=1e-3, atol=1e-4)
 
 
-def test_kernel_functions_memorise_points_that_are_bases_and_leave_one_out_values_do_not() -> None:
+@pytest.mark.parametrize("penalty", ["weights", "function"])
+def test_kernel_functions_memorise_points_that_are_bases_and_leave_one_out_values_do_not(
+    penalty: Literal["weights", "function"],
+) -> None:
     rng = np.random.default_rng(0)
     features = rng.normal(size=(N_POINTS, 4))
     targets = data(6)[1]  # codes that are independent of the features
-    learner = KernelRidge(N_POINTS, shrinkage=1e-6)
+    learner = KernelRidge(N_POINTS, shrinkage=1e-6 if penalty == "weights" else 1e-3, penalty=penalty)
     with Workers(1) as workers:
         function = learner.fit(features, targets, "image", FitContext(workers, 0))
         memorised = function.project(features, "image", workers)
@@ -76,14 +81,16 @@ def test_kernel_functions_memorise_points_that_are_bases_and_leave_one_out_value
     assert ((memorised > 0) == (codes > 0)).mean() > 0.99
     assert ((left_out > 0) == (codes > 0)).mean() < 0.65
     kernel = function.kernel(features)
-    ridge = learner._resolve_ridge(np.square(kernel - kernel.mean(axis=0)).sum(axis=0))
+    ridge = learner._resolve_ridge(function.kernel, np.square(kernel - kernel.mean(axis=0)).sum(axis=0))
+    matrix = ridge if isinstance(ridge, np.ndarray) else ridge * np.eye(N_POINTS)
     for point in (3, 17):
         others = np.arange(N_POINTS) != point
-        design = np.column_stack([kernel[:, kernel[point] < 1 - 1e-9], np.ones(N_POINTS)])
+        bases = np.flatnonzero(kernel[point] < 1 - 1e-9)
+        design = np.column_stack([kernel[:, bases], np.ones(N_POINTS)])
         assert design.shape == (N_POINTS, N_POINTS)  # all bases but that of the point
-        penalty = ridge * np.eye(N_POINTS)
-        penalty[-1] = 0
-        weights = np.linalg.solve(design[others].T @ design[others] + penalty, design[others].T @ codes[others])
+        added = np.zeros((N_POINTS, N_POINTS))
+        added[:-1, :-1] = matrix[np.ix_(bases, bases)]
+        weights = np.linalg.solve(design[others].T @ design[others] + added, design[others].T @ codes[others])
         np.testing.assert_allclose(left_out[point], design[point] @ weights, rtol=1e-3, atol=1e-3)
 
 

@@ -82,7 +82,7 @@ class RidgeSolution:
 def leave_one_out_by_features(
     rows: Callable[[int, int], npt.NDArray[Any]],
     targets: Targets,
-    ridge: Callable[[Floats], float],
+    ridge: Callable[[Floats], float | Floats],
     *,
     intercept: bool = True,
     own_feature: Callable[[npt.NDArray[Any]], npt.NDArray[np.int64]] | None = None,
@@ -90,7 +90,7 @@ def leave_one_out_by_features(
     """Return leave-one-out predictions of all points, from the (features x features) matrix.
 
     rows, own_feature: See `RidgeSolution.leave_one_out`.
-    ridge: Returns the ridge, from the sums of squares of the centred features.
+    ridge: Returns the ridge, a number or a matrix, from the sums of squares of the centred features.
     intercept: Whether the regression has one.
     """
     n = len(targets.row_of_point)

@@ -49,11 +49,13 @@ class Moments:
     after_products: bool = False
 
     @classmethod
-    def of_rows(cls, rows: Floats, targets: npt.NDArray[Any]) -> Moments:
-        """Return the moments of a few dense rows."""
-        mean = rows.mean(axis=0)
-        centred = rows - mean
-        return cls(len(rows), mean, centred.T @ centred, centred.T @ targets, targets.mean(axis=0, dtype=np.float64))
+    def of_rows(cls, rows: npt.NDArray[Any], targets: npt.NDArray[Any]) -> Moments:
+        """Return the moments of a few dense rows, with products in the precision of the rows."""
+        mean = rows.mean(axis=0, dtype=np.float64)
+        centred = rows - mean.astype(rows.dtype)
+        gram, cross = centred.T @ centred, centred.T @ targets.astype(rows.dtype)
+        target_mean = targets.mean(axis=0, dtype=np.float64)
+        return cls(len(rows), mean, gram.astype(np.float64), cross.astype(np.float64), target_mean)
 
     def __add__(self, other: Moments) -> Moments:
         """Return the moments of both sets of points."""

@@ -169,11 +169,19 @@ def _centred_squares(features: Features, mean: Floats) -> Floats:
     return np.where(is_constant(total, n, mean, rounding_of(compute_dtype(features.dtype))), 0, total)
 
 
-def solve_ridge(matrix: Floats, ridge: float, right: Floats) -> Floats:
-    """Return (matrix + ridge I)^-1 right for a positive semi-definite matrix, to which the ridge is added in place."""
+def add_ridge(matrix: Floats, ridge: float | Floats) -> None:
+    """Add a ridge in place: a matrix, or a number times the identity."""
+    if isinstance(ridge, np.ndarray):
+        matrix += ridge
+    else:
+        matrix.flat[:: len(matrix) + 1] += ridge
+
+
+def solve_ridge(matrix: Floats, ridge: float | Floats, right: Floats) -> Floats:
+    """Return (matrix + ridge)^-1 right for a positive semi-definite matrix, to which the ridge is added in place."""
     import scipy.linalg  # here, because encoding imports this module and solves nothing
 
-    matrix.flat[:: len(matrix) + 1] += ridge
+    add_ridge(matrix, ridge)
     try:
         factor = scipy.linalg.cho_factor(matrix, check_finite=False)
         return scipy.linalg.cho_solve(factor, right, check_finite=False)

@@ -14,7 +14,9 @@ import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
 from dlfh._persistence.files import replace_file
+from dlfh._selection import hold_out_groups
 from dlfh.bench.cells import SplitSpec
+from dlfh.datasets.leakage import fingerprints
 from dlfh.datasets.paired import Paired
 from dlfh.errors import InputError
 
@@ -98,7 +100,11 @@ class Source:
             train, queries = self.parts["all"].split(self._n_queries(spec), spec.seed)
             unseen = None
         if spec.validation_share:
-            train, queries = train.split(max(1, round(spec.validation_share * len(train))), spec.validation_seed)
+            n_validation = max(1, round(spec.validation_share * len(train)))
+            order = np.random.default_rng(spec.validation_seed).permutation(len(train))
+            groups = fingerprints([matrix[order] for matrix in train.modalities.values()])
+            validation, rest = hold_out_groups(order, np.unique(groups, return_inverse=True)[1], n_validation)
+            train, queries = train.take(np.sort(rest)), train.take(np.sort(validation))
         if spec.unseen_share:
             train, unseen = train.split(max(1, round(spec.unseen_share * len(train))), spec.seed + 2)
         if spec.size is not None and spec.size < len(train):

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
-from dlfh._selection import Trial, choose_in_turn, run_trials
+from dlfh._selection import Trial, choose_in_turn, hold_out_groups, run_trials
 from dlfh._validation import Features
+from dlfh.collection.item_copies import item_groups
 from dlfh.features.base import Featurizer
 
 if TYPE_CHECKING:
@@ -111,11 +112,13 @@ class TrialSample:
         max_items: int = MAX_ITEMS,
         held_out: float = HELD_OUT,
     ) -> TrialSample:
-        """Draw at most ``max_items`` items, and hold out a share of them."""
+        """Draw at most ``max_items`` items, and hold out a share of them; copies stay together."""
         drawn = np.random.default_rng(seed).permutation(labels.n_points)[:max_items]
+        groups = item_groups({name: _take(column, drawn) for name, column in values.items()})
+        drawn_parts = hold_out_groups(drawn, groups, int(len(drawn) * held_out))
+        drawn, n_held_out = np.concatenate(drawn_parts), len(drawn_parts[0])
         sets = labels.take(drawn)
         rows = np.arange(len(drawn))
-        n_held_out = int(len(drawn) * held_out)
         sampled = {name: _take(column, drawn) for name, column in values.items()}
         return cls(sampled, sets.rows()[sets.set_of_point], rows[n_held_out:], rows[:n_held_out], seed)
 

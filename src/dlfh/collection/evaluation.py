@@ -13,10 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._persistence.files import read_regular, replace_file
+from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes, pack
 from dlfh.collection.calibration.report import CalibrationReport, report_calibration
 from dlfh.collection.encoder import Encoder
+from dlfh.collection.item_copies import item_groups
 from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.label_warnings import warn_of_disjoint_labels, warn_of_labels
 from dlfh.datasets.items import Items
@@ -122,7 +124,10 @@ class HeldOut:
 
 
 def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items, Items]:
-    """Draw complete, labelled items as queries, at most half of them; return them and the others."""
+    """Draw complete, labelled items as queries, at most half of them; return them and the others.
+
+    Copies of a query are queries, too. There may be a few queries less than asked for, so that they fit.
+    """
     check_integer(n_queries, "hold_out", 0)
     rng = check_random_state(random_state)
     complete = np.flatnonzero(items.complete())
@@ -130,7 +135,8 @@ def hold_out(items: Items, n_queries: int, random_state: int = 0) -> tuple[Items
         raise InputError(
             f"cannot hold out {n_queries} of {len(complete)} complete, labelled items: hold out at most half of them"
         )
-    drawn = np.sort(rng.permutation(complete)[:n_queries])
+    order = rng.permutation(complete)
+    drawn = np.sort(hold_out_groups(order, item_groups(items.take(order).modalities), n_queries)[0])
     return items.take(drawn), items.take(np.setdiff1d(np.arange(len(items)), drawn))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ def shared_points(queries: Mapping[str, Any], database: Mapping[str, Any]) -> tu
     Pairs are in ascending order of queries.
     """
     # Equal rows have equal fingerprints; the few pairs with equal fingerprints are then compared in full.
-    of_query, of_item = (_fingerprints([points[name] for name in queries]) for points in (queries, database))
+    of_query, of_item = (fingerprints([points[name] for name in queries]) for points in (queries, database))
     order = np.argsort(of_item, kind="stable")
     first = np.searchsorted(of_item[order], of_query, side="left")
     counts = np.searchsorted(of_item[order], of_query, side="right") - first
@@ -41,7 +41,7 @@ def _equal_rows(a: Any, b: Any) -> npt.NDArray[np.bool_]:
     return np.asarray((dense[0] == dense[1]).all(axis=1))
 
 
-def _fingerprints(matrices: list[Any]) -> _Words:
+def fingerprints(matrices: Sequence[Any]) -> _Words:
     """Return a 64-bit hash of every point: a sum over its non-zero entries of the hashed column and value."""
     n = matrices[0].shape[0]
     total = np.zeros(n, np.uint64)

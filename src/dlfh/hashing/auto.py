@@ -6,7 +6,8 @@ regularised linear functions suit sparse words.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -14,28 +15,31 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
+from dlfh._mathematics.copies import copies_per_point, copy_groups
+from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.ridge import is_wide, typical_variance
 from dlfh._mathematics.targets import Targets
 from dlfh._selection import Trial, best_trial, least_regularised_within_one_se, run_trials
 from dlfh._validation import Features, check_integer
 from dlfh.blocks.base import Blocks
-from dlfh.codes import Codes
+from dlfh.blocks.modalities import in_one_block
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.kernel import KernelRidge
 from dlfh.hashing.linear import LinearRidge
-from dlfh.hashing.rbf import random_bases
+from dlfh.hashing.rbf import RBFMap, random_bases
 from dlfh.hashing.scaling import SCALINGS
 from dlfh.hashing.survey import Survey
 
 _Ridge: TypeAlias = LinearRidge | KernelRidge
 
-#: Fewest points to choose by.
-_MIN_POINTS = 200
+#: Fewest points to choose by, and to choose more than the penalty by.
+_FEWEST_POINTS, _MIN_POINTS = 20, 200
 #: Maximum number of queries.
 _MAX_QUERIES = 1000
-#: Number of folds, and the maximum number of points for cross-validation; of more points, one fold is held out once.
-_N_FOLDS, _MAX_CROSS_VALIDATED = 3, 2500
+#: Number of folds, also below `_MIN_POINTS`, and the maximum number of points for cross-validation; of more points, one
+#: fold is held out once.
+_N_FOLDS, _N_SMALL_FOLDS, _MAX_CROSS_VALIDATED = 3, 10, 2500
 
 
 class Auto(BlockLearner):
@@ -47,7 +51,9 @@ class Auto(BlockLearner):
     seconds for each modality, however many points there are. Sparse features get linear functions only. Of the learners
     within one standard error of the best, the least regularised is chosen and fitted to all points.
 
-    With fewer than 200 points, or similarities instead of labels, the learner is ``KernelRidge()``.
+    Of copies, equal or nearly equal rows with the same labels, only one is used to choose by. With fewer than 200
+    distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
+    of labels, the learner is ``KernelRidge()``.
 
     Parameters
     ----------
@@ -89,7 +95,7 @@ class Auto(BlockLearner):
         share = None
         if whole is not None and is_wide(whole):
             share = typical_variance(whole[points]) / typical_variance(whole)
-        return self.choose(survey.take(points), *targets.take(points), n, modality, context, share)
+        return self.choose(Sample(survey.take(points), *targets.take(points)), n, modality, context, share)
 
     def points(self, n_points: int, seed: int) -> npt.NDArray[np.int64]:
         """Return the points to choose by, the same for all modalities with the same number of points."""
@@ -101,50 +107,49 @@ class Auto(BlockLearner):
         return np.sort(rng.choice(n_points, min(self.n_points, n_points), replace=False)), rng
 
     def choose(
-        self,
-        features: Features,
-        targets: Targets,
-        labels: LabelSets,
-        n_points: int,
-        modality: str,
-        context: FitContext,
-        variance_share: float | None = None,
+        self, sample: Sample, n_points: int, modality: str, context: FitContext, variance_share: float | None = None
     ) -> HashLearner:
         """Return the best learner, evaluated on a sample of ``n_points`` points.
 
         ``variance_share`` is the ratio of the features' variance in the sample to that in all points; by default, the
         share of points that the learners were fitted to.
         """
-        if n_points < _MIN_POINTS:
-            return KernelRidge()
+        if sample.n_points < _FEWEST_POINTS:
+            return next(_small_kinds(KernelRidge()))
         _, rng = self._draw(n_points, context.seed)
-        folds = _folds(features.shape[0], rng)
-        is_sparse = sp.issparse(features)
-        if is_sparse:
-            features = features[:, np.unique(features.indices)]  # drops words that occur in no sampled text
-
-        def evaluate(learner: _Ridge) -> Trial[_Ridge]:
-            scores = _held_out_precisions(learner, folds, features, targets, labels, modality, context)
-            return Trial(learner, scores)
-
-        advance = context.bar.counter(f"choosing: {modality}", 4 if is_sparse else 12)
+        groups = copy_groups(sample.features, sample.labels.set_of_point)
+        distinct = sample.take(np.unique(groups, return_index=True)[1])
+        n_copies = copies_per_point(distinct.n_points, sample.n_points, n_points)
+        is_small = distinct.n_points < _MIN_POINTS
+        folds = _folds(distinct.n_points, _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
+        stages: list[Callable[[_Ridge], Iterator[_Ridge]]] = [self._kinds, _ridges, _bandwidths]
+        if is_small or sp.issparse(sample.features):
+            stages = [_small_kinds] if is_small else [_sparse_kinds, _ridges]
+        advance = context.bar.counter(f"choosing: {modality}", 4 * len(stages) - 4 or 3)
+        evaluation = _Evaluation(distinct, folds, modality, context)
         trials: list[Trial[_Ridge]] = []
-        for stage in (_sparse_kinds, _ridges) if is_sparse else (self._kinds, _ridges, _bandwidths):
+        for stage in stages:
             best = best_trial(trials).candidate if trials else KernelRidge()
-            trials += run_trials(stage(best), evaluate, advance)
-        kind = type(best_trial(trials).candidate)
-        comparable = [trial for trial in trials if type(trial.candidate) is kind]
-        chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
-        # The ridge is the ratio of noise to signal, which does not depend on the number of points; shrinkage does.
-        # (Most of a million words are so rare that more points bring more words, not more occurrences of each.)
-        n_seen = int(np.count_nonzero(~folds[0]))
-        shrinkage = chosen.shrinkage * (n_seen / n_points if variance_share is None else variance_share)
-        return _changed(chosen, shrinkage=float(f"{shrinkage:.2g}"))
+            trials += run_trials(stage(best), evaluation.evaluate, advance)
+        chosen = best_trial(trials).candidate
+        # The ridge is the ratio of noise to signal, which does not depend on the number of points. Copies repeat the
+        # noise with the signal, so it grows with their number.
+        factor = n_copies
+        if not is_small:  # (one standard error of few points is too much)
+            comparable = [trial for trial in trials if type(trial.candidate) is type(chosen)]
+            chosen = least_regularised_within_one_se(comparable, lambda learner: learner.shrinkage).candidate
+            # Shrinkage depends on the number of points. (Most of a million words are so rare that more points bring
+            # more words, not more occurrences of each.)
+            if variance_share is None:
+                factor *= np.count_nonzero(~folds[0]) / n_points
+            else:
+                factor *= variance_share * distinct.n_points / sample.n_points
+        return _changed(chosen, shrinkage=float(f"{chosen.shrinkage * factor:.2g}"))
 
     def _kinds(self, _: _Ridge) -> Iterator[_Ridge]:
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
-            yield KernelRidge(self.max_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling)
+            yield KernelRidge(self.max_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling, precision="single")
 
 
 def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
@@ -154,6 +159,12 @@ def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:
     """
     yield LinearRidge(shrinkage=0.1)
     yield LinearRidge(shrinkage=0.1, scaling="root")
+
+
+def _small_kinds(_: _Ridge) -> Iterator[_Ridge]:
+    """Yield candidates for few points, which cannot tell more of them apart; the first for still fewer."""
+    for shrinkage in (0.3, 0.2, 0.5):
+        yield KernelRidge(shrinkage=shrinkage, penalty="function")
 
 
 def _ridges(best: _Ridge) -> Iterator[_Ridge]:
@@ -172,40 +183,91 @@ def _changed(learner: Any, **changes: Any) -> Any:
 
 def rescaled(learner: HashLearner, factor: float) -> HashLearner:
     """Return a chosen learner with its shrinkage rescaled to another number of points."""
-    shrinkage = getattr(learner, "shrinkage", None)
-    return learner if shrinkage is None else _changed(learner, shrinkage=shrinkage * factor)
+    if not isinstance(learner, (LinearRidge, KernelRidge)) or getattr(learner, "penalty", "") == "function":
+        return learner
+    changed: HashLearner = _changed(learner, shrinkage=learner.shrinkage * factor)
+    return changed
 
 
-def _folds(n_points: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
+def _folds(n_points: int, n_folds: int, rng: np.random.Generator) -> list[npt.NDArray[np.bool_]]:
     """Return masks of held-out points, one for each fold."""
-    fold_of_point = rng.permutation(n_points) % _N_FOLDS
-    return [fold_of_point == fold for fold in range(_N_FOLDS if n_points <= _MAX_CROSS_VALIDATED else 1)]
+    fold_of_point = rng.permutation(n_points) % n_folds
+    return [fold_of_point == fold for fold in range(n_folds if n_points <= _MAX_CROSS_VALIDATED else 1)]
 
 
-def _held_out_precisions(
-    learner: HashLearner,
-    folds: Sequence[npt.NDArray[np.bool_]],
-    features: Features,
-    targets: Targets,
-    labels: LabelSets,
-    modality: str,
-    context: FitContext,
-) -> npt.NDArray[np.float64]:
-    """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
-    from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
+@dataclass(frozen=True)
+class Sample:
+    """Points to choose by."""
 
-    held_out = np.flatnonzero(np.any(folds, axis=0))
-    learned: Codes = targets.codes[targets.row_of_point[held_out]]
-    hashed = np.empty_like(learned)
-    for fold in folds:
-        seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
-        seen_targets = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
-        function = learner.fit(features[seen], seen_targets, modality, FitContext(context.workers, context.seed))
-        hashed[np.searchsorted(held_out, unseen)] = function.encode(features[unseen], modality, context.workers)
-    sets = labels.take(held_out)
-    rows = sets.rows()[sets.set_of_point]
-    queries = slice(None, _MAX_QUERIES)
-    by_database = [
-        evaluate(hashed[queries], database, rows[queries], rows).per_query["AP"] for database in (hashed, learned)
-    ]
-    return np.nan_to_num(np.mean(by_database, axis=0))  # a point without labels has no relevant items
+    features: Features
+    targets: Targets
+    labels: LabelSets
+
+    @property
+    def n_points(self) -> int:
+        return int(self.features.shape[0])
+
+    def take(self, points: npt.NDArray[np.int64]) -> Sample:
+        """Return some of the points."""
+        targets = Targets(self.targets.codes, self.targets.row_of_point[points], self.targets.n_bits)
+        return Sample(self.features[points], targets, self.labels.take(points))
+
+
+class _Evaluation:
+    """Held-out evaluation of learners.
+
+    folds: Masks of held-out points.
+    """
+
+    def __init__(
+        self, sample: Sample, folds: Sequence[npt.NDArray[np.bool_]], modality: str, context: FitContext
+    ) -> None:
+        self.modality, self.context = modality, FitContext(context.workers, context.seed)
+        self.held_out = np.flatnonzero(np.any(folds, axis=0))
+        self.features, targets = sample.features, sample.targets
+        if sp.issparse(self.features):
+            self.features = self.features[:, np.unique(self.features.indices)]  # drops words of no sampled text
+        self.learned = targets.codes[targets.row_of_point[self.held_out]]
+        sets = sample.labels.take(self.held_out)
+        self.labels = sets.rows()[sets.set_of_point]
+        self.folds = []
+        for fold in folds:
+            seen, unseen = np.flatnonzero(~fold), np.flatnonzero(fold)
+            rows = Targets(targets.codes, targets.row_of_point[seen], targets.n_bits)
+            blocks = in_one_block(self.features[seen], modality)
+            self.folds.append((blocks, BlockTargets.in_memory(rows), unseen))
+        #: Kernels and sums of each fold, which learners that differ only in their ridge share; the best learner's.
+        self._sums: dict[str, list[tuple[RBFMap, Moments]]] = {}
+        self._best_score = -np.inf
+
+    def evaluate(self, learner: _Ridge) -> Trial[_Ridge]:
+        """Return each query's average precision, the mean over hashed and learned databases of held-out points."""
+        from dlfh.metrics import evaluate  # here, because loading a model must not load the metrics
+
+        summed = repr(_changed(learner, shrinkage=0.0))
+        sums = [] if isinstance(learner, LinearRidge) else self._sums.get(summed) or self._kernel_sums(learner)
+        hashed = np.empty_like(self.learned)
+        for number, (blocks, targets, unseen) in enumerate(self.folds):
+            function: HashFunction
+            if isinstance(learner, LinearRidge):
+                function = learner.fit_blocks(blocks, targets, self.modality, self.context)
+            else:
+                function = learner.function(*sums[number], self.modality)
+            rows = np.searchsorted(self.held_out, unseen)
+            hashed[rows] = function.encode(self.features[unseen], self.modality, self.context.workers)
+        asking = slice(None, _MAX_QUERIES)
+        by_database = [
+            evaluate(hashed[asking], database, self.labels[asking], self.labels).per_query["AP"]
+            for database in (hashed, self.learned)
+        ]
+        trial = Trial(learner, np.nan_to_num(np.mean(by_database, axis=0)))  # (a point without labels finds nothing)
+        if trial.score > self._best_score:
+            self._best_score, self._sums = trial.score, {summed: sums}
+        return trial
+
+    def _kernel_sums(self, learner: KernelRidge) -> list[tuple[RBFMap, Moments]]:
+        kernels = [learner.kernel(blocks, self.modality, self.context) for blocks, _, _ in self.folds]
+        return [
+            (kernel, learner.sum_blocks(kernel, blocks, targets, self.modality, self.context))
+            for kernel, (blocks, targets, _) in zip(kernels, self.folds, strict=True)
+        ]

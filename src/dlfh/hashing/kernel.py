@@ -166,9 +166,16 @@ class KernelRidge(SummedLearner):
     scaling : {"none", "root", "standard"}, default "none"
         As for `LinearRidge`.
     ridge : float or "auto", default "auto"
-        Ridge; "auto" is ``shrinkage`` x the mean eigenvalue of the kernel values' centred Gram matrix.
+        Ridge; "auto" is ``shrinkage`` x the mean eigenvalue of the kernel values' centred Gram matrix, or ``shrinkage``
+        itself for the penalty "function".
     shrinkage : float, default 1e-4
         Kernel values need far less than raw features (docs/hash-functions.md).
+    penalty : {"weights", "function"}, default "weights"
+        The squared norm that the ridge multiplies: of the weights, w'w, or of the function, w'K0 w, as for
+        `KernelLogistic`, which suits few points.
+    precision : {"double", "single"}, default "double"
+        Precision of the training points' kernel values and their products; sums are in double precision. "single" takes
+        half the time.
     """
 
     kind = "kernel-ridge"
@@ -180,21 +187,29 @@ class KernelRidge(SummedLearner):
     scaling: Literal["none", "root", "standard"] = "none"
     ridge: float | str = "auto"
     shrinkage: float = 1e-4
+    penalty: Literal["weights", "function"] = "weights"
+    precision: Literal["double", "single"] = "double"
 
     def check_parameters(self) -> None:
         _check_bases(self.n_bases, self.bases)
+        check_choice(self.penalty, "penalty", ("weights", "function"))
+        check_choice(self.precision, "precision", ("double", "single"))
         check_positive(self.bandwidth, "bandwidth")
         check_choice(self.scaling, "scaling", SCALINGS)
         check_ridge(self.ridge)
         check_positive(self.shrinkage, "shrinkage", allow_zero=True)
 
     def fit_blocks(self, features: Blocks, targets: BlockTargets, modality: str, context: FitContext) -> KernelHash:
-        kernel = Survey.of(features, modality, context).kernel(
-            self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
-        )
+        kernel = self.kernel(features, modality, context)
         sums = self.sum_blocks(kernel, features, targets, modality, context)
         function, context.solutions[modality] = self._solve(kernel, sums)
         return function
+
+    def kernel(self, features: Blocks, modality: str, context: FitContext) -> RBFMap:
+        """Return the kernel at bases among these points."""
+        return Survey.of(features, modality, context).kernel(
+            self.n_bases, context.seed, bases=self.bases, bandwidth=self.bandwidth, scaling=self.scaling
+        )
 
     def leave_sample_out(
         self, function: KernelHash, solution: RidgeSolution, features: Features, targets: npt.NDArray[Any]
@@ -218,8 +233,10 @@ class KernelRidge(SummedLearner):
     ) -> Moments:
         n = features.shape[0]
         bounds = ((start, min(start + CHUNK_ROWS, n)) for start in range(0, n, CHUNK_ROWS))
+        dtype = np.float32 if self.precision == "single" else np.float64
         parts = (
-            Moments.of_rows(feature_map(features[start:stop]), targets.points(start, stop)) for start, stop in bounds
+            Moments.of_rows(feature_map(features[start:stop], dtype), targets.points(start, stop))
+            for start, stop in bounds
         )
         found = functools.reduce(operator.add, parts)
         if not np.isfinite(found.gram).all():
@@ -232,12 +249,17 @@ class KernelRidge(SummedLearner):
     def _solve(self, kernel: RBFMap, sums: Moments) -> tuple[KernelHash, RidgeSolution]:
         """Return the hash function and the regression."""
         matrix = sums.gram.copy()
-        weights = solve_ridge(matrix, self._resolve_ridge(sums.variances), sums.cross)
+        weights = solve_ridge(matrix, self._resolve_ridge(kernel, sums.variances), sums.cross)
         function = KernelHash(kernel, weights, sums.target_mean - sums.mean @ weights, is_logistic=False)
         return function, RidgeSolution(sums.n_points, sums.mean, matrix, weights, sums.target_mean)
 
-    def _resolve_ridge(self, variances: Floats) -> float:
-        return Ridge(self.ridge, self.shrinkage).resolve(variances, np.finfo(np.float64).eps * variances.sum())
+    def _resolve_ridge(self, kernel: RBFMap, variances: Floats) -> float | Floats:
+        """Return the ridge: a number for the norm of the weights, a matrix for that of the function."""
+        floor = np.finfo(np.float64).eps * variances.sum()
+        if self.penalty == "weights":
+            return Ridge(self.ridge, self.shrinkage).resolve(variances, floor)
+        ridge = self.shrinkage if isinstance(self.ridge, str) else self.ridge
+        return ridge * kernel.between_bases() + floor * np.eye(len(variances))
 
     def leave_one_out(
         self, function: HashFunction, features: Features, targets: Targets
@@ -246,7 +268,10 @@ class KernelRidge(SummedLearner):
         assert isinstance(function, KernelHash)
         kernel = function.kernel
         return leave_one_out_by_features(
-            lambda start, stop: kernel(features[start:stop]), targets, self._resolve_ridge, own_feature=_base_at
+            lambda start, stop: kernel(features[start:stop]),
+            targets,
+            lambda variances: self._resolve_ridge(kernel, variances),
+            own_feature=_base_at,
         )
 
 
