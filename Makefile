@@ -209,6 +209,10 @@ study-answers: $(READY)  ## Measure answer quality: make study-answers DLFH_DATA
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.build_study --write docs/answers.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.queries_study --write docs/answers.md --picture docs/images/fifty.png
 
+.PHONY: study-probabilities
+study-probabilities: $(READY)  ## Compare rankings by label probabilities and by codes: make study-probabilities DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probabilities_study --write docs/label-probabilities.md
+
 .PHONY: study-cnn
 study-cnn: $(TORCH_READY)  ## Compare image features, including those of a network: make study-cnn DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh.codes import Codes
 from dlfh.hashing.base import check_array
@@ -68,9 +69,7 @@ class LabelQuantizer:
         for start in range(0, len(codes), _CHUNK_ROWS):
             roots = np.sqrt(probabilities[start : start + _CHUNK_ROWS], dtype=np.float32)
             for number, labels in enumerate(members):
-                centroids = self.centroids[:, labels]
-                distances = (centroids**2).sum(axis=1) - 2 * roots[:, labels] @ centroids.T
-                codes[start : start + _CHUNK_ROWS, number] = distances.argmin(axis=1)
+                codes[start : start + _CHUNK_ROWS, number] = _nearest(roots[:, labels], self.centroids[:, labels])
         return codes
 
     def decode(self, codes: Codes) -> Values:
@@ -113,15 +112,17 @@ def _centroids(roots: Values, seed: int) -> Values:
     distinct = np.unique(roots, axis=0)
     if len(distinct) <= N_CENTROIDS:
         return distinct[np.arange(N_CENTROIDS) % len(distinct)]
-    import faiss  # here, because ranking clusters nothing
+    # Lloyd's algorithm. faiss has it too, but with OpenMP's threads, which do not survive a fork.
+    rng, points = np.random.default_rng(seed), np.arange(len(roots))
+    centroids = distinct[np.sort(rng.choice(len(distinct), N_CENTROIDS, replace=False))]
+    for _ in range(_ITERATIONS):
+        nearest = _nearest(roots, centroids)
+        members = sp.csr_array((np.ones(len(roots), np.float32), (nearest, points)), (N_CENTROIDS, len(roots)))
+        counts = np.bincount(nearest, minlength=N_CENTROIDS)[:, None]
+        centroids = np.where(counts > 0, (members @ roots) / np.maximum(counts, 1), centroids).astype(np.float32)
+    return centroids
 
-    means = faiss.Kmeans(
-        roots.shape[1],
-        N_CENTROIDS,
-        niter=_ITERATIONS,
-        seed=seed % 2**31,
-        min_points_per_centroid=1,
-        max_points_per_centroid=len(roots),
-    )
-    means.train(roots)
-    return np.clip(np.asarray(means.centroids), 0, 1)
+
+def _nearest(roots: Values, centroids: Values) -> Integers:
+    """Return the number of the centroid nearest to each point."""
+    return np.argmin((centroids**2).sum(axis=1) - 2 * roots @ centroids.T, axis=1)
