@@ -10,6 +10,7 @@ import re
 import shutil
 import sqlite3
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlfh import DLFH, Collection, Encoder
+from dlfh._cancellation import cancellable
 from dlfh.collection import words as words_file
 from dlfh.collection.words import WORDS_FILE, WordIndex
 from dlfh.datasets import Items
@@ -229,6 +231,30 @@ def test_a_query_is_interrupted_after_too_many_steps(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(words_file, "_MAX_STEPS_PER_TEXT", 0)
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         found.coverage("red")
+
+
+def test_threads_that_search_one_file_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
+    WordIndex.build([[f"red blue {n}"] for n in range(3000)]).write(tmp_path / WORDS_FILE, "state")
+    found = WordIndex.read(tmp_path / WORDS_FILE, "state", 1, 3000)
+    assert found is not None
+    with ThreadPoolExecutor(8) as pool:
+        answers = [pool.submit(found.coverage, f"red {n}") for n in range(400)]
+        counts = [np.count_nonzero(answer.result(timeout=60)) for answer in answers]
+    assert counts == [np.count_nonzero(found.coverage(f"red {n}")) for n in range(400)]
+
+
+def test_a_query_stops_inside_sqlite_when_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = WordIndex.build([["red"] for _ in range(2000)])
+    monkeypatch.setattr(words_file, "_MAX_STEPS", 1 << 40)
+    words._weight("red", (0,))
+    checks = iter([False, True, True, True])
+
+    def check() -> None:
+        if next(checks):
+            raise TimeoutError("too late")
+
+    with cancellable(check), pytest.raises(TimeoutError, match="too late"):
+        words.coverage("red")
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:

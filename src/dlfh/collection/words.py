@@ -24,7 +24,7 @@ import sqlite3
 import threading
 import zlib
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,6 @@ _MAX_CACHED_WEIGHTS = 1 << 16
 #: A query of a file takes at most this many steps of SQLite, plus so many for each text; a common word takes about 16
 #: for each text that contains it. They are counted in units.
 _MAX_STEPS, _MAX_STEPS_PER_TEXT, _STEPS_PER_UNIT = 1_000_000, 250, 10_000
-#: Rows of a result that are fetched between two checkpoints.
-_FETCHED_ROWS = 1 << 12
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
 _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
 
@@ -60,6 +58,10 @@ class WordIndex:
         self._n_texts = n_texts
         self._weights: dict[tuple[str, tuple[int, ...]], float] = {}
         self._units = _Units()
+        # One query at a time. SQLite has a lock of its own, but the thread that holds it waits for Python's in the
+        # progress handler, while the thread that holds Python's may wait for SQLite's.
+        self._asking = threading.Lock()
+        database.set_progress_handler(self._units.take, _STEPS_PER_UNIT)
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[str | None]], n_columns: int = 1) -> WordIndex:
@@ -116,12 +118,13 @@ class WordIndex:
     def _ask(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return the rows of a query; raise sqlite3.OperationalError if a file makes it take too many steps."""
         checkpoint()
-        self._units.left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
-        found, rows = self._database.execute(statement, values), []
-        while batch := found.fetchmany(_FETCHED_ROWS):
-            rows += batch
-            checkpoint()
-        return rows
+        with self._asking, closing(self._database.cursor()) as cursor:
+            self._units.left = (_MAX_STEPS + _MAX_STEPS_PER_TEXT * len(self)) // _STEPS_PER_UNIT
+            try:
+                return cursor.execute(statement, values).fetchall()
+            except sqlite3.OperationalError:
+                checkpoint()  # the query was interrupted because it was cancelled
+                raise
 
     # Files
 
@@ -148,7 +151,6 @@ class WordIndex:
             database = sqlite3.connect(":memory:", check_same_thread=False)
             database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, max(len(content), _MAX_STEPS))
             words = cls(database, n_columns, n_texts)
-            database.set_progress_handler(words._units.take, _STEPS_PER_UNIT)
             words._units.left = 1
             database.deserialize(content)
             for setting in ("trusted_schema = OFF", "cell_size_check = ON", "query_only = ON"):
@@ -163,13 +165,18 @@ class WordIndex:
         return None
 
 
-class _Units(threading.local):
-    """Units of steps that the current query of each thread may still take."""
+class _Units:
+    """Units of steps that the current query may still take."""
 
     left = 0
 
     def take(self) -> bool:
+        """Take a unit; return whether to interrupt the query, because too many were taken or it was cancelled."""
         self.left -= 1
+        try:
+            checkpoint()
+        except Exception:
+            return True
         return self.left < 0
 
 
