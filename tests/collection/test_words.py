@@ -9,8 +9,9 @@ import os
 import re
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -233,28 +234,36 @@ def test_a_query_is_interrupted_after_too_many_steps(monkeypatch: pytest.MonkeyP
         found.coverage("red")
 
 
-def test_threads_that_search_one_file_do_not_wait_for_each_other_for_ever(tmp_path: Path) -> None:
-    WordIndex.build([[f"red blue {n}"] for n in range(3000)]).write(tmp_path / WORDS_FILE, "state")
-    found = WordIndex.read(tmp_path / WORDS_FILE, "state", 1, 3000)
-    assert found is not None
-    with ThreadPoolExecutor(8) as pool:
-        answers = [pool.submit(found.coverage, f"red {n}") for n in range(400)]
-        counts = [np.count_nonzero(answer.result(timeout=60)) for answer in answers]
-    assert counts == [np.count_nonzero(found.coverage(f"red {n}")) for n in range(400)]
+def test_threads_that_search_one_file_take_turns(tmp_path: Path) -> None:
+    texts = [[f"red{n % 3} {n}"] for n in range(6000)]
+    WordIndex.build(texts).write(tmp_path / WORDS_FILE, "state")
+    program = f"""
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+import numpy as np
+from dlfh.collection.words import WordIndex
+words = WordIndex.read(Path({str(tmp_path / WORDS_FILE)!r}), "state", 1, 6000)
+with ThreadPoolExecutor(8) as pool:
+    print(sum(map(np.count_nonzero, pool.map(words.coverage, ["red0 red1"] * 24))))
+"""
+    # In another process, because threads that wait for each other for ever would stop this one.
+    found = subprocess.run([sys.executable, "-c", program], timeout=120, capture_output=True, text=True, check=True)
+    assert int(found.stdout) == 24 * 4000
 
 
-def test_a_query_stops_inside_sqlite_when_it_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = WordIndex.build([["red"] for _ in range(2000)])
-    monkeypatch.setattr(words_file, "_MAX_STEPS", 1 << 40)
-    words._weight("red", (0,))
-    checks = iter([False, True, True, True])
+def test_a_query_stops_inside_sqlite_when_it_is_cancelled() -> None:
+    words = WordIndex.build([[f"red{n % 3}"] for n in range(10_000)])
+    words._weight("red0", (0,))
+    calls = []
 
     def check() -> None:
-        if next(checks):
+        calls.append(len(calls))
+        if len(calls) > 1:
             raise TimeoutError("too late")
 
     with cancellable(check), pytest.raises(TimeoutError, match="too late"):
-        words.coverage("red")
+        words.coverage("red0")
+    assert len(calls) == 3  # before the query, in the query, and after its interruption
 
 
 def test_a_huge_file_is_refused_before_it_is_read(tmp_path: Path) -> None:
