@@ -481,7 +481,7 @@ def test_invalid_searches_raise_input_errors(shop: Path, tmp_path: Path) -> None
             ("image", tmp_path / "gone.png", {}, "does not exist"),
             ("text", "level", {"radius": -1}, "radius must be an integer"),
             ("text", "level", {"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
-            ("image", "level", {"match": "words"}, "match='words' needs a text, and 'image' does not take texts"),
+            ("image", "level", {"match": "words"}, "match='words' needs a text, but 'image' does not take texts"),
             (
                 "text",
                 "level",

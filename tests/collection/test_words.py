@@ -254,7 +254,7 @@ with ThreadPoolExecutor(8) as pool:
 def test_a_query_stops_inside_sqlite_when_it_is_cancelled() -> None:
     words = WordIndex.build([[f"red{n % 3}"] for n in range(10_000)])
     words._weight("red0", (0,))
-    calls = []
+    calls: list[int] = []
 
     def check() -> None:
         calls.append(len(calls))

@@ -29,7 +29,7 @@ def test_objective_and_gradient_equal_the_dense_formulas(problem: Problem, n_bit
     np.fill_diagonal(P, 0)
     with Workers(1) as workers:
         if P.sum() == 0:
-            with pytest.raises(InputError, match="no two points share a label"):
+            with pytest.raises(InputError, match="no two points do"):
                 Divergence(LabelRows.of_points(problem.labels), 0.5, workers)
             return
         divergence = Divergence(LabelRows.of_points(problem.labels), 0.5, workers)

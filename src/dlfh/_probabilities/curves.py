@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
-from scipy.special import expit, logit
 
 from dlfh import _kernels
 from dlfh._parallel import Workers
@@ -48,6 +47,8 @@ class LabelCurves:
 
     def __call__(self, scores: npt.NDArray[Any]) -> Values:
         """Return probabilities of shape (n, n_labels)."""
+        from scipy.special import expit  # here, because opening a collection must not load it
+
         values = expit(self.slope * scores + self.intercept)
         values *= self.trust
         values += (1 - self.trust) * self.prior
@@ -81,6 +82,8 @@ def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> 
     scores (n, n_labels): Leave-one-out scores of points.
     labels (n, n_labels): Indicator matrix of their labels.
     """
+    from scipy.special import logit
+
     n, n_labels = scores.shape
     counts = np.asarray(labels.sum(axis=0)).ravel()
     by_label = sp.csc_array(labels)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit, logit
 
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
@@ -61,6 +60,8 @@ class Fusion:
 
     def __call__(self, probabilities: Sequence[Values], prior: Floats) -> Values:
         """Return probabilities of shape (n, n_labels)."""
+        from scipy.special import expit  # here, because opening a collection must not load it
+
         base = _log_odds(prior)
         total = base + self.bias
         for weight, each in zip(self.weights, probabilities, strict=True):
@@ -197,6 +198,8 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
 
     labels (n, n_labels): The labels that the points have.
     """
+    from scipy.special import expit
+
     base = _log_odds(prior)
     evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
     evidence += [(_log_odds(each) - base).ravel() for each in probabilities]
@@ -219,7 +222,8 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
 
 
 def _log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
-    return logit(np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST))
+    clipped = np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST)
+    return np.log(clipped / (1 - clipped))
 
 
 def _with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:

@@ -99,8 +99,7 @@ class LabelQuantizer:
         """Restore a quantiser from its arrays."""
         group = check_array(arrays, "group", np.int64, (n_labels,))
         centroids = check_array(arrays, "centroids", np.float32, (N_CENTROIDS, n_labels))
-        n_groups = int(group.max()) + 1
-        if n_groups > n_bytes or not np.array_equal(np.unique(group), np.arange(n_groups)):
+        if not 0 <= group.min() <= group.max() < n_bytes or not np.bincount(group).all():
             raise ValueError("its label groups are out of range")
         if centroids.min() < 0 or centroids.max() > 1:
             raise ValueError("its label centroids are outside 0 to 1")
