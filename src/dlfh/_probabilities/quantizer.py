@@ -22,9 +22,9 @@ Values = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
 N_CENTROIDS = 256
-_ITERATIONS = 12
+_ITERATIONS = 10
 #: Points that centroids are fitted to.
-_MAX_POINTS = 1 << 13
+_MAX_POINTS = 1 << 12
 _CHUNK_ROWS = 2048
 
 
