@@ -44,6 +44,9 @@ def serve(
     on_ready : callable, optional
         Called with the URL of the service when it is ready.
     """
+    # A thread that needs Python's lock waits this long for another to give it up, after every call that released it:
+    # with the default of 5 ms, one slow request would delay every step of a simple search.
+    sys.setswitchinterval(2e-4)
     settings = settings or Settings()
     log = Log(sys.stderr)
     logging.getLogger("uvicorn.error").disabled = True  # not JSON, and redundant with the log of the service
