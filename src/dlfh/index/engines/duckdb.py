@@ -24,6 +24,7 @@ from dlfh.errors import DLFHError, StorageError
 from dlfh.index.engines.address import Address
 from dlfh.index.engines.engine import Row
 from dlfh.index.engines.sql import SqlEngine
+from dlfh.index.segment import ABSENT
 from dlfh.index.where import Condition
 
 _BATCH = 10_000
@@ -175,15 +176,23 @@ class DuckEngine(SqlEngine):
 
     def _insert(self, cursor: Any, rows: list[Row], first: int) -> None:
         numbers = np.arange(first, first + len(rows), dtype=np.int64)
-        self._load(cursor, self._table, self._item_columns(rows, numbers))
+        expressions = ["number", "id", "metadata"]
+        for column in range(len(self.modalities)):
+            state = f"state{column}"
+            # Not by masked arrays: DuckDB before 2.0 ignores the mask.
+            words = [f"CASE WHEN {state} <> {ABSENT} THEN {word} END" for word in self._code_columns(column)]
+            expressions += [state, *words]
+        self._load(cursor, self._table, self._item_columns(rows, numbers), expressions)
         values = _value_columns(rows, numbers)
         if len(values["number"]):
             self._load(cursor, self._values, values)
 
-    def _load(self, cursor: Any, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+    def _load(
+        self, cursor: Any, table: str, columns: dict[str, npt.NDArray[Any]], expressions: Sequence[str] = ()
+    ) -> None:
         cursor.register("dlfh_new", columns)
         try:
-            cursor.execute(f"INSERT INTO {table} SELECT {', '.join(columns)} FROM dlfh_new")
+            cursor.execute(f"INSERT INTO {table} SELECT {', '.join(expressions or columns)} FROM dlfh_new")
         finally:
             cursor.unregister("dlfh_new")
 
@@ -198,9 +207,8 @@ class DuckEngine(SqlEngine):
             codes = [row.codes[column] for row in rows]
             padded = b"".join((code or b"").ljust(8 * len(names), b"\0") for code in codes)
             words = np.frombuffer(padded, "<u8").reshape(len(rows), len(names))
-            absent = np.array([code is None for code in codes])
             columns[f"state{column}"] = np.array([row.states[column] for row in rows], np.uint8)
-            columns |= {name: np.ma.array(words[:, word], mask=absent) for word, name in enumerate(names)}
+            columns |= {name: np.ascontiguousarray(words[:, word]) for word, name in enumerate(names)}
         return columns
 
     def _erase(self, cursor: Any, numbers: list[int]) -> None:
