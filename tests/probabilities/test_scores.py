@@ -33,8 +33,9 @@ def test_scores_are_probabilities_of_independent_labels(seed: int) -> None:
 def test_exclusive_labels_match_if_they_are_equal(seed: int) -> None:
     rng = np.random.default_rng(seed)
     q, p = (row / row.sum() for row in rng.random((2, 4)).astype(np.float32))
-    score = label_scores(q[None], p[None], np.ones(4), "any", exclusive=True).sum(axis=2)
-    np.testing.assert_allclose(probability_of(score, "any", exclusive=True), q @ p, rtol=1e-5)
+    for match in MATCHES:
+        score = label_scores(q[None], p[None], np.ones(4), match, exclusive=True).sum(axis=2)
+        np.testing.assert_allclose(probability_of(score, match, exclusive=True), q @ p, rtol=1e-5)
 
 
 @pytest.mark.parametrize("match", MATCHES)

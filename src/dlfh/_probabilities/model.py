@@ -44,11 +44,15 @@ class LabelFunction(HashFunction):
         return self.curves(self.scores.project(features, modality, workers))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
-        return self.curves.to_arrays() | {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
+        kind = HashFunction._registry.kind_of(type(self.scores))
+        scores = {f"scores/{name}": array for name, array in self.scores.to_arrays().items()}
+        return self.curves.to_arrays() | scores | {"kind": np.frombuffer(kind.encode(), np.uint8)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LabelFunction:
-        raise NotImplementedError("the kind of the regression is in the model's configuration")
+        kind = check_array(arrays, "kind", np.uint8, (None,)).tobytes().decode()
+        scores = HashFunction._registry.find(kind).from_arrays(_with_prefix(arrays, "scores/"))
+        return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits))
 
 
 @dataclass(frozen=True)
@@ -140,9 +144,6 @@ class LabelModel:
         config = {
             "names": None if self.names is None else list(self.names),
             "n_labels": self.n_labels,
-            "functions": {
-                name: HashFunction._registry.kind_of(type(function.scores)) for name, function in self.functions.items()
-            },
             "fusions": [
                 {"modalities": list(names), "weights": list(fusion.weights), "bias": fusion.bias}
                 for names, fusion in self.fusions.items()
@@ -163,15 +164,10 @@ class LabelModel:
             raise ValueError("the number of its labels is missing or out of range")
         if names is not None and not are_label_names(names, n_labels):
             raise ValueError(f"its label names must be {n_labels} distinct strings or numbers")
-        if not isinstance(config["functions"], dict) or set(config["functions"]) != set(n_features):
-            raise ValueError("its label probabilities do not match its modalities")
-        functions = {}
+        functions = {name: LabelFunction.from_arrays(_with_prefix(arrays, f"of/{name}/")) for name in n_features}
         for name, width in n_features.items():
-            own = _with_prefix(arrays, f"of/{name}/")
-            scores = HashFunction._registry.find(config["functions"][name]).from_arrays(_with_prefix(own, "scores/"))
-            if (scores.n_features, scores.n_bits) != (width, n_labels):
+            if (functions[name].n_features, functions[name].n_bits) != (width, n_labels):
                 raise ValueError("its label probabilities do not match its features or labels")
-            functions[name] = LabelFunction(scores, LabelCurves.from_arrays(own, n_labels))
         fusions = {}
         for entry in config["fusions"]:
             combined = tuple(entry["modalities"])

@@ -1,8 +1,9 @@
 """Scores of a query and an item from their label probabilities q and p.
 
-- any: the probability that they share a label, 1 - prod_l (1 - p_l q_l); where every point has exactly one label,
-  sum_l p_l q_l.
+- any: the probability that they share a label, 1 - prod_l (1 - p_l q_l).
 - all: the probability that the item has every label of the query, prod_l (1 - q_l (1 - p_l)).
+
+Where every point has exactly one label, both are sum_l p_l q_l, the probability that the labels are equal.
 
 Both increase with a sum over labels, the score. Labels that say the same (one label under several names) would count
 several times, so each has a weight.
@@ -52,7 +53,7 @@ def redundancy_weights(labels: LabelSets) -> Floats:
 def label_scores(queries: Values, items: Values, weights: Floats, match: Match, *, exclusive: bool) -> Values:
     """Return the terms of the score, by query, item and label: shape (queries, items, labels)."""
     q, p = queries[:, None, :], items[None]
-    if match == "any" and exclusive:
+    if exclusive:
         return p * q
     weight, largest = weights.astype(np.float32), np.float32(_ALMOST_ONE)
     if match == "any":
@@ -63,6 +64,6 @@ def label_scores(queries: Values, items: Values, weights: Floats, match: Match, 
 def probability_of(scores: npt.NDArray[np.floating], match: Match, *, exclusive: bool) -> Floats:
     """Return the probability that a score stands for."""
     scores = np.asarray(scores, np.float64)
-    if match == "all":
-        return np.exp(np.minimum(scores, 0.0))
-    return np.clip(scores, 0.0, 1.0) if exclusive else -np.expm1(-np.maximum(scores, 0.0))
+    if exclusive:
+        return np.clip(scores, 0.0, 1.0)
+    return np.exp(np.minimum(scores, 0.0)) if match == "all" else -np.expm1(-np.maximum(scores, 0.0))

@@ -42,8 +42,8 @@ _MAX_HEADER_BYTES = 1 << 12
 #: Only this many words of a query count.
 _MAX_QUERY_WORDS = 256
 _MAX_CACHED_WEIGHTS = 1 << 16
-#: A query of a file takes at most this many steps of SQLite, plus so many for each text; a common word takes about 16
-#: for each text that contains it. They are counted in units.
+#: A query of a file takes at most this many steps of SQLite, plus 250 per text; a common word takes about 16 for each
+#: text that contains it. They are counted in units.
 _MAX_STEPS, _MAX_STEPS_PER_TEXT, _STEPS_PER_UNIT = 1_000_000, 250, 10_000
 #: A run of characters between white space and ASCII punctuation; FTS5 splits it further, as it does for stored texts.
 _TOKEN = re.compile(r"[^\s\0-/:-@\[-`{-~]+")
@@ -58,8 +58,8 @@ class WordIndex:
         self._n_texts = n_texts
         self._weights: dict[tuple[str, tuple[int, ...]], float] = {}
         self._units = _Units()
-        # One query at a time. SQLite has a lock of its own, but the thread that holds it waits for Python's in the
-        # progress handler, while the thread that holds Python's may wait for SQLite's.
+        # One query at a time. Otherwise the thread that holds SQLite's lock could wait for Python's, in the progress
+        # handler, while the thread that holds Python's waits for SQLite's.
         self._asking = threading.Lock()
         database.set_progress_handler(self._units.take, _STEPS_PER_UNIT)
 

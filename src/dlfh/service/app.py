@@ -40,7 +40,7 @@ from dlfh.service.writing import put_items, remove_items
 _PAGE = Path(__file__).parent / "page"
 #: Larger bodies are parsed in a worker thread: they would keep the event loop from everything else.
 _MAX_PARSED_HERE = 1 << 16
-#: Answers and bytes of a simple search; others have worker threads of their own, so that simple ones need not wait.
+#: Answers and bytes of a simple search; others use separate worker threads, so that simple ones need not wait.
 _MAX_SIMPLE_K, _MAX_SIMPLE_BYTES = 100, 1 << 11
 _JSON = "application/json"
 Model = TypeVar("Model", bound=BaseModel)
