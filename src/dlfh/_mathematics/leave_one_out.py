@@ -63,14 +63,16 @@ class RidgeSolution:
         import scipy.linalg
 
         factor, inverse = _cholesky(self.matrix), None
-        single = factor.astype(np.float32)  # for leverages, which lie between 0 and 1
+        # Single precision is enough for leverages, which lie between 0 and 1, unless a pivot vanishes in it.
+        is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
+        pivots = factor.astype(np.float32) if is_safe else factor
         if own_feature is not None:
             inverse = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
         values = np.empty((n, self.weights.shape[1]), np.float32)
         for start, stop in _bounds(n):
             features = rows(start, stop)
             centred = features - self.mean
-            half = scipy.linalg.solve_triangular(single, centred.T.astype(np.float32), lower=True, check_finite=False)
+            half = scipy.linalg.solve_triangular(pivots, centred.T.astype(pivots.dtype), lower=True, check_finite=False)
             leverages = np.einsum("di,di->i", half, half, dtype=np.float64)
             freedom = np.maximum(1 - leverages - self.intercept / self.n_points, _MIN_FREEDOM)
             actual = targets(start, stop)
