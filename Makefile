@@ -68,7 +68,7 @@ test: $(READY)  ## Run the tests
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -n auto --dist worksteal
 
 # Old packages meet new ones of their own dependencies, which may call them deprecated.
-LOWEST_TESTS := tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
+LOWEST_TESTS ?= tests/features/test_images.py tests/datasets tests/persistence tests/kernels tests/index/test_index.py \
 	tests/index/test_engines.py tests/blocks tests/collection/test_collection.py tests/cli/test_cli.py tests/bench/test_figures.py \
 	tests/service/test_app.py tests/service/test_server.py tests/client
 .PHONY: test-lowest
@@ -83,7 +83,7 @@ CLUSTER_TESTS ?=
 test-cluster: $(READY)  ## Test on a Dask cluster of processes, killing workers: make test-cluster CLUSTER_TESTS="-k killed"
 	OPENBLAS_NUM_THREADS=1 $(RUN) -m pytest -m cluster $(CLUSTER_TESTS) tests/blocks tests/collection/test_block_codes.py tests/cli/test_evaluate.py
 
-nightly: test-cluster test-notebooks  ## The long forms of the checks that .ci/run shortens
+nightly: test-cluster test-notebooks test-lowest  ## The long forms of the checks that .ci/run shortens
 	$(MAKE) test-engines EFFORT=20
 	$(MAKE) fuzz N=10000
 	$(MAKE) fuzz-service REQUESTS=20000
