@@ -606,6 +606,9 @@ def test_the_map_follows_touches_and_pinches(browser: Browser, service_of_icons:
             fingers = [] if apart is None else [{"x": x - apart, "y": y, "id": 0}, {"x": x + apart, "y": y, "id": 1}]
             devtools.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
         page.wait_for_another_map(before)
+        while (drawn := page.page.locator("canvas").screenshot()) != before:  # until the pinch has been followed
+            before = drawn
+            page.page.wait_for_timeout(100)
         peek.tap()
         expect(page.page.locator(".head h1")).to_have_text(name or "")
 
