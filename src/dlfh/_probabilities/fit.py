@@ -26,7 +26,9 @@ from dlfh.hashing.survey import Survey
 Values = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-#: Maximum number of points that curves are fitted to, and of their scores.
+#: Points that curves are fitted to: a curve has two parameters, and few labels need few points.
+_MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
+#: Maximum number of these points, and of their scores.
 _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 #: Maximum number of points in a (points x points) matrix.
 _MAX_POINTS_BY_POINTS = 2048
@@ -92,7 +94,8 @@ class LabelFit:
     def _sample(self, features: Blocks, targets: BlockTargets) -> Integers:
         """Return the points that curves are fitted to, ascending."""
         n, n_labels = features.shape[0], targets.labels.n_labels if isinstance(targets.labels, LabelSets) else 1
-        size = min(n, _MAX_POINTS, max(512, _MAX_SCORES // n_labels))
+        enough = max(_MIN_POINTS, _POINTS_PER_LABEL * n_labels)
+        size = min(n, _MAX_POINTS, enough, max(512, _MAX_SCORES // n_labels))
         return np.sort(np.random.default_rng(self.context.seed).choice(n, size, replace=False))
 
     def _calibrate(
