@@ -166,10 +166,12 @@ def test_models_without_labels_say_so(data: tuple[Paired, Paired]) -> None:
     [
         (np.zeros((2, 3)), r"probabilities must have the shape \(n, 8\), got \(2, 3\)"),
         (np.full((2, 8), 1.5), "probabilities must be between 0 and 1"),
+        ([["likely"]], "probabilities must be numbers, a row of 8 for each point"),
+        ([[0.5] * 8, [0.5]], "probabilities must be numbers, a row of 8 for each point"),
         (np.full((2, 8), np.nan), "probabilities must be between 0 and 1"),
     ],
 )
-def test_wrong_probabilities_are_named(model: DLFH, wrong: np.ndarray, message: str) -> None:
+def test_wrong_probabilities_are_named(model: DLFH, wrong: Any, message: str) -> None:
     for method in (model.quantize_probabilities, model.score_tables):
         with pytest.raises(InputError, match=message):
             method(wrong)

@@ -330,7 +330,11 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         return self.label_model_
 
     def _check_probabilities(self, probabilities: npt.ArrayLike) -> Values:
-        values, n_labels = np.asarray(probabilities, np.float32), self._labels_known().n_labels
+        n_labels = self._labels_known().n_labels
+        try:
+            values = np.asarray(probabilities, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"probabilities must be numbers, a row of {n_labels} for each point") from None
         if values.ndim != 2 or values.shape[1] != n_labels:
             raise InputError(f"probabilities must have the shape (n, {n_labels}), got {values.shape}")
         if not ((values >= 0) & (values <= 1)).all():
