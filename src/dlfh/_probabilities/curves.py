@@ -47,9 +47,8 @@ class LabelCurves:
 
     def __call__(self, scores: npt.NDArray[Any]) -> Values:
         """Return probabilities of shape (n, n_labels)."""
-        from scipy.special import expit  # here, because opening a collection must not load it
-
-        values = expit(self.slope * scores + self.intercept)
+        # Not scipy.special.expit: a search must not load it.
+        values = 1 / (1 + np.exp(-np.clip(self.slope * scores + self.intercept, -700, 700)))
         values *= self.trust
         values += (1 - self.trust) * self.prior
         if self.exclusive:

@@ -362,6 +362,21 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return None
 
+    def label_probabilities_leave_one_out(
+        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out label probabilities of training points; None where `project_leave_one_out` is None.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+            Of the training points that the function was fitted to.
+        labels : ndarray of float32 (n, n_labels)
+            1 for the labels that they have.
+        """
+        return None
+
     def encode_unified(self, modalities: Any) -> Codes:
         """Return one packed code per point, from all its modalities together.
 
