@@ -28,6 +28,18 @@ def test_nearest_by_weight_and_weigh_candidates(seed: int, n_bits: int, coarse: 
     assert_twins_agree("weigh_candidates", queries, weights, items, candidates, distances, 0, n_queries)
 
 
+@given(seeds, st.integers(1, 20), st.booleans())
+def test_nearest_by_table(seed: int, n_bytes: int, coarse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_queries = (int(size) for size in rng.integers(1, 60, 2))
+    tables = rng.integers(0, 3 if coarse else 1 << 24, (n_queries, n_bytes, 256)).astype(np.int32)
+    codes = np.ascontiguousarray(random_codes(rng, n_items, 8 * n_bytes).T)
+    start = int(rng.integers(0, n_items))
+    shape = (n_queries, int(rng.integers(1, n_items - start + 1)))
+    outputs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    assert_twins_agree("nearest_by_table", tables, codes, start, n_items, *outputs)
+
+
 @given(seeds, st.integers(1, 140))
 def test_within_radius(seed: int, n_bits: int) -> None:
     rng = np.random.default_rng(seed)

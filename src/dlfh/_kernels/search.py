@@ -148,6 +148,32 @@ def nearest_by_weight(query_words, weights, low, high, steps, item_words, start,
 
 
 @Kernel
+def nearest_by_table(tables, codes_by_byte, start, stop, distances, positions):
+    """Fill rows of ``distances`` and ``positions`` with each query's nearest items among ``start:stop``.
+
+    Sorted by distance, the sum of ``tables[i, b, codes_by_byte[b, j]]`` over the bytes b, then by position. All entries
+    of the tables are at least 0.
+    """
+    totals = np.empty(_TILE, np.int64)
+    for i in range(tables.shape[0]):
+        near, place = distances[i], positions[i]
+        near[:] = np.iinfo(np.int64).max
+        place[:] = np.iinfo(np.int64).max
+        for first in range(start, stop, _TILE):
+            last = min(first + _TILE, stop)
+            totals[:] = 0
+            for b in range(tables.shape[1]):
+                for j in range(first, last):
+                    totals[j - first] += tables[i, b, codes_by_byte[b, j]]
+            for j in range(first, last):
+                if totals[j - first] < near[0]:
+                    near[0] = totals[j - first]
+                    place[0] = j
+                    _sink(near, place, near.size)
+        _sort_heap(near, place)
+
+
+@Kernel
 def weigh_candidates(query_words, weights, item_words, candidates, distances, start, stop):
     """Fill ``distances[start:stop]`` with the weighted distances of each query's candidates."""
     tables = np.empty((8 * item_words.shape[1], 256), np.int32)
