@@ -156,7 +156,7 @@ class LabelModel:
 
     @classmethod
     def from_parts(
-        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bytes: int
+        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bits: int
     ) -> LabelModel:
         """Restore a model from `to_parts`; raise ValueError for any part that is invalid."""
         names, n_labels = config["names"], config["n_labels"]
@@ -180,7 +180,7 @@ class LabelModel:
         weights = check_array(arrays, "weights", np.float64, (n_labels,))
         if not (weights > 0).all():
             raise ValueError("its label weights must be positive")
-        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bytes)
+        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bits)
         return cls(None if names is None else tuple(names), weights, functions, fusions, quantizer)
 
 
