@@ -110,7 +110,9 @@ class LabelQuantizer:
 
 
 def _centroids(roots: Values, n: int, seed: int) -> Values:
-    """Return ``n`` centroids of points; repeated ones where the points are fewer."""
+    """Return ``n`` centroids of points, similar ones side by side; repeated ones where the points are fewer."""
+    from scipy.cluster.hierarchy import leaves_list, linkage  # here, because opening a collection must not load it
+
     distinct = np.unique(roots, axis=0)
     if len(distinct) <= n:
         return distinct[np.arange(n) % len(distinct)]
@@ -122,7 +124,9 @@ def _centroids(roots: Values, n: int, seed: int) -> Values:
         members = sp.csr_array((np.ones(len(roots), np.float32), (nearest, points)), (n, len(roots)))
         counts = np.bincount(nearest, minlength=n)[:, None]
         centroids = np.where(counts > 0, (members @ roots) / np.maximum(counts, 1), centroids).astype(np.float32)
-    return centroids
+    # A search bounds the scores of consecutive centroids together.
+    ordered: Values = centroids[leaves_list(linkage(centroids, "ward"))]
+    return ordered
 
 
 def _nearest(roots: Values, centroids: Values) -> Integers:
