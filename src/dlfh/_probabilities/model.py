@@ -24,6 +24,8 @@ Values = npt.NDArray[np.float32]
 
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
+#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
+_MAX_FUSED = 1 << 20
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
 
@@ -196,6 +198,8 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
     """
     from scipy.special import expit
 
+    some = slice(None, None, -(-labels.size // _MAX_FUSED))
+    labels, probabilities = labels[some], [each[some] for each in probabilities]
     base = _log_odds(prior)
     evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
     evidence += [(_log_odds(each) - base).ravel() for each in probabilities]
