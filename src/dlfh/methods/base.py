@@ -492,7 +492,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.label_model_, about = None, config["probabilities"]
         if about is not None:
             parts = with_prefix(arrays, "probabilities/")
-            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, n_bytes(self.n_bits))
+            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.
