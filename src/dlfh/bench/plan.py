@@ -13,6 +13,7 @@ from dlfh.bench.figures import Figure
 from dlfh.bench.measure import build, directions
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
+from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.errors import InputError
 from dlfh.methods.catalogue import METHODS
 
@@ -42,6 +43,8 @@ class Plan:
         """Return the split for a seed; a data set that defines its queries has one split."""
         is_random = self.settings.resplit and (not self.source.has_queries or self.settings.unseen_share > 0)
         queries = None if self.source.has_queries else self.settings.queries
+        if queries is None and not self.source.has_queries and self.source.as_published:
+            queries = DATA_SETS[self.source.like].n_queries
         return SplitSpec(seed if is_random else 0, queries, self.settings.unseen_share)
 
     def seeds(self, row: Row) -> range:
