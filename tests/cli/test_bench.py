@@ -33,6 +33,7 @@ from tests.test_terminal import has_controls
         ("bench map generated:wiki --bits 8,x", "--bits takes comma-separated whole numbers"),
         ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
         ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
+        ("bench map generated:wiki --methods no_such_module:X", "cannot import no_such_module"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
         ("bench map generated:wiki --settings no.toml", "settings file no.toml does not exist"),
         ("bench map generated:wiki --settings broken.toml", "cannot read broken.toml as TOML settings"),

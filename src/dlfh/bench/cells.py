@@ -47,7 +47,7 @@ class Cell:
     k: int = 50
     #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
-    #: Library version; another one may produce other codes.
+    #: Version of the library, and of the source of other packages' methods; another one may produce other codes.
     version: str = __version__
 
     @classmethod

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
+from dlfh._version import __version__
 from dlfh.bench.cache import Result
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
@@ -15,7 +20,7 @@ from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
 from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.errors import InputError
-from dlfh.methods.catalogue import METHODS
+from dlfh.methods.catalogue import METHODS, MODULES
 
 Results = Mapping[Cell, Result]
 
@@ -96,7 +101,17 @@ class Plan:
             kind=kind,
             k=Cell.k if kind == "time" else self.settings.k,
             train_points=None if points is None or points >= self.source.n_train(split) else points,
+            version=__version__ if row.method in MODULES else f"{__version__}, {_sources(method)}",
         )
+
+
+@cache
+def _sources(method: type) -> str:
+    """Return a hash of a method's module, or of its whole package: after a change, its cells are computed again."""
+    module = sys.modules[method.__module__.partition(".")[0]]
+    folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))] or [Path(str(module.__file__))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -12,7 +12,7 @@ from dlfh.bench.toml import read_toml, to_toml
 from dlfh.datasets.descriptions import canonical_name
 from dlfh.errors import InputError
 from dlfh.methods import DLFH, DOCH, KDLFH, LEMON
-from dlfh.methods.catalogue import METHODS
+from dlfh.methods.catalogue import METHODS, MODULES
 
 PROTOCOLS = ("unseen", "hashed", "learned", "unified")
 
@@ -68,6 +68,11 @@ class Row:
     train_points: int | None = None
     #: Number of runs, if fewer than for the other rows.
     seeds: int | None = None
+
+    @property
+    def title(self) -> str:
+        """The label in tables: without the module of a method that is given as "module:Class"."""
+        return self.label.rpartition(":")[2]
 
     def at(self, bits: int, **changed: Any) -> dict[str, Any]:
         """Return the parameters for a code length."""
@@ -131,7 +136,7 @@ class Settings:
     """
 
     #: Labels of the rows.
-    methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in METHODS if name != "DLFH"))
+    methods: tuple[str, ...] = ("DLFH", "DLFH paper", *(name for name in MODULES if name != "DLFH"))
     bits: tuple[int, ...] = (16, 32, 64)
     #: Number of runs of every cell that involves randomness.
     seeds: int = 5
@@ -264,7 +269,7 @@ _ROW_SETTINGS = ("train_points", "seeds")
 def _check_row(label: str, parameters: Mapping[str, Any]) -> None:
     name = label.split()[0] if label.split() else label
     if name not in METHODS:
-        raise InputError(f"unknown method {name!r}; methods are {', '.join(METHODS)}")
+        raise InputError(f"unknown method {name!r}; methods are {', '.join(METHODS)}, or your own as module:Class")
     method: Any = METHODS[name]
     known = {*method().get_params(deep=False), *_ROW_SETTINGS} - {"n_bits", "random_state", "n_jobs", "verbose"}
     for parameter, value in parameters.items():

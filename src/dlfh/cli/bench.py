@@ -89,7 +89,7 @@ class BenchOptions(RunOptions):
             default="bench-DATA; splits are printed",
         ),
     ] = None
-    methods: Annotated[str | None, _option("Methods, comma-separated.", default="all")] = None
+    methods: Annotated[str | None, _option("Methods, comma-separated; your own as module:Class.", default="all")] = None
     bits: Annotated[str | None, _option("Code lengths, comma-separated.", default="16,32,64")] = None
     seeds: Annotated[int | None, _option("Number of runs, each with its own seed.", default="5")] = None
     protocols: Annotated[

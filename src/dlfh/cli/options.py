@@ -152,7 +152,9 @@ class TrainingOptions:
     settings: Annotated[
         Path | None, _training("TOML file written by `dlfh tune`. Command-line options take precedence.")
     ] = None
-    method: Annotated[str | None, _training("Hashing method; see `dlfh methods`.", default="DLFH")] = None
+    method: Annotated[
+        str | None, _training("Hashing method (see `dlfh methods`), or your own as module:Class.", default="DLFH")
+    ] = None
     bits: Annotated[int | None, _training("Code length in bits.", "--bits", "-b", default="128, or 64 with --fast")] = (
         None
     )
@@ -311,9 +313,11 @@ def flag(name: str) -> str:
 
 
 def method_named(name: str) -> str:
-    """Return the registered name of a method; case and hyphens are ignored."""
+    """Return the registered name of a method; case and hyphens are ignored, and "module:Class" is unchanged."""
     from dlfh.methods.catalogue import METHODS
 
+    if ":" in name:
+        return name
     by_name = {known.lower(): known for known in METHODS}
     method = by_name.get(name.lower().replace("-", ""))
     if method is None:

@@ -105,7 +105,7 @@ def mean_maps(plan: Plan, results: Results, bits: int, protocol: str) -> dict[st
         maps = [_summary(plan, results, row, bits, protocol, direction).mean for direction in plan.directions]
         present = [mean for mean in maps if mean is not None]
         if len(present) == len(maps):
-            means[row.label] = sum(present) / len(present)
+            means[row.title] = sum(present) / len(present)
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
@@ -149,7 +149,7 @@ def _overview(plan: Plan, results: Results) -> Section:
                 for protocol in protocols
             ),
         )
-        rows.append(TableRow(row.label, entries, row.footnote(plan.n_train())))
+        rows.append(TableRow(row.title, entries, row.footnote(plan.n_train())))
     columns = tuple((group, protocol) for group in ("mean", *plan.directions) for protocol in protocols)
     title = f"MAP on {plan.source.name} by protocol, {bits} bits; {_averaging(plan)}"
     table = ReportTable("map-overview", title, columns, mark_best(rows))
@@ -163,7 +163,7 @@ def _run_scores(plan: Plan, results: Results) -> Iterator[RunScore]:
         for protocol, direction in itertools.product(settings.protocols, plan.directions):
             for seed, value in enumerate(_runs(plan, results, row, bits, protocol, direction)):
                 if value is not None:
-                    yield RunScore(plan.source.name, row.label, bits, protocol, direction, seed, value)
+                    yield RunScore(plan.source.name, row.title, bits, protocol, direction, seed, value)
 
 
 def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> ReportTable:
@@ -174,7 +174,7 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
         notes = [row.footnote(plan.n_train())]
         if protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
             notes.append(_UNSUPPORTED[protocol])
-        rows.append(TableRow(row.label, tuple(entries), "; ".join(filter(None, notes))))
+        rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
         if protocol == "learned" and measure == "map":
             rows += _published(plan, row, columns)
     remarks = ["Published: the figures of the paper."] if any(row.published for row in rows) else []

@@ -67,7 +67,7 @@ def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> T
         value = result.times.get(measure)
         number = None if value is None else value / unit
         entries.append(Summary(number, runs=int(value is not None), note=result.failure or ""))
-    return TableRow(row.label, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
+    return TableRow(row.title, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
 
 
 TIME = Experiment("time", "Training time by method and number of points", _cells, _sections, draws=False)
