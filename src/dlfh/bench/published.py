@@ -10,7 +10,7 @@ from importlib import resources
 from typing import NamedTuple
 
 from dlfh.bench.data import Source
-from dlfh.bench.settings import Settings
+from dlfh.bench.settings import DEFAULT_PARAMETERS
 
 _METHODS = {"CCAITQ": "CCA-ITQ"}
 _DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
@@ -66,29 +66,26 @@ def published() -> Published:
     return Published(tables["paper"]["machine"], tables["paper"]["runs"], tuple(map_cells), tuple(time_cells))
 
 
-def published_map(
-    source: Source, settings: Settings, label: str, direction: str, bits: int
-) -> tuple[float, float] | None:
+def published_map(source: Source, label: str, direction: str, bits: int) -> tuple[float, float] | None:
     """Return the published MAP of a row and its standard deviation, or None if there is none."""
     if not source.as_published:
         return None
-    key = (_published_name(settings, label), source.like, _DIRECTIONS.get(direction), bits)
+    key = (_published_name(label), source.like, _DIRECTIONS.get(direction), bits)
     return next(((cell.mean, cell.std) for cell in published().map if cell[:4] == key), None)
 
 
-def published_seconds(source: Source, settings: Settings, label: str, size: int) -> float | None:
+def published_seconds(source: Source, label: str, size: int) -> float | None:
     """Return the published training time of a row, or None if there is none.
 
     Generated data of the same shape takes as long. The last published size is the whole training set, whose exact size
     depends on the file.
     """
-    key = (_published_name(settings, label), source.like)
+    key = (_published_name(label), source.like)
     times = {cell.n_points: cell.seconds for cell in published().time if cell[:2] == key}
     return next((times[n_points] for n_points in times if abs(n_points - size) <= n_points / 100), None)
 
 
-def _published_name(settings: Settings, label: str) -> str | None:
-    """Return the paper's name of a row; its DLFH is the row with the paper's parameters, if there is one."""
-    if label == "DLFH paper" or (label == "DLFH" and "DLFH paper" not in settings.methods):
-        return "DLFH"
-    return None if label == "DLFH" else _METHODS.get(label, label)
+def _published_name(label: str) -> str | None:
+    """Return the paper's name of a row, which must have the paper's setting: its own row if the defaults differ."""
+    name, _, words = label.partition(" ")
+    return _METHODS.get(name, name) if words == ("paper" if f"{name} paper" in DEFAULT_PARAMETERS else "") else None

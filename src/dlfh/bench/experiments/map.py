@@ -196,7 +196,7 @@ def _averaging(plan: Plan) -> str:
 
 def _published(plan: Plan, row: Row, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
     """Yield the published figures of a row, if the paper has the method and the data set."""
-    found = [published_map(plan.source, plan.settings, row.label, direction, bits) for direction, bits in columns]
+    found = [published_map(plan.source, row.label, direction, bits) for direction, bits in columns]
     if any(found):
         entries = (Summary() if each is None else Summary(*each, runs=published().runs) for each in found)
         yield TableRow(row.label, tuple(entries), published=True)

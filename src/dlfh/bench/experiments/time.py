@@ -37,7 +37,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     seconds: list[TableRow] = []
     for row in plan.settings.rows():
         seconds.append(_row(plan, results, row, "fit", 1.0))
-        paper = [published_seconds(plan.source, plan.settings, row.label, size) for size in sizes(plan)]
+        paper = [published_seconds(plan.source, row.label, size) for size in sizes(plan)]
         if any(value is not None for value in paper):
             seconds.append(TableRow(row.label, tuple(Summary(value, None, 1) for value in paper), published=True))
     memory = [_row(plan, results, row, "peak_bytes", 1e9) for row in plan.settings.rows()]
