@@ -19,9 +19,10 @@ import scipy.sparse as sp
 from dlfh._limits import Budget, check_regular_file
 from dlfh._persistence.outputs import write_output
 from dlfh._sparse import rows_from_parts
+from dlfh.blocks.opening import open_blocks
 from dlfh.datasets.csr import as_csr, join_csr_parts, split_csr
 from dlfh.datasets.hdf5 import read_hdf5
-from dlfh.datasets.matlab import read_matlab, write_matlab
+from dlfh.datasets.matlab import is_matlab73, read_matlab, write_matlab
 from dlfh.datasets.parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
 
@@ -40,8 +41,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     path : path of a file
         ``.npy`` (one array, called ``"array"``); ``.npz`` written by NumPy, by ``scipy.sparse.save_npz`` (one matrix,
         called ``"array"``), or with sparse matrices stored as ``name_data``, ``name_indices``, ``name_indptr`` and
-        ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.parquet``, whose list columns become
-        matrices.
+        ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.safetensors``; ``.parquet``, whose list
+        columns become matrices.
 
     Returns
     -------
@@ -93,6 +94,15 @@ def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
     if name not in arrays:
         raise InputError(f"{path} contains no array {name!r}, only {listed(arrays)}")
     return arrays[name]
+
+
+def open_matrix(path: str | os.PathLike[str], name: str | None = None) -> Any:
+    """Open a matrix of a file in blocks of rows, or read it if its format does not allow that."""
+    place = Path(path)
+    suffix = place.suffix.lower()
+    if suffix in (".npz", ".safetensors") or (suffix == ".mat" and place.is_file() and not is_matlab73(place)):
+        return read_array(place, name)
+    return open_blocks(place, name)
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, overwrite: bool = True) -> None:
@@ -199,6 +209,13 @@ def _read_npz(file: Path, budget: Budget) -> Arrays:
     return join_csr_parts(arrays)
 
 
+def _read_safetensors(file: Path, budget: Budget) -> Arrays:
+    import safetensors.numpy
+
+    budget.take_bytes(file.stat().st_size)
+    return dict(safetensors.numpy.load_file(file))
+
+
 def _scipy_matrix(arrays: Arrays) -> sp.csr_array:
     """Return the matrix in a file written by `scipy.sparse.save_npz`."""
     stored = arrays["format"].item()
@@ -255,6 +272,7 @@ _READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".h5": ("an HDF5 file", read_hdf5),
     ".hdf5": ("an HDF5 file", read_hdf5),
     ".parquet": ("a Parquet table", read_parquet),
+    ".safetensors": ("a safetensors file", _read_safetensors),
 }
 _WRITERS: dict[str, tuple[str, Callable[[Arrays], bytes]]] = {
     ".npz": ("a NumPy archive", _write_npz),

@@ -27,7 +27,7 @@ from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
 from dlfh.errors import InputError
 
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
-_ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
+_ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz", ".safetensors")
 
 #: A JSON number short enough to lose no digit: 007 is a name, and so is a bar code.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")

@@ -25,7 +25,7 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
     }
     figures = tuple(_figure(plan, results, protocol, titles) for protocol, titles in best.items() if titles)
     paragraphs = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
-    if n_methods < len(plan.settings.methods):
+    if n_methods < len(plan.settings.rows()):
         paragraphs.append(f"Figures show the {n_methods} methods with the highest MAP in each protocol.")
     return [Section("curves", "Precision and recall", tuple(paragraphs), figures)]
 

@@ -63,6 +63,13 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}", "ndcg_at": f"nDCG@{k}"}
         measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
         measures["asymmetric_map"] = "Asymmetric MAP"
+        rows = plan.settings.rows()
+        paragraphs += [
+            f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are those of the "
+            "other rows."
+            for row in rows
+            if row.codes is not None
+        ]
         tables = tuple(
             _table(plan, results, protocol, measure, title)
             for measure, title in measures.items()
@@ -77,7 +84,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
 def _is_complete(plan: Plan, results: Results, protocol: str, measure: str) -> bool:
     """Return whether all results have a measure; results of earlier versions may lack it."""
     scores = [result.scores(protocol, direction) for result in results.values() for direction in plan.directions]
-    return all(measure in each for each in scores if each is not None)
+    return all(measure in each for each in scores if each is not None) and any(
+        each[measure] is not None for each in scores if each is not None
+    )
 
 
 def _unseen_description(plan: Plan) -> str:
@@ -172,7 +181,7 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
     for row in plan.settings.rows():
         entries = (_summary(plan, results, row, bits, protocol, way, measure) for way, bits in columns)
         notes = [row.footnote(plan.n_train())]
-        if protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
+        if row.codes is None and protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
             notes.append(_UNSUPPORTED[protocol])
         rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
         if protocol == "learned" and measure == "map":
