@@ -112,14 +112,14 @@ def _evaluate_items(
                 f"--queries applies only to models: {path} is a collection, and all given items are queries"
             )
         with open_collection(path, verbose=verbose) as collection:
-            report = collection.evaluate(items.read(collection.encoder.modalities_))
+            report = collection.evaluate(items.read(collection.encoder.modalities_, part="queries"))
     else:
         encoder = load_encoder(path, verbose)
         if n_queries is None or n_queries < 1:
             raise InputError(
                 f"{path} is a model, which contains no items: set --queries to the number of items to use as queries"
             )
-        read = items.read(encoder.modalities_)
+        read = items.read(encoder.modalities_, part="queries")
         parts = fit_and_evaluate(encoder, read, n_queries, fit=False, random_state=seed)
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
         report = replace(parts.report, problems=problems)

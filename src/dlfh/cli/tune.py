@@ -115,6 +115,7 @@ def tune(
 
 def _is_raw(data: TuneItems) -> bool:
     """Return whether the data consists of raw items rather than vectors."""
+    from dlfh.datasets.arrays import is_array_folder
     from dlfh.datasets.descriptions import DATA_SETS
     from dlfh.datasets.tables import TABLE_SUFFIXES
 
@@ -122,7 +123,8 @@ def _is_raw(data: TuneItems) -> bool:
         return True
     if str(data.source) in ("icons", *DATA_SETS):
         return False
-    return data.source.is_dir() or (data.source.suffix.lower() in TABLE_SUFFIXES and data.source.suffix != ".parquet")
+    is_folder = data.source.is_dir() and not is_array_folder(data.source)
+    return is_folder or (data.source.suffix.lower() in TABLE_SUFFIXES and data.source.suffix != ".parquet")
 
 
 def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
@@ -142,7 +144,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     candidates = _candidates(method, options.grid or [])
     n_bits = N_BITS if options.bits is None else options.bits
     models = [candidate.model(n_bits, 0) for candidate in candidates]  # before reading: reject invalid parameters early
-    items = data.read(outputs=[options.output])
+    items = data.read(outputs=[options.output], part="train")
     if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
         items = items.with_label_words()
 
