@@ -184,8 +184,8 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
         if row.codes is None and protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
             notes.append(_UNSUPPORTED[protocol])
         rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
-        if protocol == "learned" and measure == "map":
-            rows += _published(plan, row, columns)
+        if measure == "map":
+            rows += _published(plan, row, protocol, columns)
     remarks = ["Published: the figures of the paper."] if any(row.published for row in rows) else []
     if plan.settings.seeds > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
         remarks.append("Rows without ± have a single run: they are deterministic, or a footnote says so.")
@@ -203,9 +203,9 @@ def _averaging(plan: Plan) -> str:
     return f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
 
 
-def _published(plan: Plan, row: Row, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
+def _published(plan: Plan, row: Row, protocol: str, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
     """Yield the published figures of a row, if the paper has the method and the data set."""
-    found = [published_map(plan.source, row.label, direction, bits) for direction, bits in columns]
+    found = [published_map(plan.source, row.label, protocol, direction, bits) for direction, bits in columns]
     if any(found):
         entries = (Summary() if each is None else Summary(*each, runs=published().runs) for each in found)
         yield TableRow(row.label, tuple(entries), published=True)
