@@ -128,7 +128,7 @@ def _example_query(encoder: Encoder) -> str:
 def make_encoder(training: TrainingOptions, items: ItemOptions, options: OutputOptions) -> tuple[Encoder, Items]:
     """Return an untrained encoder and the items to train it on."""
     hasher = training.make_hasher(options.verbose)  # before reading: reject invalid parameters early
-    read = items.read(outputs=[options.problem_file])
+    read = items.read(outputs=[options.problem_file], part="train")
     if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
         read = read.with_label_words()
     return training.make_encoder(read, hasher, options.verbose), read
