@@ -412,8 +412,9 @@ class Collection:
     def search(self, modality: str, values: Any, k: int = 10, **options: Any) -> Any:
         """Find the items that match a text, an image or a vector, the most probable first.
 
-        An item is relevant if it shares a label with the query. Its probability is calibrated with items that were held
-        out when the collection was built. Equally probable items are ordered by their hashed codes.
+        A text asks for items with every label that it names, an image or a vector for items that share a label. The
+        probability that an item is what was asked for is calibrated with items that were held out when the collection
+        was built. Equally probable items are ordered by their words and hashed codes.
 
         Parameters
         ----------
