@@ -24,7 +24,7 @@ Integers = npt.NDArray[np.int64]
 N_CENTROIDS = 256
 _ITERATIONS = 10
 #: Points that centroids are fitted to.
-_MAX_POINTS = 1 << 12
+MAX_POINTS = 1 << 12
 _CHUNK_ROWS = 2048
 
 
@@ -44,7 +44,7 @@ class LabelQuantizer:
     @classmethod
     def fit(cls, probabilities: Values, n_bits: int, seed: int) -> LabelQuantizer:
         """Fit groups and centroids to the probabilities (n, n_labels) of points."""
-        roots = np.sqrt(probabilities[:_MAX_POINTS], dtype=np.float32)
+        roots = np.sqrt(probabilities[:MAX_POINTS], dtype=np.float32)
         n_labels = roots.shape[1]
         n_groups = min(n_bytes(n_bits), n_labels)
         group = np.empty(n_labels, np.int64)
