@@ -15,7 +15,7 @@ from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._probabilities.curves import fit_label_curves
 from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, fit_fusion
-from dlfh._probabilities.quantizer import LabelQuantizer
+from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
 from dlfh._probabilities.scores import redundancy_weights
 from dlfh.blocks.base import Blocks
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
@@ -137,8 +137,9 @@ class LabelFit:
             prior = self.functions[names[0]].curves.prior
             fusions[names] = fit_fusion(parts, truth, prior)
             fused.append(fusions[names](parts, prior))
-        known = self.truth[modalities[0]].toarray().astype(np.float32)
+        known = self.truth[modalities[0]]
+        step = max(1, (sum(map(len, fused)) + known.shape[0]) // MAX_POINTS)
         rng = np.random.default_rng(self.context.seed)
-        sample = rng.permutation(np.concatenate([*fused, known]))
+        sample = rng.permutation(np.concatenate([*(each[::step] for each in fused), known[::step].toarray()]))
         quantizer = LabelQuantizer.fit(sample, self.n_bits, self.context.seed)
         return LabelModel(self.labels.names, redundancy_weights(self.labels), self.functions, fusions, quantizer)

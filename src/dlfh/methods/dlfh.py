@@ -272,7 +272,7 @@ class DLFH(CrossModalHasher):
             learned = CodeLearning(self, tuple(features)).learn_points(
                 known, features, rng, workers, bar
             )  # section 3.2
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums)
             fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
                 name: fits.fit(learners[name], blocks, learned.targets[name], name)
