@@ -209,14 +209,13 @@ def measure(data: Data, seed: int, settings: dict[str, Any]) -> dict[str, list[f
     models.append(DLFH(N_BITS, random_state=seed).fit(data.take(rest), data.labels[rest]))
     print(f"  DLFH {time.perf_counter() - began:.0f} s", file=sys.stderr, flush=True)
     for source, names in SOURCES.items():
-        probabilities = [
-            model.label_probabilities({name: data.modalities[name][rows] for name in names})
-            for model, rows in zip(models, (hidden, validation), strict=True)
-        ]
-        stored = [
-            model._labels_known().quantizer.decode(model.quantize_probabilities(p))
-            for model, p in zip(models, probabilities, strict=True)
-        ]
+        probabilities, stored = [], []
+        for model, rows in zip(models, (hidden, validation), strict=True):
+            parts = {name: model.label_probabilities({name: data.modalities[name][rows]}) for name in names}
+            known = model._labels_known()
+            probabilities.append(known.fuse(parts))
+            decoded = {name: known.quantizer.decode(model.quantize_probabilities(p)) for name, p in parts.items()}
+            stored.append(known.fuse(decoded))
         for kind, (p, left_out) in (("DLFH", probabilities), ("DLFH, 16 bytes", stored)):
             threshold = threshold_for(left_out, Y[validation] > 0)
             found[f"{kind}|{source}"] = [*macro_micro(p, truth), *precision_recall(p, truth, threshold)]
@@ -249,6 +248,8 @@ def in_collection(data: Data, seed: int, work: Path) -> dict[str, list[float]]:
         items = Items.of(data.modalities, labels=[[str(label) for label in labels] for labels in given])
         encoder = Encoder(dict.fromkeys(data.modalities, Vectors()), DLFH(N_BITS, random_state=seed))
         wanted = {(row, label) for row, labels in enumerate(truth) for label in labels - given[row]}
+        if not wanted:  # one label per item
+            continue
         with Collection.build(work / f"{data.name}-{seed}-{kind}", items, encoder).collection as collection:
             for promised in (0.8, 0.95):
                 suggested = collection.suggest(precision=promised, k=100, missing=kind == "missing")
@@ -290,7 +291,8 @@ def tables(sets: Iterator[Data], seeds: int, large_seeds: int, cache: Path | Non
         n = seeds if data.labels.shape[0] <= LARGE else large_seeds
         runs = [measured(data, seed, settings, cache) for seed in range(n)]
         if cases[0] in runs[0]:
-            cells = " | ".join(" / ".join(map(shown, np.mean([run[case] for run in runs], axis=0))) for case in cases)
+            means = {case: np.mean([run[case] for run in runs], axis=0) for case in cases if case in runs[0]}
+            cells = " | ".join(" / ".join(map(shown, means[case])) if case in means else "–" for case in cases)
             found["collections"].append(f"| {data.name} | {cells} |")
         for source in SOURCES:
             means = {name: np.mean([run[f"{name}|{source}"] for run in runs], axis=0) for name in methods}

@@ -16,13 +16,14 @@ import numpy.typing as npt
 from dlfh._cancellation import checkpoint
 from dlfh._optional import require
 from dlfh._validation import check_flag, check_integer
-from dlfh.collection.columns import PREDICTED
+from dlfh.collection.columns import labels_column
 from dlfh.collection.query import html_table, labels_of
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
     from dlfh._probabilities.model import LabelModel
     from dlfh.collection.collection import Collection
+    from dlfh.collection.encoder import Encoder
 
 Values = npt.NDArray[np.float32]
 Positions = npt.NDArray[np.int64]
@@ -203,7 +204,8 @@ def suggest(
     if isinstance(precision, bool) or not isinstance(precision, (int, float)) or not 0 < precision < 1:
         raise InputError(f"precision must be a number between 0 and 1, got {precision!r}")
     k = check_integer(k, "k", 1)
-    names, model = _label_model(collection)
+    model = _label_model(collection.encoder)
+    names = [*map(str, model.names or ())]
     checked = checked or check_precision(collection)
     threshold = checked.threshold(precision)
     if threshold is not None:  # where precision comes easily, no label that is more likely wrong than right
@@ -249,25 +251,26 @@ def _predicted(
     collection: Collection, positions: Positions
 ) -> Iterator[tuple[list[str], Values, npt.NDArray[np.bool_]]]:
     """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time."""
-    names, model = _label_model(collection)
-    column = {name: place for place, name in enumerate(names)}
-    size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // len(column)))
+    encoder, model = collection.encoder, _label_model(collection.encoder)
+    size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))
     for start in range(0, len(positions), size):
         checkpoint()
         stored = collection.index.existing_items(positions[start : start + size].tolist())
-        items = [item for _, item in stored if PREDICTED in item.codes]
-        if not items:
-            continue
-        probabilities = model.quantizer.decode(np.stack([item.codes[PREDICTED] for item in items]))
-        known = np.zeros(probabilities.shape, bool)
+        items = [item for _, item in stored if any(labels_column(name) in item.codes for name in model.functions)]
+        probabilities = np.empty((len(items), model.n_labels), np.float32)
+        rows_of: dict[tuple[str, ...], list[int]] = {}
         for row, item in enumerate(items):
-            known[row, [column[label] for label in labels_of(item.metadata or {}) if label in column]] = True
-        yield [item.id for item in items], probabilities, known
+            names = tuple(name for name in model.functions if labels_column(name) in item.codes)
+            rows_of.setdefault(names, []).append(row)
+        for names, rows in rows_of.items():
+            codes = {name: np.stack([items[row].codes[labels_column(name)] for row in rows]) for name in names}
+            probabilities[rows] = model.fuse({name: model.quantizer.decode(each) for name, each in codes.items()})
+        known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
+        yield [item.id for item in items], probabilities, known > 0
 
 
-def _label_model(collection: Collection) -> tuple[list[str], LabelModel]:
-    """Return the names of the labels and the label probabilities of the collection's model."""
-    method = collection.encoder.model_
-    names = [*map(str, method.label_names_)]  # raises InputError without label probabilities
-    assert method.label_model_ is not None
-    return names, method.label_model_
+def _label_model(encoder: Encoder) -> LabelModel:
+    if encoder.label_model is None:
+        names = encoder.model_.label_names_  # raises InputError without label probabilities
+        raise InputError(f"the {len(names)} labels of this model have no names: fit it to lists of labels")
+    return encoder.label_model
