@@ -279,12 +279,12 @@ def measured(data: Data, seed: int, settings: dict[str, Any], cache: Path | None
 
 def tables(sets: Iterator[Data], seeds: int, large_seeds: int, cache: Path | None) -> dict[str, str]:
     methods = ["DLFH", "DLFH, 16 bytes", *BASELINES]
-    heading = [f"| data | from | {' | '.join(methods)} |", "|---|---|" + "---|" * len(methods)]
+    heading = [f"| data | splits | from | {' | '.join(methods)} |", "|---|---|---|" + "---|" * len(methods)]
     found = {"suggestions": [*heading], "promise": [*heading]}
     cases = [f"{kind}|{promised}" for kind in ("unlabelled", "missing") for promised in (0.8, 0.95)]
     found["collections"] = [
-        "| data | promised .8 | promised .95 | missing labels, .8 | missing labels, .95 |",
-        "|---|---|---|---|---|",
+        "| data | splits | promised .8 | promised .95 | missing labels, .8 | missing labels, .95 |",
+        "|---|---|---|---|---|---|",
     ]
     for data in sets:
         settings: dict[str, Any] = {}
@@ -293,12 +293,12 @@ def tables(sets: Iterator[Data], seeds: int, large_seeds: int, cache: Path | Non
         if cases[0] in runs[0]:
             means = {case: np.mean([run[case] for run in runs], axis=0) for case in cases if case in runs[0]}
             cells = " | ".join(" / ".join(map(shown, means[case])) if case in means else "–" for case in cases)
-            found["collections"].append(f"| {data.name} | {cells} |")
+            found["collections"].append(f"| {data.name} | {n} | {cells} |")
         for source in SOURCES:
             means = {name: np.mean([run[f"{name}|{source}"] for run in runs], axis=0) for name in methods}
             for table, part in (("suggestions", slice(0, 2)), ("promise", slice(2, 4))):
                 cells = " | ".join(" / ".join(map(shown, means[name][part])) for name in methods)
-                found[table].append(f"| {data.name} | {source} | {cells} |")
+                found[table].append(f"| {data.name} | {n} | {source} | {cells} |")
                 print(found[table][-1], file=sys.stderr, flush=True)
     return {name: "\n".join(lines) for name, lines in found.items()}
 
