@@ -92,6 +92,8 @@ class Searcher:
         """Return the options with modalities, match and ranking filled in; raise InputError if they do not apply."""
         if not query.has_value:
             return self._resolve_codes_only(query, options)
+        if query.kind == "text" and isinstance(query.value, str) and not query.value.strip():
+            raise InputError("the text is empty: write what to search for")
         modality = self.modality_of(query)
         ranking = options.ranking or self._default_ranking(query.kind, modality, options)
         if ranking in LABEL_RANKINGS and self.encoder.label_model is None:

@@ -86,7 +86,7 @@ class QueryReader:
         alternatives: dict[str, tuple[str, ...]] = {}
         is_foreign = len(asked) > 1 and 2 * len(unknown) > len(asked)
         for word in unknown:
-            nearest = self._nearest(word)
+            nearest = self._nearest(word) or self._completions(word if asked[-1:] == [word] else "")
             if len(nearest) == 1 and (not is_foreign or len(word) >= _TWO_ERRORS):
                 corrected[word] = nearest[0]
             elif nearest and not is_foreign:
@@ -177,6 +177,12 @@ class QueryReader:
         least = min((distance for _, distance, _ in near), default=0)
         nearest = sorted({singular(each): each for each, distance, _ in near if distance == least}.values())
         return tuple(nearest[:5])
+
+    def _completions(self, word: str) -> tuple[str, ...]:
+        """Return the shortest word of the collection that begins with a word, which someone may still be typing."""
+        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in _dictionary():
+            return ()
+        return tuple(sorted((each for each in self._candidates if each.startswith(word)), key=len)[:1])
 
 
 def read_synonyms(folder: Path) -> dict[str, str]:
