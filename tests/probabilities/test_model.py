@@ -103,6 +103,20 @@ def test_saved_models_keep_their_label_probabilities(model: DLFH, data: tuple[Pa
     assert loaded.label_names_ == model.label_names_ == tuple(range(8))
 
 
+def test_models_of_many_modalities_combine_any_of_them(data: tuple[Paired, Paired], tmp_path: Path) -> None:
+    train, test = (
+        {f"part {n}": each.modalities["image"][:, n::5] for n in range(5)} | {"text": each.modalities["text"]}
+        for each in data
+    )
+    DLFH(16, hash_function="linear", random_state=0).fit(train, data[0].labels).save(tmp_path / "model")
+    model, truth = load(tmp_path / "model"), data[1].labels.toarray() > 0
+    losses = []
+    for names in (["part 0"], ["part 0", "text"], [*test]):
+        p = np.clip(model.label_probabilities({name: test[name] for name in names}), 1e-6, 1 - 1e-6)
+        losses.append(-np.where(truth, np.log(p), np.log1p(-p)).mean())
+    assert losses[0] > losses[1] > losses[2]
+
+
 def test_names_of_labels_are_those_given_to_fit() -> None:
     X = np.random.default_rng(0).normal(size=(40, 4))
     model = DLFH(8, hash_function="linear", random_state=0).fit({"a": X, "b": X}, [["red"], ["blue", "big"]] * 20)

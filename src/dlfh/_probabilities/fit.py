@@ -31,8 +31,6 @@ _MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
 _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 #: Maximum number of points in a (points x points) matrix.
 _MAX_POINTS_BY_POINTS = 2048
-#: Maximum number of modalities whose combinations are fitted.
-_MAX_MODALITIES = 4
 
 
 @dataclass
@@ -130,7 +128,7 @@ class LabelFit:
             return None
         fusions = {}
         fused = [*self.left_out.values()]
-        for names in combinations(modalities) if len(modalities) <= _MAX_MODALITIES else []:
+        for names in combinations(modalities):
             common = functools.reduce(np.intersect1d, [self.points[name] for name in names])
             parts = [self.left_out[name][np.searchsorted(self.points[name], common)] for name in names]
             truth = self.truth[names[0]][np.searchsorted(self.points[names[0]], common)].toarray().astype(bool)

@@ -22,6 +22,8 @@ from dlfh.hashing.base import HashFunction, check_array
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
 
+#: Maximum number of modalities of which every choice is fitted.
+_MAX_MODALITIES = 4
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
 #: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
@@ -106,8 +108,16 @@ class LabelModel:
         if len(names) == 1:
             return probabilities[names[0]]
         prior = self.functions[names[0]].curves.prior
-        fused = self.fusions[names]([probabilities[name] for name in names], prior)
+        fused = self._fusion(names)([probabilities[name] for name in names], prior)
         return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
+
+    def _fusion(self, names: tuple[str, ...]) -> Fusion:
+        """Return the combination of some modalities; with weights that they have among all, if it was not fitted."""
+        if names in self.fusions:
+            return self.fusions[names]
+        whole = self.fusions[tuple(self.functions)]
+        weights = zip(self.functions, whole.weights, strict=True)
+        return Fusion(tuple(weight for name, weight in weights if name in names), whole.bias)
 
     def grown(
         self, names: tuple[Any, ...] | None, scores: Mapping[str, HashFunction], shares: Mapping[str, Floats]
@@ -187,8 +197,10 @@ class LabelModel:
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return all choices of two or more modalities."""
-    return [names for size in range(2, len(modalities) + 1) for names in itertools.combinations(modalities, size)]
+    """Return the choices of two or more modalities that are fitted: all, or of many modalities all together."""
+    n = len(modalities)
+    sizes = range(2, n + 1) if n <= _MAX_MODALITIES else (n,)
+    return [names for size in sizes for names in itertools.combinations(modalities, size)]
 
 
 def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], prior: Floats) -> Fusion:
