@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
 from dlfh._probabilities.curves import LabelCurves
-from dlfh._probabilities.quantizer import LabelQuantizer
-from dlfh._probabilities.scores import Match, label_scores
+from dlfh._probabilities.matches import MatchCurves, Source
+from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
+from dlfh._probabilities.scores import MATCHES, Match, label_scores
 from dlfh._validation import Features
 from dlfh.codes import Codes
 from dlfh.hashing.base import HashFunction, check_array
@@ -24,6 +25,8 @@ Values = npt.NDArray[np.float32]
 
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
+#: Maximum number of modalities whose combinations are fitted.
+_MAX_MODALITIES = 4
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
 
@@ -81,6 +84,8 @@ class LabelModel:
     weights (n_labels,): Weights of the labels in scores, see `redundancy_weights`.
     functions: By modality.
     fusions: By names of modalities, two or more, in the order of the method.
+    lifts: By match: weights of the lift in scores, see `label_scores`.
+    matches: Probabilities that scores stand for; None while they are being fitted.
     """
 
     names: tuple[Any, ...] | None
@@ -88,6 +93,8 @@ class LabelModel:
     functions: dict[str, LabelFunction]
     fusions: dict[tuple[str, ...], Fusion]
     quantizer: LabelQuantizer
+    lifts: dict[Match, float]
+    matches: MatchCurves | None
 
     @property
     def n_labels(self) -> int:
@@ -98,13 +105,17 @@ class LabelModel:
         """Whether every training point has exactly one label."""
         return all(function.curves.exclusive for function in self.functions.values())
 
+    @property
+    def prior(self) -> Floats:
+        """Share of the points with each label."""
+        return next(iter(self.functions.values())).curves.prior
+
     def fuse(self, probabilities: Mapping[str, Values]) -> Values:
         """Return one probability per point and label from those of one or several modalities."""
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
             return probabilities[names[0]]
-        prior = self.functions[names[0]].curves.prior
-        fused = self.fusions[names]([probabilities[name] for name in names], prior)
+        fused = self.fusions[names]([probabilities[name] for name in names], self.prior)
         return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
 
     def grown(
@@ -121,19 +132,18 @@ class LabelModel:
         more = next(iter(scores.values())).n_bits - self.n_labels
         weights = np.pad(self.weights, (0, more), constant_values=1.0)
         new = next(iter(shares.values()))[self.n_labels :]
-        return LabelModel(names, weights, functions, self.fusions, self.quantizer.extended(new))
+        return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
 
     def tables(self, probabilities: Values, match: Match) -> Values:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
         items = self.quantizer.centroids**2
         rows = max(1, _CHUNK_TERMS // items.size)
-        parts = [
-            self.quantizer.tables(
-                label_scores(probabilities[start : start + rows], items, self.weights, match, exclusive=self.exclusive)
-            )
-            for start in range(0, len(probabilities), rows)
-        ]
-        return np.concatenate(parts)
+        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
+        tables = np.empty((len(probabilities), self.quantizer.n_bytes, N_CENTROIDS), np.float32)
+        for start in range(0, len(probabilities), rows):
+            terms = label_scores(probabilities[start : start + rows], items, self.weights, match, **how)
+            tables[start : start + rows] = self.quantizer.tables(terms)
+        return tables
 
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
         """Return the bytes in which the probabilities of items are stored, shape (n, n_bytes)."""
@@ -144,12 +154,15 @@ class LabelModel:
         config = {
             "names": None if self.names is None else list(self.names),
             "n_labels": self.n_labels,
+            "lifts": [self.lifts[match] for match in MATCHES],
             "fusions": [
                 {"modalities": list(names), "weights": list(fusion.weights), "bias": fusion.bias}
                 for names, fusion in self.fusions.items()
             ],
         }
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, **self.quantizer.to_arrays()}
+        assert self.matches is not None
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, "matches": self.matches.parameters}
+        arrays |= self.quantizer.to_arrays()
         for name, function in self.functions.items():
             arrays |= {f"of/{name}/{key}": array for key, array in function.to_arrays().items()}
         return config, arrays
@@ -180,13 +193,29 @@ class LabelModel:
         weights = check_array(arrays, "weights", np.float64, (n_labels,))
         if not (weights > 0).all():
             raise ValueError("its label weights must be positive")
-        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bytes)
-        return cls(None if names is None else tuple(names), weights, functions, fusions, quantizer)
+        lifts = config["lifts"]
+        if not isinstance(lifts, list) or not all(isinstance(each, float) and 0 <= each < 1e6 for each in lifts):
+            raise ValueError("the lifts of its scores must be finite numbers")
+        return cls(
+            None if names is None else tuple(names),
+            weights,
+            functions,
+            fusions,
+            LabelQuantizer.from_arrays(arrays, n_labels, n_bytes),
+            dict(zip(MATCHES, lifts, strict=True)),
+            MatchCurves.from_arrays(arrays, sources(tuple(n_features))),
+        )
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return all choices of two or more modalities."""
-    return [names for size in range(2, len(modalities) + 1) for names in itertools.combinations(modalities, size)]
+    """Return the choices of two or more modalities that are combined: all, if the modalities are few."""
+    sizes = range(2, len(modalities) + 1) if len(modalities) <= _MAX_MODALITIES else ()
+    return [names for size in sizes for names in itertools.combinations(modalities, size)]
+
+
+def sources(modalities: Sequence[str]) -> tuple[Source, ...]:
+    """Return where label probabilities may come from: one modality, several, or known labels."""
+    return (*((name,) for name in modalities), *combinations(modalities), ())
 
 
 def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], prior: Floats) -> Fusion:
