@@ -45,7 +45,7 @@ _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 #: Maximum number of points in a (points x points) matrix.
 _MAX_POINTS_BY_POINTS = 2048
 #: Weights of the lift that are tried, and the numbers of queries and items.
-_LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 256, 1024
+_LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
 
 
 @dataclass

@@ -33,6 +33,7 @@ _QUERY_SHARE, _MAX_QUERIES, _MIN_QUERIES, _MAX_ITEMS = 1 / 3, 512, 16, 2048
 _MAX_TERMS = 1 << 26
 #: Pairs of each query: its best items, where people read probabilities, and random ones.
 _N_BEST, _N_RANDOM = 10, 20
+_MAX_STEPS = 50
 
 
 class LeftOut(NamedTuple):
@@ -110,8 +111,6 @@ class MatchCurves:
 
 def fit_match_curve(scores: Values, queries: Values, happened: npt.NDArray[np.bool_], seed: int) -> Floats:
     """Return the parameters of a curve for the scores (n, k) of n queries and k items."""
-    import scipy.optimize
-
     n, n_items = scores.shape
     n_best = min(_N_BEST, n_items)
     best = np.argpartition(-scores, n_best - 1, axis=1)[:, :n_best] if n_best else np.empty((n, 0), np.int64)
@@ -124,17 +123,34 @@ def fit_match_curve(scores: Values, queries: Values, happened: npt.NDArray[np.bo
     rises = np.clip((x[:, None] - knots[:-1]) / np.diff(knots), 0, 1)
     X = np.hstack([np.ones((len(x), 1)), rises, np.repeat(_features(queries), chosen.shape[1], axis=0)])
 
-    def loss(found: Floats) -> tuple[float, Floats]:
+    start = np.array([-2.0, *[0.5] * (_N_KNOTS - 1), 0.0, 0.0])
+    place = np.arange(len(start))
+    found = _regression(X, y, start, (place > 0) & (place < _N_KNOTS))
+    return np.concatenate([knots, np.cumsum(found[:_N_KNOTS]), found[_N_KNOTS:]])
+
+
+def _regression(X: Floats, y: Floats, start: Floats, bounded: npt.NDArray[np.bool_]) -> Floats:
+    """Return the weights of a logistic regression with ridge 1, some of them at least 0, by projected Newton steps."""
+    lowest = np.where(bounded, 0.0, -np.inf)
+    previous, found, step, before = start, start, np.zeros_like(start), np.inf
+    for _ in range(_MAX_STEPS):
         values = X @ found
         small = np.exp(-np.abs(values))
+        loss = float((np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found)
+        if loss > before:  # overshot: go back half of the step
+            step = step / 2
+            found = np.maximum(previous + step, lowest)
+            continue
+        if before - loss <= 1e-7 * loss:
+            break
         p = np.where(values >= 0, 1.0, small) / (1 + small)
-        total = (np.log1p(small) + np.maximum(values, 0) - values * y).sum() + 0.5 * found @ found
-        return float(total), X.T @ (p - y) + found
-
-    bounds = [(None, None), *[(0.0, None)] * (_N_KNOTS - 1), (None, None), (None, None)]
-    start = np.array([-2.0, *[0.5] * (_N_KNOTS - 1), 0.0, 0.0])
-    found = scipy.optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-5}).x
-    return np.concatenate([knots, np.cumsum(found[:_N_KNOTS]), found[_N_KNOTS:]])
+        gradient = X.T @ (p - y) + found
+        free = (found > lowest) | (gradient < 0)
+        hessian = (X * (p * (1 - p))[:, None]).T @ X + np.eye(len(found))
+        previous, before, step = found, loss, np.zeros_like(found)
+        step[free] = -np.linalg.solve(hessian[np.ix_(free, free)], gradient[free])
+        found = np.maximum(found + step, lowest)
+    return found
 
 
 def _features(queries: Values) -> Floats:

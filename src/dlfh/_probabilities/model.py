@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
+from dlfh._persistence.model_folder import with_prefix
 from dlfh._probabilities.curves import LabelCurves
 from dlfh._probabilities.matches import MatchCurves, Source
 from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
@@ -54,7 +55,7 @@ class LabelFunction(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LabelFunction:
         kind = check_array(arrays, "kind", np.uint8, (None,)).tobytes().decode()
-        scores = HashFunction._registry.find(kind).from_arrays(_with_prefix(arrays, "scores/"))
+        scores = HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, "scores/"))
         return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits))
 
 
@@ -177,7 +178,7 @@ class LabelModel:
             raise ValueError("the number of its labels is missing or out of range")
         if names is not None and not are_label_names(names, n_labels):
             raise ValueError(f"its label names must be {n_labels} distinct strings or numbers")
-        functions = {name: LabelFunction.from_arrays(_with_prefix(arrays, f"of/{name}/")) for name in n_features}
+        functions = {name: LabelFunction.from_arrays(with_prefix(arrays, f"of/{name}/")) for name in n_features}
         for name, width in n_features.items():
             if (functions[name].n_features, functions[name].n_bits) != (width, n_labels):
                 raise ValueError("its label probabilities do not match its features or labels")
@@ -249,7 +250,3 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
 def _log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
     clipped = np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST)
     return np.log(clipped / (1 - clipped))
-
-
-def _with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -16,7 +16,7 @@ from dlfh._labels import LabelSets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._parameters import Parameterized
 from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
-from dlfh._persistence.model_folder import write_model
+from dlfh._persistence.model_folder import with_prefix, write_model
 from dlfh._persistence.registry import Registered, Registry
 from dlfh._probabilities.model import LabelModel
 from dlfh._probabilities.scores import MATCHES, Values
@@ -557,11 +557,6 @@ class CrossModalHasher(Registered, Parameterized, ABC):
             fits = codes.ndim == 2 and codes.dtype == np.uint8 and codes.shape[1] == n_bytes(self.n_bits)
             if not fits or function.n_bits != self.n_bits:
                 raise InputError(f"modality {name!r} does not have codes of {self.n_bits} bits: was n_bits changed?")
-
-
-def with_prefix(arrays: dict[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays whose names start with ``prefix``, without it."""
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def hasher_from_parts(config: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> CrossModalHasher:
