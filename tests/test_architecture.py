@@ -11,7 +11,7 @@ PACKAGE = ROOT / "src" / "dlfh"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: Packages with commands instead of public names.
-PROGRAMS = ("cli", "bench")
+PROGRAMS = ("cli",)
 
 
 def layers() -> list[list[str]]:

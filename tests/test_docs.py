@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = (
     "",
+    ".bench",
     ".blocks",
     ".client",
     ".codes",

@@ -17,6 +17,7 @@ EXCEPTIONS = {
     "service/test_fuzz.py": "every request that a service takes",
     "service/test_kills.py": "services that are killed",
     "service/test_soak.py": "a service over a long time",
+    "cli/test_layouts.py": "every layout of data files in every command",
     "features/test_battery.py": "every featuriser",
     "hashing/test_battery.py": "every kind of hash function",
     "index/test_disks.py": "an index on disks that are full, fail or lose power",

@@ -204,6 +204,35 @@ def test_the_page_about_searching_runs_as_it_is_printed(searching: Environment) 
     assert any("chess" in name for name in re.findall(r'"id": "([^"]+)"', json.dumps(answer)))
 
 
+def test_a_method_of_another_package_and_codes_from_elsewhere_are_in_one_table_with_ours(
+    plain: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = replace(plain, folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "own-methods.md").read_text(encoding="utf-8")
+    write_module, checks, write_codes = snippets(ROOT / "docs" / "own-methods.md")
+    exec(write_module, {})
+    (points,) = re.findall(r'^\[project.entry-points."dlfh.methods"\]\n(.*?)^```', page, re.DOTALL | re.MULTILINE)
+    wheel, about = tmp_path / "label_signs-1.0-py3-none-any.whl", "label_signs-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.write("label_signs.py")
+        archive.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: label-signs\nVersion: 1.0\n")
+        archive.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{about}/entry_points.txt", "[dlfh.methods]\n" + points.replace('"', ""))
+        archive.writestr(f"{about}/RECORD", "")
+    (tmp_path / "label_signs.py").unlink()
+    user.run(user.scripts / "python", "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", wheel)
+    assert "Signs of projected labels" in user.run("dlfh", "methods", "--json").stdout
+    user.python(checks)
+    user.python("from pathlib import Path\n" + write_codes)
+    data = ["generated:wiki", "--points", "400", "--bits", "16", "--seeds", "1", "--quiet", "--jobs", "1"]
+    user.run("dlfh", "bench", "map", *data, "--methods", "LabelSigns,SCM", "--codes", "Theirs=mine", "-o", "report")
+    lines = (tmp_path / "report" / "tables" / "map-hashed.csv").read_text(encoding="utf-8").splitlines()[1:]
+    maps = {line.split(",")[0]: float(line.split(",")[3]) for line in lines}
+    assert list(maps) == ["LabelSigns", "SCM", "Theirs"]
+    assert maps["Theirs"] < 0.2 < maps["LabelSigns"]  # random codes, ten classes
+
+
 @pytest.fixture
 def address(searching: Environment) -> Iterator[str]:
     """Where the collection is served."""

@@ -12,23 +12,41 @@ from dlfh.bench.settings import Settings
 from dlfh.bench.tables import ReportTable
 from tests.bench.faked import faked
 
+PUBLISHED_ROWS = [
+    *("DLFH paper", "DLFH", "KDLFH paper", "KDLFH", "CCAITQ", "ACQ", "SCM", "CMFH paper", "CMFH", "SMFH paper"),
+    *("SePH paper", "SePH", "MLBE paper"),
+]
+
 
 def test_published_values_appear_if_the_data_set_is_the_same(source: Source) -> None:
-    settings = Settings.from_plain({"methods": ["DLFH paper", "DLFH", "CCAITQ", "ACQ"], "bits": [16, 128], "seeds": 1})
+    plain = {"methods": PUBLISHED_ROWS, "bits": [16, 128], "seeds": 1, "queries": 20}
+    settings = Settings.from_plain(plain | {"protocols": ["learned", "unified"]})
     real = replace(source, name="NUS-WIDE", like="nus-wide", as_published=True)
     sections = EXPERIMENTS["map"].sections(Plan(real, settings), faked(Plan(real, settings), "map"))
     table = next(section for section in sections if section.key == "map-learned").blocks[0]
     assert isinstance(table, ReportTable)
     published = {row.label: [entry.mean for entry in row.entries] for row in table.rows if row.published}
-    assert published == {"DLFH paper": [0.635, None, 0.769, None], "CCAITQ": [0.396, None, 0.39, None]}
+    # Beside the rows in the paper's setting, and no others.
+    assert published == {
+        "DLFH paper": [0.635, None, 0.769, None],
+        "KDLFH paper": [0.684, None, 0.776, None],
+        "CCAITQ": [0.396, None, 0.39, None],
+        "SCM": [0.522, None, 0.492, None],
+        "CMFH paper": [0.439, None, 0.427, None],
+        "SMFH paper": [0.447, None, 0.413, None],
+        "MLBE paper": [0.334, None, 0.345, None],
+    }
+    unified = next(section for section in sections if section.key == "map-unified").blocks[0]
+    assert isinstance(unified, ReportTable)
+    assert [row.label for row in unified.rows if row.published] == ["SePH paper"]
     assert not any(entry.is_best for row in table.rows if row.published for entry in row.entries)
     imitated = replace(real, as_published=False)
-    assert published_map(imitated, settings, "CCAITQ", "image → text", 16) is None
-    assert published_seconds(imitated, settings, "CCAITQ", 1000) == 0.56
-    assert published_seconds(imitated, settings, "CCAITQ", 184_711) == 4.25
-    assert published_seconds(imitated, settings, "CCAITQ", 2000) is None
-    assert published_seconds(imitated, settings, "MLBE", 5000) is None
-    assert published_seconds(source, settings, "CCAITQ", 1000) is None
+    assert published_map(imitated, "CCAITQ", "learned", "image → text", 16) is None
+    assert published_seconds(imitated, "CCAITQ", 1000) == 0.56
+    assert published_seconds(imitated, "CCAITQ", 184_711) == 4.25
+    assert published_seconds(imitated, "CCAITQ", 2000) is None
+    assert published_seconds(imitated, "MLBE paper", 5000) is None
+    assert published_seconds(source, "CCAITQ", 1000) is None
 
 
 def test_a_report_compares_accuracy_between_protocols(source: Source) -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
-from dlfh.bench.measure import build, retrieval
+from dlfh.bench.measure import build, given_codes, retrieval
+from dlfh.codes import unpack
+from dlfh.errors import InputError
 from dlfh.metrics import evaluate, mean_average_precision
 from dlfh.metrics.measures import PR
 from tests.bench.test_cells import cell
@@ -84,3 +90,25 @@ def test_a_method_that_learns_from_a_sample_encodes_the_others(source: Source) -
     few, _ = retrieval(fast_cell(), source.split(SplitSpec(queries=31, size=60)))
     assert values["protocols"]["learned"]["image → text"]["ranks"][-1] == 89  # the database is the whole training set
     assert few["protocols"]["learned"]["image → text"]["ranks"][-1] == 60
+
+
+def test_codes_computed_elsewhere_get_the_scores_of_a_fit_with_the_same_codes(source: Source, tmp_path: Path) -> None:
+    fitted = fast_cell(split=SplitSpec(queries=31), k=7)
+    parts = source.split(fitted.split)
+    expected, _ = retrieval(fitted, parts)
+    model = build(fitted, 1).fit(parts.train.modalities, parts.train.labels)
+    arrays = {}
+    for name in model.modalities_:
+        arrays[f"{name}_queries"] = unpack(model.encode(name, parts.queries.modalities[name]), 8)
+        arrays[f"{name}_hashed"] = unpack(model.encode(name, parts.train.modalities[name]), 8)
+        arrays[f"{name}_learned"] = unpack(model.codes_[name], 8)
+    np.savez(tmp_path / "8-0.npz", **arrays)  # type: ignore[arg-type]
+    given = replace(fitted, kind="codes", parameters=json.dumps({"file": str(tmp_path / "8-0.npz")}))
+    found, _ = given_codes(given, parts, threads=1)
+    for protocol, directions in expected["protocols"].items():
+        for direction, scores in directions.items():
+            assert found["protocols"][protocol][direction] == scores | {"asymmetric_map": None}
+    with pytest.raises(InputError, match="has codes of 8 bits, but its name says 16"):
+        given_codes(replace(given, bits=16), parts, threads=1)
+    with pytest.raises(InputError, match="has 31 image codes for the 20 queries of this split"):
+        given_codes(given, source.split(SplitSpec(queries=20)), threads=1)

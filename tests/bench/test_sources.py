@@ -10,9 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlfh.bench.plan import Plan
+from dlfh.bench.settings import Settings
 from dlfh.bench.sources import load_source
 from dlfh.datasets import Split, load_dataset, make_paired, write_arrays
 from dlfh.datasets.descriptions import DATA_SETS, canonical_name
+from dlfh.datasets.layout import write_parts
+from dlfh.datasets.paired import stack
 from dlfh.errors import DataWarning, InputError
 
 ALIASES = {
@@ -97,6 +101,18 @@ def test_a_data_set_knows_whether_it_is_as_published(tmp_path: Path, n_train: in
     train = like.train.take(np.arange(n_train))
     Split("Wiki", train, like.queries, train).write(tmp_path / "wiki.npz")
     assert load_source("wiki", tmp_path / "wiki.npz").as_published is expected
+
+
+def test_a_data_set_without_a_split_gets_the_papers_number_of_queries_anew_for_each_seed(tmp_path: Path) -> None:
+    like = load_dataset("generated:wiki")
+    write_parts(tmp_path / "wiki.npz", {"all": stack([like.train, like.queries])}, name="Wiki")
+    source = load_source("wiki", tmp_path / "wiki.npz")
+    assert (list(source.parts), source.as_published) == (["all"], True)
+    plan = Plan(source, Settings())
+    first, second = (source.split(plan.split(seed)).queries for seed in (0, 1))
+    assert len(first) == len(second) == 693
+    assert (first.modalities["image"] != second.modalities["image"]).any()
+    assert len(plan.cells(plan.settings.row("SCM"), 16)) == 5  # deterministic, but not on five splits
 
 
 def test_generated_data_are_never_as_published() -> None:

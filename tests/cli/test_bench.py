@@ -7,12 +7,16 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from dlfh.bench.cells import SplitSpec
 from dlfh.bench.experiments import EXPERIMENTS
 from dlfh.bench.settings import Settings
+from dlfh.bench.sources import load_source
 from dlfh.cli import main
 from dlfh.datasets import make_paired
+from dlfh.methods import SCM
 from tests.test_terminal import has_controls
 
 
@@ -33,6 +37,11 @@ from tests.test_terminal import has_controls
         ("bench map generated:wiki --bits 8,x", "--bits takes comma-separated whole numbers"),
         ("bench map generated:wiki --bits 9999", "bits must be code lengths from 1 to 512"),
         ("bench map generated:wiki --methods DLHF", "unknown method 'DLHF'"),
+        ("bench map generated:wiki --methods no_such_module:X", "cannot import no_such_module"),
+        ("bench map generated:wiki --codes Mine", "--codes takes NAME=VALUE, got 'Mine'"),
+        ("bench map generated:wiki --codes Mine=nowhere", "the codes 'Mine' must be in a folder, but nowhere is none"),
+        ("bench map generated:wiki --codes SCM=.", "the codes 'SCM' have the name of a method: choose another"),
+        ("bench map generated:wiki --points 60 --codes Mine=.", ". has no codes of 16, 32, 64 bits"),
         ("bench map generated:wiki --protocols seen", "unknown protocol 'seen'"),
         ("bench map generated:wiki --settings no.toml", "settings file no.toml does not exist"),
         ("bench map generated:wiki --settings broken.toml", "cannot read broken.toml as TOML settings"),
@@ -186,3 +195,29 @@ def test_the_command_imports_nothing_heavy() -> None:
         "dlfh.errors",
     }
     assert set(outside) == light
+
+
+def test_codes_computed_elsewhere_are_a_row_of_the_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    make_paired(120, n_labels=4, random_state=0).write("own.npz")
+    source = load_source("own.npz")
+    Path("codes").mkdir()
+    for seed in (0, 1):
+        parts = source.split(SplitSpec(seed))
+        model = SCM(16).fit(parts.train.modalities, parts.train.labels)
+        arrays = {f"{name}_hashed": model.codes_[name] for name in ("image", "text")}
+        arrays |= {f"{name}_queries": model.encode(name, parts.queries.modalities[name]) for name in ("image", "text")}
+        np.savez(f"codes/16-{seed}.npz", **arrays)  # type: ignore[arg-type]
+    options = "--methods SCM --codes Mine=codes --bits 16,32 --seeds 2 --protocols unseen,hashed,learned -o report"
+    assert main(f"bench map own.npz {options} --quiet --jobs 1".split()) == 0, capsys.readouterr().err
+    for protocol in ("unseen", "hashed"):
+        lines = Path(f"report/tables/map-{protocol}.csv").read_text().splitlines()
+        rows = {label: [line.split(",")[1:6] for line in lines if line.startswith(label)] for label in ("SCM", "Mine")}
+        assert rows["Mine"][0] == rows["SCM"][0]  # 16 bits, image → text
+        assert rows["Mine"][1][2] == ""  # there are none of 32 bits
+    report = Path("report/map.md").read_text()
+    assert "Mine: codes computed elsewhere, from codes; relevance, splits and measures are those" in report
+    assert "Mine,image → text,16 bits,,,0" in Path("report/tables/map-learned.csv").read_text()
+    assert main(f"bench curves own.npz {options} --quiet --jobs 1 --bits 16".split()) == 0, capsys.readouterr().err

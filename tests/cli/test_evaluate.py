@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.io
 import scipy.sparse as sp
 
 from dlfh.cli import main
-from dlfh.codes import random_codes
+from dlfh.codes import pack, random_codes, unpack
 from dlfh.datasets.parquet import write_parquet
 from dlfh.metrics import evaluate
 
@@ -103,3 +104,52 @@ def test_a_cluster_gives_the_same_values(files: tuple[Any, ...], capsys: pytest.
     pytest.importorskip("distributed")
     assert main(command("--measure", "AP", "--measure", "PR", "--cluster", "local")) == 0
     assert capsys.readouterr().out.strip() == repr(evaluate(*files, measures=["AP", "PR"]))
+
+
+def _mat5(path: str, array: np.ndarray) -> None:
+    scipy.io.savemat(path, {"codes": array})
+
+
+FORMS: dict[str, tuple[str, Any]] = {
+    "0 and 1, .npz": (".npz", lambda path, signs: np.savez(path, codes=signs > 0)),
+    "-1 and +1, .npy": (".npy", lambda path, signs: np.save(path, signs.astype(np.float64))),
+    "0 and 1 bytes, .npy": (".npy", lambda path, signs: np.save(path, (signs > 0).astype(np.uint8))),
+    "-1 and +1, MATLAB 5": (".mat", lambda path, signs: _mat5(path, signs.astype(np.float64))),
+    "packed, MATLAB 5": (".mat", lambda path, signs: _mat5(path, pack(signs))),
+    "packed, .npz": (".npz", lambda path, signs: np.savez(path, codes=pack(signs))),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_codes_that_other_programs_wrote_are_evaluated(
+    files: tuple[Any, ...], capsys: pytest.CaptureFixture[str], form: str
+) -> None:
+    queries, database, query_labels, labels = files
+    suffix, write = FORMS[form]
+    for name, codes in (("q", queries), ("d", database)):
+        write(name + suffix, unpack(codes, 16))
+    scipy.io.savemat("labels.mat", {"q": query_labels, "d": labels})
+    options = ["--query-labels", "labels.mat:q", "--database-labels", "labels.mat:d"]
+    assert main(["evaluate", f"d{suffix}", f"q{suffix}", *options]) == 0
+    assert capsys.readouterr().out.strip() == repr(evaluate(queries, database, query_labels, labels))
+
+
+def test_real_valued_queries_rank_asymmetrically(files: tuple[Any, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    _, database, query_labels, labels = files
+    values = np.random.default_rng(0).standard_normal((7, 16)).astype(np.float32)
+    np.save("values.npy", values)
+    np.save("images.npy", database)
+    options = ["--query-labels", "query_labels.npy", "--database-labels", "labels.npy"]
+    assert main(["evaluate", "images.npy", "values.npy", *options]) == 0
+    assert capsys.readouterr().out.strip() == repr(evaluate(values, database, query_labels, labels))
+
+
+def test_class_ids_may_be_matlab_columns(files: tuple[Any, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    queries, database, _, _ = files
+    scipy.io.savemat(
+        "codes.mat", {"q": queries, "d": database, "ql": [[i % 3] for i in range(7)], "dl": np.arange(90)[:, None] % 3}
+    )
+    options = ["--query-labels", "codes.mat:ql", "--database-labels", "codes.mat:dl"]
+    assert main(["evaluate", "codes.mat:d", "codes.mat:q", *options]) == 0
+    expected = evaluate(queries, database, np.arange(7) % 3, np.arange(90) % 3)
+    assert capsys.readouterr().out.strip() == repr(expected)

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import safetensors.numpy
 import scipy.io
 import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
@@ -25,7 +26,7 @@ from dlfh.errors import InputError
 from tests.datasets.matlab73 import write_matlab73
 
 NUMBERS = ["int8", "uint8", "int16", "int32", "int64", "uint64", "float32", "float64", "bool"]
-SUFFIXES = [".npy", ".npz", ".mat", ".h5", ".hdf5", ".parquet"]
+SUFFIXES = [".npy", ".npz", ".mat", ".h5", ".hdf5", ".parquet", ".safetensors"]
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9]{0,9}", fullmatch=True)
 texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), max_size=6)
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -231,7 +232,7 @@ def test_missing_and_invalid_files_are_named(tmp_path: Path, suffix: str) -> Non
     file.mkdir()
     with pytest.raises(InputError, match=r"it is a folder, not a file$"):
         read_arrays(file)
-    if suffix not in (".h5", ".hdf5"):
+    if suffix not in (".h5", ".hdf5", ".safetensors"):
         with pytest.raises(InputError, match=rf"cannot write .*x\{suffix}: it is a folder$"):
             write_arrays(file, {"x": np.zeros(3)})
 
@@ -398,3 +399,26 @@ def test_importing_the_readers_loads_no_heavy_package() -> None:
     modules = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
     for heavy in ("h5py", "pyarrow", "scipy.io", "pandas"):
         assert f"'{heavy}'" not in modules
+
+
+def test_safetensors_are_read(tmp_path: Path) -> None:
+    arrays: dict[str, np.ndarray] = {
+        "image": np.eye(3, dtype=np.float32),
+        "codes": np.arange(6, dtype=np.uint8).reshape(3, 2),
+    }
+    safetensors.numpy.save_file(arrays, tmp_path / "x.safetensors")
+    for name, array in read_arrays(tmp_path / "x.safetensors").items():
+        same(array, arrays[name])
+
+
+def test_a_folder_of_files_is_read_as_one(tmp_path: Path) -> None:
+    np.save(tmp_path / "image.npy", np.eye(3))
+    write_arrays(tmp_path / "rest.npz", {"text": np.ones((3, 2)), "labels": np.arange(3)})
+    (tmp_path / "README").write_text("about these files")
+    assert list(read_arrays(tmp_path)) == ["image", "text", "labels"]
+    np.save(tmp_path / "text.npy", np.eye(3))
+    with pytest.raises(InputError, match="two of its files contain 'text'; pass one file"):
+        read_arrays(tmp_path)
+    (tmp_path / "photo.png").write_bytes(b"")
+    with pytest.raises(InputError, match="its name must end in"):  # a folder of images
+        read_arrays(tmp_path)

@@ -37,7 +37,7 @@ hamming_block = SizeDispatch("ranking", "hamming_block", lambda a_words, b_words
 nearest_by_table = SizeDispatch(
     "search",
     "nearest_by_table",
-    lambda tables, codes, start, stop, *_: len(tables) * (2000 + tables.shape[1] * (stop - start) // 4),
+    lambda tables, blocks, start, stop, *_: len(tables) * (2000 + tables.shape[1] * (stop - start) // 4),
 )
 nearest_by_weight = SizeDispatch(
     "search",

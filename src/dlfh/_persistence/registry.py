@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import cached_property
+from importlib import metadata
 from typing import Any, ClassVar, Generic, TypeVar
 
 from dlfh.errors import InputError, ModelError
@@ -15,10 +17,11 @@ class Registry(Generic[Base]):
     """Subclasses of a base class by kind, the name that files use.
 
     noun: What error messages call the classes.
+    group: Entry points in which other packages name their kinds, as ``kind = "module:Class"``.
     """
 
-    def __init__(self, noun: str) -> None:
-        self.noun = noun
+    def __init__(self, noun: str, group: str = "") -> None:
+        self.noun, self.group = noun, group
         self._classes: dict[str, type[Base]] = {}
         self._modules: dict[str, str] = {}
 
@@ -40,11 +43,19 @@ class Registry(Generic[Base]):
     def find(self, kind: object) -> type[Base]:
         """Return the class of a kind that a file names."""
         if isinstance(kind, str):
-            if kind not in self._classes and kind in self._modules:
-                importlib.import_module(self._modules[kind])
+            if kind not in self._classes:
+                module = self._modules.get(kind) or self.packaged.get(kind)
+                if module is not None:
+                    import_module(module)
             if kind in self._classes:
                 return self._classes[kind]
         raise ModelError(f"unknown {self.noun} {kind!r}: import the module that defines it first")
+
+    @cached_property
+    def packaged(self) -> dict[str, str]:
+        """The kinds that other installed packages name in their entry points, and the modules that define them."""
+        points = metadata.entry_points(group=self.group) if self.group else ()
+        return {point.name: point.module for point in points if point.name not in self._modules}
 
     def kind_of(self, cls: type[Base]) -> str:
         """Return the kind of a class, which the class itself must define: an inherited kind names the parent."""
@@ -66,6 +77,14 @@ class Registered:
         super().__init_subclass__(**options)
         if "kind" in cls.__dict__:
             cls._registry.add(cls)
+
+
+def import_module(name: str) -> Any:
+    """Import a module of another package, whose errors, whatever they are, raise one InputError."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise InputError(f"cannot import {name}: {type(error).__name__}: {error}") from error
 
 
 def _qualified_name(cls: type) -> str:

@@ -47,9 +47,8 @@ class LabelCurves:
 
     def __call__(self, scores: npt.NDArray[Any]) -> Values:
         """Return probabilities of shape (n, n_labels)."""
-        from scipy.special import expit  # here, because opening a collection must not load it
-
-        values = expit(self.slope * scores + self.intercept)
+        # Not scipy.special.expit: a search must not load it.
+        values = 1 / (1 + np.exp(-np.clip(self.slope * scores + self.intercept, -700, 700)))
         values *= self.trust
         values += (1 - self.trust) * self.prior
         if self.exclusive:
@@ -106,7 +105,7 @@ def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> 
             found = slope[part], intercept[part]
             arguments = rows, positives.indptr.astype(np.int64), positives.indices.astype(np.int64), *found
             kernel = functools.partial(_kernels.fit_curves, *arguments, float(pull_to), float(penalty))
-            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 400 * n))
+            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 10 * n + 1e5))
             slope[part], intercept[part] = found
 
     frequent = np.flatnonzero(varying & (counts >= _MIN_EXAMPLES) & (n - counts >= _MIN_EXAMPLES))

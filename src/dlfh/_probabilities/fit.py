@@ -29,7 +29,7 @@ from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, f
 from dlfh._probabilities.quantizer import LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
-from dlfh.codes import Codes, n_bytes
+from dlfh.codes import Codes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
@@ -153,7 +153,7 @@ class LabelFit:
         left_out[()] = first._replace(probabilities=first.labels.astype(np.float32))
         rng = np.random.default_rng(self.context.seed)
         sample = rng.permutation(np.concatenate([each.probabilities for each in left_out.values()]))
-        quantizer = LabelQuantizer.fit(sample, n_bytes(self.n_bits), self.context.seed)
+        quantizer = LabelQuantizer.fit(sample, self.n_bits, self.context.seed)
         weights, lifts = redundancy_weights(self.labels), dict.fromkeys(MATCHES, 0.0)
         model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
         return self._with_matches(model, left_out)

@@ -18,7 +18,7 @@ from dlfh._probabilities.matches import MatchCurves, Source
 from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
 from dlfh._probabilities.scores import MATCHES, Match, label_scores
 from dlfh._validation import Features
-from dlfh.codes import Codes
+from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +28,8 @@ Values = npt.NDArray[np.float32]
 _SMALLEST = 1e-6
 #: Maximum number of modalities whose combinations are fitted.
 _MAX_MODALITIES = 4
+#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
+_MAX_FUSED = 1 << 20
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
 
@@ -140,7 +142,7 @@ class LabelModel:
         items = self.quantizer.centroids**2
         rows = max(1, _CHUNK_TERMS // items.size)
         how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
-        tables = np.empty((len(probabilities), self.quantizer.n_bytes, N_CENTROIDS), np.float32)
+        tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
         for start in range(0, len(probabilities), rows):
             terms = label_scores(probabilities[start : start + rows], items, self.weights, match, **how)
             tables[start : start + rows] = self.quantizer.tables(terms)
@@ -170,7 +172,7 @@ class LabelModel:
 
     @classmethod
     def from_parts(
-        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bytes: int
+        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bits: int
     ) -> LabelModel:
         """Restore a model from `to_parts`; raise ValueError for any part that is invalid."""
         names, n_labels = config["names"], config["n_labels"]
@@ -202,7 +204,7 @@ class LabelModel:
             weights,
             functions,
             fusions,
-            LabelQuantizer.from_arrays(arrays, n_labels, n_bytes),
+            LabelQuantizer.from_arrays(arrays, n_labels, n_bits),
             dict(zip(MATCHES, lifts, strict=True)),
             MatchCurves.from_arrays(arrays, sources(tuple(n_features))),
         )
@@ -226,6 +228,8 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
     """
     from scipy.special import expit
 
+    some = slice(None, None, -(-labels.size // _MAX_FUSED))
+    labels, probabilities = labels[some], [each[some] for each in probabilities]
     base = _log_odds(prior)
     evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
     evidence += [(_log_odds(each) - base).ravel() for each in probabilities]

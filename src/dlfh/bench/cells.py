@@ -41,13 +41,13 @@ class Cell:
     bits: int
     seed: int
     split: SplitSpec = field(default_factory=SplitSpec)
-    #: Whether to measure accuracy, or training time and memory with the machine to itself.
-    kind: Literal["retrieval", "time"] = "retrieval"
+    #: Accuracy of a fit; training time and memory with the machine to itself; or accuracy of codes in a file.
+    kind: Literal["retrieval", "time", "codes"] = "retrieval"
     #: Cut-off of MAP@k and precision@k.
     k: int = 50
     #: Number of training points that the method learns from (None for all); it encodes the others.
     train_points: int | None = None
-    #: Library version; another one may produce other codes.
+    #: Version of the library, and of the source of other packages' methods; another one may produce other codes.
     version: str = __version__
 
     @classmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,10 @@ import numpy.typing as npt
 from dlfh._parallel import blas_threads
 from dlfh.bench.cells import Cell
 from dlfh.bench.data import Partition
-from dlfh.codes import Codes
+from dlfh.codes import Codes, n_bytes
+from dlfh.datasets.code_files import read_code_set
 from dlfh.datasets.paired import Paired
+from dlfh.errors import InputError
 from dlfh.methods import CrossModalHasher
 from dlfh.methods.catalogue import METHODS
 from dlfh.metrics import AP, P, evaluate, nDCG
@@ -63,13 +66,8 @@ def retrieval(cell: Cell, parts: Partition, threads: int = 1, memory: int | None
     model = build(cell, threads, memory).fit(sample.modalities, sample.labels)
     values: dict[str, Any] = {"n_train": len(sample), "n_queries": len(parts.queries)}
     with blas_threads(threads):
-        values["protocols"] = {
-            protocol: {
-                f"{query} → {database}": _scores(searches, query, database, cell.k, threads)
-                for query, database in itertools.permutations(model.modalities_, 2)
-            }
-            for protocol, searches in _searches(model, parts, rows, cell.split.seed).items()
-        }
+        searches = _searches(model, parts, rows, cell.split.seed)
+        values["protocols"] = _all_scores(searches, model.modalities_, cell.k, threads)
     for name, key in (("objective_", "objective"), ("n_iter_", "iterations")):
         if hasattr(model, name):
             values[key] = np.asarray(getattr(model, name)).tolist()
@@ -87,9 +85,35 @@ def training_time(cell: Cell, parts: Partition, threads: int, memory: int | None
     return {"n_train": len(parts.train)}, {"fit": model.fit_seconds_, "peak_bytes": _peak_bytes()}
 
 
+def given_codes(cell: Cell, parts: Partition, threads: int, memory: int | None = None) -> Measured:
+    """Measure codes that were computed elsewhere, in the protocols that they allow; see `read_code_set`."""
+    modalities = tuple(parts.queries.modalities)
+    place = Path(cell.values["file"])
+    codes, n_bits = read_code_set(place, modalities)
+    if n_bytes(n_bits) != n_bytes(cell.bits):
+        raise InputError(f"{place} has codes of {n_bits} bits, but its name says {cell.bits}")
+    for (name, role), matrix in codes.items():
+        n_points = len(parts.queries if role == "queries" else parts.train)
+        if len(matrix) != n_points:
+            called = "queries" if role == "queries" else "points that are not queries"
+            raise InputError(f"{place} has {len(matrix)} {name} codes for the {n_points} {called} of this split")
+    by_role = {
+        role: {name: codes[name, role] for name in modalities}
+        for role in ("queries", "learned", "hashed")
+        if all((name, role) in codes for name in modalities)
+    }
+    queries, labels = by_role.pop("queries"), parts.queries.labels
+    searches = {
+        protocol: [_Search(queries, {}, labels, database, parts.train.labels)] for protocol, database in by_role.items()
+    }
+    if parts.unseen is None and len(parts.queries) > 1:
+        searches["unseen"] = _by_halves(queries, {}, labels, cell.split.seed)
+    return {"protocols": _all_scores(searches, modalities, cell.k, threads), "n_queries": len(parts.queries)}, {}
+
+
 @dataclass(frozen=True)
 class _Search:
-    """Queries (codes and their real values by modality) and the database that they search."""
+    """Queries (codes by modality, and their real values if known) and the database that they search."""
 
     query_codes: dict[str, Codes]
     query_values: dict[str, npt.NDArray[np.float32]]
@@ -121,13 +145,18 @@ def _searches(
     if parts.unseen is not None:
         searches["unseen"] = search(encode(parts.unseen), parts.unseen.labels)
     elif len(parts.queries) > 1:
-        order = np.random.default_rng(seed).permutation(len(parts.queries))
-        halves = np.sort(order[::2]), np.sort(order[1::2])
-        searches["unseen"] = [
-            _Search(_rows(queries, half), _rows(values, half), labels[half], _rows(queries, other), labels[other])
-            for half, other in (halves, halves[::-1])
-        ]
+        searches["unseen"] = _by_halves(queries, values, labels, seed)
     return searches
+
+
+def _by_halves(queries: dict[str, Codes], values: dict[str, Any], labels: Any, seed: int) -> list[_Search]:
+    """Return two searches: each half of the queries is the database of the other."""
+    order = np.random.default_rng(seed).permutation(labels.shape[0])
+    halves = np.sort(order[::2]), np.sort(order[1::2])
+    return [
+        _Search(_rows(queries, half), _rows(values, half), labels[half], _rows(queries, other), labels[other])
+        for half, other in (halves, halves[::-1])
+    ]
 
 
 def _training_rows(cell: Cell, n_points: int) -> npt.NDArray[np.int64] | None:
@@ -149,6 +178,19 @@ def _rows(arrays: dict[str, npt.NDArray[Any]], rows: npt.NDArray[np.int64]) -> d
     return {name: array[rows] for name, array in arrays.items()}
 
 
+def _all_scores(
+    searches: dict[str, list[_Search]], modalities: tuple[str, ...], k: int, threads: int
+) -> dict[str, dict[str, Any]]:
+    """Return the scores by protocol and direction."""
+    return {
+        protocol: {
+            f"{query} → {database}": _scores(each, query, database, k, threads)
+            for query, database in itertools.permutations(modalities, 2)
+        }
+        for protocol, each in searches.items()
+    }
+
+
 def _scores(searches: list[_Search], query: str, database: str, k: int, threads: int) -> dict[str, Any]:
     """Return means over all queries; a query without relevant items counts as 0.
 
@@ -163,7 +205,8 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
         items = search.database[database], search.query_labels, search.database_labels
         values = evaluate(search.query_codes[query], *items, measures=measures, n_jobs=threads).per_query
         rows.append(np.column_stack([values[measure] for measure in measures]))
-        asymmetric.append(evaluate(search.query_values[query], *items, measures=AP, n_jobs=threads).per_query[AP])
+        if query in search.query_values:
+            asymmetric.append(evaluate(search.query_values[query], *items, measures=AP, n_jobs=threads).per_query[AP])
     # Contiguous by row, so that the mean adds one query after another, whatever the layout of the measures.
     means = np.ascontiguousarray(np.nan_to_num(np.concatenate(rows))).mean(axis=0)
     precision, recall = np.split(means[4:], 2)
@@ -176,7 +219,7 @@ def _scores(searches: list[_Search], query: str, database: str, k: int, threads:
         "ranks": ranks.tolist(),
         "precision": precision.tolist(),
         "recall": recall.tolist(),
-        "asymmetric_map": float(np.nan_to_num(np.concatenate(asymmetric)).mean()),
+        "asymmetric_map": float(np.nan_to_num(np.concatenate(asymmetric)).mean()) if asymmetric else None,
     }
 
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
+from dlfh._version import __version__
 from dlfh.bench.cache import Result
 from dlfh.bench.cells import Cell, SplitSpec
 from dlfh.bench.data import Source
@@ -13,8 +18,10 @@ from dlfh.bench.figures import Figure
 from dlfh.bench.measure import build, directions
 from dlfh.bench.settings import Row, Settings
 from dlfh.bench.tables import ReportTable
+from dlfh.datasets.code_files import code_place
+from dlfh.datasets.descriptions import DATA_SETS
 from dlfh.errors import InputError
-from dlfh.methods.catalogue import METHODS
+from dlfh.methods.catalogue import METHODS, MODULES
 
 Results = Mapping[Cell, Result]
 
@@ -29,6 +36,10 @@ class Plan:
     def __post_init__(self) -> None:
         if self.source.has_queries and self.settings.queries is not None:
             raise InputError(f"{self.source.name} defines its own queries: omit the queries setting")
+        for row in self.settings.rows():
+            if row.codes is not None and not any(self.cells(row, bits) for bits in self.settings.bits):
+                lengths = ", ".join(map(str, self.settings.bits))
+                raise InputError(f"{row.codes} has no codes of {lengths} bits: name files BITS-SEED, such as 16-0.npz")
 
     @property
     def directions(self) -> list[str]:
@@ -42,10 +53,14 @@ class Plan:
         """Return the split for a seed; a data set that defines its queries has one split."""
         is_random = self.settings.resplit and (not self.source.has_queries or self.settings.unseen_share > 0)
         queries = None if self.source.has_queries else self.settings.queries
+        if queries is None and not self.source.has_queries and self.source.as_published:
+            queries = DATA_SETS[self.source.like].n_queries
         return SplitSpec(seed if is_random else 0, queries, self.settings.unseen_share)
 
     def seeds(self, row: Row) -> range:
         """Return the seeds of a row: a single one if neither the split nor the method is random."""
+        if row.codes is not None:
+            return range(self.settings.seeds)
         is_fixed = METHODS[row.method].info.is_deterministic and self.split(1).seed == 0
         return range(1 if is_fixed else min(row.seeds or self.settings.seeds, self.settings.seeds))
 
@@ -53,15 +68,28 @@ class Plan:
         """Raise InputError for splits that leave too few points, or parameters that a method refuses."""
         for split in {cell.split: None for cell in cells}:
             self.source.check(split)
-        for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in cells}.values():
+        fitted = [cell for cell in cells if cell.kind != "codes"]
+        for cell in {(cell.method, cell.parameters, cell.bits): cell for cell in fitted}.values():
             try:
                 build(cell, 1).check_parameters()
             except InputError as error:
                 raise InputError(f"{cell.method}: {error}") from None
 
     def cells(self, row: Row, bits: int) -> list[Cell]:
-        """Return the cells of a row, one for each seed."""
+        """Return the cells of a row, one for each seed; codes that were computed elsewhere may lack some."""
+        if row.codes is not None:
+            places = {seed: code_place(row.codes, bits, seed) for seed in self.seeds(row)}
+            return [self._code_cell(row, bits, seed, place) for seed, place in places.items() if place is not None]
         return [self.cell(row, bits, seed) for seed in self.seeds(row)]
+
+    def _code_cell(self, row: Row, bits: int, seed: int, place: Path) -> Cell:
+        files = sorted(place.iterdir()) if place.is_dir() else [place]
+        checksum = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
+        parameters = {"file": str(place.absolute()), "checksum": checksum}
+        common: dict[str, Any] = {"split": self.split(seed), "k": self.settings.k, "kind": "codes"}
+        return Cell.make(
+            self.source.name, self.source.fingerprint, row.label, parameters, bits=bits, seed=seed, **common
+        )
 
     def cell(
         self,
@@ -93,7 +121,17 @@ class Plan:
             kind=kind,
             k=Cell.k if kind == "time" else self.settings.k,
             train_points=None if points is None or points >= self.source.n_train(split) else points,
+            version=__version__ if row.method in MODULES else f"{__version__}, {_sources(method)}",
         )
+
+
+@cache
+def _sources(method: type) -> str:
+    """Return a hash of a method's module, or of its whole package: after a change, its cells are computed again."""
+    module = sys.modules[method.__module__.partition(".")[0]]
+    folders = [Path(folder) for folder in getattr(module, "__path__", ())]
+    files = [file for folder in folders for file in sorted(folder.rglob("*.py"))] or [Path(str(module.__file__))]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()[:16]
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -10,14 +10,14 @@ from importlib import resources
 from typing import NamedTuple
 
 from dlfh.bench.data import Source
-from dlfh.bench.settings import Settings
+from dlfh.bench.settings import DEFAULT_PARAMETERS
 
 _METHODS = {"CCAITQ": "CCA-ITQ"}
 _DIRECTIONS = {"image → text": "I→T", "text → image": "T→I"}
 
 
 class MapCell(NamedTuple):
-    """An entry of Table 1: mean average precision of the learned protocol."""
+    """An entry of Table 1: mean average precision, in the protocol that agrees with it."""
 
     method: str
     data_set: str
@@ -25,6 +25,7 @@ class MapCell(NamedTuple):
     n_bits: int
     mean: float
     std: float
+    protocol: str
 
 
 class TimeCell(NamedTuple):
@@ -52,11 +53,11 @@ def published() -> Published:
     tables = tomllib.loads(resources.files("dlfh.bench").joinpath("published.toml").read_text(encoding="utf-8"))
     accuracy, time = tables["map"], tables["time"]
     map_cells = (
-        MapCell(method, data_set, direction, n_bits, *values)
+        MapCell(method, data_set, direction, n_bits, mean, std, accuracy["protocols"].get(method, "learned"))
         for method, rows in accuracy["methods"].items()
         for data_set in accuracy["data_sets"]
         for direction in accuracy["directions"]
-        for n_bits, values in zip(accuracy["bits"], rows[f"{data_set} {direction}"], strict=True)
+        for n_bits, (mean, std) in zip(accuracy["bits"], rows[f"{data_set} {direction}"], strict=True)
     )
     time_cells = (
         TimeCell(method, time["data_set"], n_points, None if math.isnan(seconds) else seconds)
@@ -66,29 +67,27 @@ def published() -> Published:
     return Published(tables["paper"]["machine"], tables["paper"]["runs"], tuple(map_cells), tuple(time_cells))
 
 
-def published_map(
-    source: Source, settings: Settings, label: str, direction: str, bits: int
-) -> tuple[float, float] | None:
-    """Return the published MAP of a row and its standard deviation, or None if there is none."""
+def published_map(source: Source, label: str, protocol: str, direction: str, bits: int) -> tuple[float, float] | None:
+    """Return the published MAP of a row and its standard deviation, or None if there is none for this protocol."""
     if not source.as_published:
         return None
-    key = (_published_name(settings, label), source.like, _DIRECTIONS.get(direction), bits)
-    return next(((cell.mean, cell.std) for cell in published().map if cell[:4] == key), None)
+    key = (_published_name(label), source.like, _DIRECTIONS.get(direction), bits)
+    found = (cell for cell in published().map if cell[:4] == key and cell.protocol == protocol)
+    return next(((cell.mean, cell.std) for cell in found), None)
 
 
-def published_seconds(source: Source, settings: Settings, label: str, size: int) -> float | None:
+def published_seconds(source: Source, label: str, size: int) -> float | None:
     """Return the published training time of a row, or None if there is none.
 
     Generated data of the same shape takes as long. The last published size is the whole training set, whose exact size
     depends on the file.
     """
-    key = (_published_name(settings, label), source.like)
+    key = (_published_name(label), source.like)
     times = {cell.n_points: cell.seconds for cell in published().time if cell[:2] == key}
     return next((times[n_points] for n_points in times if abs(n_points - size) <= n_points / 100), None)
 
 
-def _published_name(settings: Settings, label: str) -> str | None:
-    """Return the paper's name of a row; its DLFH is the row with the paper's parameters, if there is one."""
-    if label == "DLFH paper" or (label == "DLFH" and "DLFH paper" not in settings.methods):
-        return "DLFH"
-    return None if label == "DLFH" else _METHODS.get(label, label)
+def _published_name(label: str) -> str | None:
+    """Return the paper's name of a row, which must have the paper's setting: its own row if the defaults differ."""
+    name, _, words = label.partition(" ")
+    return _METHODS.get(name, name) if words == ("paper" if f"{name} paper" in DEFAULT_PARAMETERS else "") else None

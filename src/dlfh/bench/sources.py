@@ -30,13 +30,16 @@ def load_source(name: str, file: Path | None = None, *, n_points: int | None = N
         raise InputError(f"--points applies only to generated data, such as {GENERATED}wiki")
     if name == "icons":
         return _icons(file)
-    if is_generated or file is not None:
-        split = load_dataset(name, n_points=n_points) if is_generated else load_dataset(name, file)
+    if is_generated:
+        split = load_dataset(name, n_points=n_points)
         parts = {"train": split.train, "queries": split.queries}
-        if split.database is not split.train:
-            parts["database"] = split.database
-        like = describe(name.removeprefix(GENERATED)).key
-        return Source.of(split.name, _with_unseen(parts), split.notes, like=like, as_published=split.as_published)
+        return Source.of(split.name, parts, split.notes, like=name.removeprefix(GENERATED))
+    if file is not None:
+        loaded = load_file(file, name)
+        like = describe(name).key
+        return Source.of(
+            loaded.name, _with_unseen(loaded.parts), loaded.notes, like=like, as_published=loaded.as_published
+        )
     if name in DATA_SETS:
         raise InputError(f"{name} does not come with dlfh: name its file with --file, or try {GENERATED}{name}")
     if not Path(name).exists():

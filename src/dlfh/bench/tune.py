@@ -44,6 +44,8 @@ def parse_grid(options: Sequence[str]) -> dict[str, list[Any]]:
 
 def default_grid(method: str) -> dict[str, list[Any]]:
     """Return the default grid of a method; every method has the same number of candidates."""
+    if method not in _default_grids():
+        raise InputError(f"{method} has no default grid: pass --grid NAME=VALUE,VALUE,...")
     return {name: list(values) for name, values in _default_grids()[method].items()}
 
 

@@ -107,18 +107,18 @@ class Worker:
 def compute(request: dict[str, Any], source: Any, threads: int, memory: int) -> dict[str, Any]:
     """Compute a cell and return its values and times, or the reason why it failed."""
     from dlfh.bench.cells import Cell
-    from dlfh.bench.measure import retrieval, training_time
+    from dlfh.bench.measure import given_codes, retrieval, training_time
     from dlfh.errors import DLFHError
     from dlfh.methods.catalogue import METHODS
 
     cell = Cell.from_plain(request)
-    measure = retrieval if cell.kind == "retrieval" else training_time
+    measure = {"retrieval": retrieval, "time": training_time, "codes": given_codes}[cell.kind]
     started, used = time.perf_counter(), time.process_time()
     try:
         values, times = measure(cell, source.split(cell.split), threads, memory)
     except DLFHError as error:
         # A method that has a memory limit may have refused because of it, so a higher limit is worth a retry.
-        is_limited = "memory" in METHODS[cell.method]().get_params(deep=False)
+        is_limited = cell.kind != "codes" and "memory" in METHODS[cell.method]().get_params(deep=False)
         return {"failure": str(error), "limit": {"gigabytes": memory / 1e9} if is_limited else None}
     except MemoryError:
         return {"failure": "out of memory"}

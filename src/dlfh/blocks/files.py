@@ -110,6 +110,8 @@ class Hdf5Blocks(FileBlocks):
             with h5py.File(path, "r") as root:
                 return [key for key in root if isinstance(root[key], h5py.Dataset)]
         except OSError:
+            if path.suffix.lower() == ".mat":
+                raise InputError(f"cannot read {path} in blocks: it is damaged, or not a MATLAB 7.3 file") from None
             raise InputError(f"cannot read {path}: it is damaged, truncated or of another format") from None
 
     def _read(self, number: int) -> Any:

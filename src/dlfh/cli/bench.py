@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dlfh._terminal import plain, plain_lines
-from dlfh.cli.options import Quiet, changed_options, flag, with_options
+from dlfh.cli.options import Quiet, changed_options, flag, parse_pairs, with_options
 from dlfh.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,11 @@ class BenchOptions(RunOptions):
             default="bench-DATA; splits are printed",
         ),
     ] = None
-    methods: Annotated[str | None, _option("Methods, comma-separated.", default="all")] = None
+    methods: Annotated[str | None, _option("Methods, comma-separated; your own as module:Class.", default="all")] = None
+    codes: Annotated[
+        list[str] | None,
+        _option("Codes computed elsewhere, as a row of the tables: NAME=FOLDER; repeatable.", default="none"),
+    ] = None
     bits: Annotated[str | None, _option("Code lengths, comma-separated.", default="16,32,64")] = None
     seeds: Annotated[int | None, _option("Number of runs, each with its own seed.", default="5")] = None
     protocols: Annotated[
@@ -161,6 +165,8 @@ def bench(
 
     $ dlfh bench curves my-data.npz --bits 64
 
+    $ dlfh bench map wiki --file wiki.mat --methods my_module:MyHash,DLFH --codes Deep=codes/
+
     $ dlfh bench rank bench-icons bench-wiki bench-iapr_tc12
 
     $ dlfh bench splits wiki --file wiki.mat --check docs/splits/wiki.json
@@ -197,6 +203,7 @@ def _run(experiment: str, data: str, options: BenchOptions) -> None:
         k=options.k,
         unseen_share=options.unseen_share,
     )
+    settings = settings.with_codes(parse_pairs(options.codes, "--codes"))
     if options.print_settings:
         typer.echo(settings.to_toml(), nl=False)
         return

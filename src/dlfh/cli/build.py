@@ -128,7 +128,7 @@ def _example_query(encoder: Encoder) -> str:
 def make_encoder(training: TrainingOptions, items: ItemOptions, options: OutputOptions) -> tuple[Encoder, Items]:
     """Return an untrained encoder and the items to train it on."""
     hasher = training.make_hasher(options.verbose)  # before reading: reject invalid parameters early
-    read = items.read(outputs=[options.problem_file])
+    read = items.read(outputs=[options.problem_file], part="train")
     if len(read.modalities) == 1 < hasher.info.n_modalities[0]:
         read = read.with_label_words()
     return training.make_encoder(read, hasher, options.verbose), read
@@ -185,14 +185,14 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
     yield f"Features: {features}{chosen}. Code length: {encoder.n_bits} bits ({_bytes(encoder.n_bits)})."
     if evaluation.quality:
         directions = "; ".join(
-            f"{each.query} → {each.database} {each.asymmetric:.2f} (random order {each.chance:.2f}, "
+            f"{each.query} → {each.database} {max(each.any, each.asymmetric):.2f} (random order {each.chance:.2f}, "
             f"{each.exact:.0%} of the first five results with exactly the query's labels)"
             for each in evaluation.quality
         )
         yield f"Expected mean average precision (MAP) for new, unlabelled items: {directions}."
         if evaluation.calibration:
-            error = max(report.calibration_error for report in evaluation.calibration)
-            yield f"Calibration error of the probabilities: at most {error:.2f}."
+            error = max(report.first_ten for report in evaluation.calibration)
+            yield f"Calibration error of the probabilities of the first ten results: at most {error:.2f}."
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
     yield from _improvements(encoder, [trial for trial in encoder.trials_ if trial.setting == "bits"])

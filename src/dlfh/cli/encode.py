@@ -99,9 +99,12 @@ def _encode_blocks(
 ) -> None:
     """Encode vectors block by block into a folder."""
     from dlfh._persistence.outputs import check_not_input
-    from dlfh.blocks import open_blocks
+    from dlfh._validation import check_features
+    from dlfh.blocks.base import Blocks
+    from dlfh.blocks.modalities import in_one_block
     from dlfh.cli.models import load_encoder
     from dlfh.collection.block_codes import encode_blocks
+    from dlfh.datasets.arrays import open_matrix
 
     if output.exists() and not output.is_dir():
         raise InputError(f"cannot write {output}: block-wise codes need a folder, but this is a file")
@@ -118,7 +121,11 @@ def _encode_blocks(
             raise InputError(f"unknown modality {name!r}: the model has {', '.join(encoder.modalities_)}")
         if encoder.featurizers_[name].takes != "vectors":
             raise InputError(f"modality {name!r} does not take vectors, and block-wise encoding takes only vectors")
-    features = {name: open_blocks(path, part) for name, (path, part) in places.items()}
+    opened = {name: open_matrix(path, part) for name, (path, part) in places.items()}
+    features = {
+        name: matrix if isinstance(matrix, Blocks) else in_one_block(check_features(matrix, name), name)
+        for name, matrix in opened.items()
+    }
     leader, *_ = features.values()
     features = {name: blocks.split_like(leader) for name, blocks in features.items()}
     done = encode_blocks(
@@ -141,7 +148,7 @@ def _encode_blocks(
 
 def _vector_places(items: ItemOptions, modalities: tuple[str, ...]) -> dict[str, tuple[Path, str | None]]:
     """Return the file or folder of each modality's vectors, and the variable or column in it."""
-    from dlfh.blocks.opening import matrix_names
+    from dlfh.datasets.arrays import matrix_names
 
     pairs, source = parse_pairs(items.vectors, "--vectors"), items.source
     columns = [] if source is None else matrix_names(source)

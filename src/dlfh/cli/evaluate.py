@@ -70,10 +70,11 @@ def evaluate(
     exactly the query's labels.
 
     For codes in files, DATABASE and QUERIES are files, and --query-labels and --database-labels are required. Files are
-    .npy, .h5, .mat (MATLAB 7.3), .zarr or .parquet, or folders of Parquet files as written by `dlfh encode`; NAME is a
-    variable or column. The database need not fit in memory. Labels are rows of 0 and 1, or a vector of class ids.
-    Measures are AP (its mean is MAP), P, R, nDCG, PR and PRH, with a cut-off as in AP@50 and options as in
-    'P(match="all")@5'. A query without relevant items counts as 0.
+    .npy, .npz, .mat, .h5, .safetensors, .zarr or .parquet, or folders of Parquet files as written by `dlfh encode`;
+    NAME is a variable or column. Codes are packed bits (uint8), 0 and 1, -1 and +1, or booleans; queries may also be
+    real values, for asymmetric ranking. Packed codes in .npy, .h5, .mat (MATLAB 7.3), .zarr or .parquet need not fit in
+    memory. Labels are rows of 0 and 1, or class ids. Measures are AP (its mean is MAP), P, R, nDCG, PR and PRH, with a
+    cut-off as in AP@50 and options as in 'P(match="all")@5'. A query without relevant items counts as 0.
 
     [b]Examples[/b]
 
@@ -111,14 +112,14 @@ def _evaluate_items(
                 f"--queries applies only to models: {path} is a collection, and all given items are queries"
             )
         with open_collection(path, verbose=verbose) as collection:
-            report = collection.evaluate(items.read(collection.encoder.modalities_))
+            report = collection.evaluate(items.read(collection.encoder.modalities_, part="queries"))
     else:
         encoder = load_encoder(path, verbose)
         if n_queries is None or n_queries < 1:
             raise InputError(
                 f"{path} is a model, which contains no items: set --queries to the number of items to use as queries"
             )
-        read = items.read(encoder.modalities_)
+        read = items.read(encoder.modalities_, part="queries")
         parts = fit_and_evaluate(encoder, read, n_queries, fit=False, random_state=seed)
         problems = [*read.problems, *parts.query_vectors.problems, *parts.database_vectors.problems]
         report = replace(parts.report, problems=problems)
@@ -134,26 +135,35 @@ def _evaluate_codes(database: str, queries: str, options: CodeOptions, as_json: 
     """Evaluate codes in files by Hamming distance; the database is read block by block."""
     import numpy as np
 
-    from dlfh.blocks import open_blocks
+    from dlfh.blocks.base import Blocks
     from dlfh.blocks.clusters import connect
+    from dlfh.datasets.arrays import open_matrix
+    from dlfh.datasets.code_files import pack_codes
     from dlfh.metrics import evaluate as evaluate_codes
     from dlfh.metrics.measures import parse_measure
 
-    def read_all(value: Any) -> Any:
-        blocks = open_blocks(*place_of(value))
-        return blocks.take(np.arange(len(blocks)))
+    def whole(matrix: Any) -> Any:
+        return matrix.take(np.arange(len(matrix))) if isinstance(matrix, Blocks) else matrix
+
+    def open_labels(value: Any) -> Any:
+        labels = open_matrix(*place_of(value))
+        is_column = not isinstance(labels, Blocks) and labels.shape[1:] == (1,)  # class ids as MATLAB stores them
+        return np.ravel(labels) if is_column else labels
 
     def to_plain(value: Any) -> Any:  # a curve becomes lists
         is_number = isinstance(value, float)
         return value if is_number else {name: part.tolist() for name, part in value._asdict().items()}
 
     measures = [parse_measure(name) for name in options.measure or ["AP"]]
-    query_arrays = read_all(queries), read_all(options.query_labels)
-    items: Any = open_blocks(*place_of(database))
-    labels = open_blocks(*place_of(str(options.database_labels)))
+    asked, items = whole(open_matrix(*place_of(queries))), open_matrix(*place_of(database))
+    query_labels, labels = whole(open_labels(options.query_labels)), open_labels(options.database_labels)
+    if asked.dtype.kind == "f" and not np.isin(asked, (-1, 0, 1)).all():  # real values, for asymmetric ranking
+        items = pack_codes({database: whole(items)})[0][database]
+    elif not isinstance(items, Blocks) or {items.dtype, asked.dtype} != {np.dtype("u1")} or asked.max(initial=0) < 2:
+        asked, items = pack_codes({queries: asked, database: whole(items)})[0].values()
     ties: Any = options.ties
     with connect(options.cluster):
-        result = evaluate_codes(query_arrays[0], items, query_arrays[1], labels, measures=measures, ties=ties)
+        result = evaluate_codes(asked, items, query_labels, labels, measures=measures, ties=ties)
     if not as_json:
         typer.echo(repr(result))
         return

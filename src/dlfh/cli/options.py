@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -97,11 +97,18 @@ class ItemOptions:
         """Return whether any option besides SOURCE selects data."""
         return any((self.table, self.id, self.image, self.text, self.vectors, self.labels, self.separator))
 
-    def read(self, known: Sequence[str] | None = None, *, outputs: Sequence[Path | None] = ()) -> Items:
+    def read(
+        self,
+        known: Sequence[str] | None = None,
+        *,
+        outputs: Sequence[Path | None] = (),
+        part: Literal["train", "queries"] | None = None,
+    ) -> Items:
         """Read the items.
 
         known: Modalities of the model that will encode the items. The modalities guessed from a bare folder of images
             are restricted to these.
+        part: The part of a split data set of vectors.
         outputs: Output files; InputError is raised if one of them is an image that the items refer to.
         """
         from dlfh._persistence.outputs import check_not_input
@@ -119,8 +126,10 @@ class ItemOptions:
             separator=self.separator,
             encoding=self.encoding,
             max_skipped=self.max_skipped,
+            part=part,
         )
-        if known is not None and self.table is None and self.source is not None and self.source.is_dir():
+        is_folder = self.table is None and self.source is not None and self.source.is_dir()
+        if known is not None and is_folder and all(isinstance(values, list) for values in items.modalities.values()):
             items = _with_known_modalities(items, known)
         if known is not None and LABEL_WORDS in known:  # the model was trained on one modality and label words
             items = items.with_label_words()
@@ -152,7 +161,9 @@ class TrainingOptions:
     settings: Annotated[
         Path | None, _training("TOML file written by `dlfh tune`. Command-line options take precedence.")
     ] = None
-    method: Annotated[str | None, _training("Hashing method; see `dlfh methods`.", default="DLFH")] = None
+    method: Annotated[
+        str | None, _training("Hashing method (see `dlfh methods`), or your own as module:Class.", default="DLFH")
+    ] = None
     bits: Annotated[int | None, _training("Code length in bits.", "--bits", "-b", default="128, or 64 with --fast")] = (
         None
     )
@@ -311,9 +322,11 @@ def flag(name: str) -> str:
 
 
 def method_named(name: str) -> str:
-    """Return the registered name of a method; case and hyphens are ignored."""
+    """Return the registered name of a method; case and hyphens are ignored, and "module:Class" is unchanged."""
     from dlfh.methods.catalogue import METHODS
 
+    if ":" in name:
+        return name
     by_name = {known.lower(): known for known in METHODS}
     method = by_name.get(name.lower().replace("-", ""))
     if method is None:

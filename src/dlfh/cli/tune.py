@@ -115,6 +115,7 @@ def tune(
 
 def _is_raw(data: TuneItems) -> bool:
     """Return whether the data consists of raw items rather than vectors."""
+    from dlfh.datasets.arrays import is_array_folder
     from dlfh.datasets.descriptions import DATA_SETS
     from dlfh.datasets.tables import TABLE_SUFFIXES
 
@@ -122,7 +123,8 @@ def _is_raw(data: TuneItems) -> bool:
         return True
     if str(data.source) in ("icons", *DATA_SETS):
         return False
-    return data.source.is_dir() or (data.source.suffix.lower() in TABLE_SUFFIXES and data.source.suffix != ".parquet")
+    is_folder = data.source.is_dir() and not is_array_folder(data.source)
+    return is_folder or (data.source.suffix.lower() in TABLE_SUFFIXES and data.source.suffix != ".parquet")
 
 
 def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
@@ -142,7 +144,7 @@ def _tune_items(method: str, data: TuneItems, options: TuneOptions) -> None:
     candidates = _candidates(method, options.grid or [])
     n_bits = N_BITS if options.bits is None else options.bits
     models = [candidate.model(n_bits, 0) for candidate in candidates]  # before reading: reject invalid parameters early
-    items = data.read(outputs=[options.output])
+    items = data.read(outputs=[options.output], part="train")
     if len(items.modalities) == 1 < min(model.info.n_modalities[0] for model in models):
         items = items.with_label_words()
 
@@ -178,10 +180,10 @@ def _candidates(methods: str, grid: list[str]) -> list[Candidate]:
 
     from dlfh.bench.tune import default_grid, parse_grid
     from dlfh.collection.tuning import Candidate
-    from dlfh.methods.catalogue import METHODS
+    from dlfh.methods.catalogue import MODULES
 
     values = parse_grid(grid)
-    names = [*METHODS] if methods == "all" else [method_named(name.strip()) for name in methods.split(",")]
+    names = [*MODULES] if methods == "all" else [method_named(name.strip()) for name in methods.split(",")]
     return [
         Candidate(name, dict(zip(parameters, combination, strict=True)))
         for name, parameters in ((name, values or default_grid(name)) for name in names)
@@ -197,14 +199,14 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     from dlfh.bench.runner import Runner
     from dlfh.bench.settings import PROTOCOLS
     from dlfh.bench.tune import ParameterSearch, default_grid, parse_grid, trials_csv, tuned_toml
-    from dlfh.methods.catalogue import METHODS
+    from dlfh.methods.catalogue import MODULES
 
     if options.halving is not None:
         check_choice(options.halving, "--halving", ("max_iter", "size", "seeds"))
     check_choice(options.protocol, "--protocol", PROTOCOLS)
     settings = options.resolve_settings(
         data,
-        methods=tuple(METHODS) if method == "all" else split_words(method),
+        methods=tuple(MODULES) if method == "all" else split_words(method),
         bits=(options.bits,) if options.bits is not None else (32,) if options.settings is None else None,
         seeds=3 if options.seeds is None and options.settings is None else options.seeds,
         resplit=False,
@@ -212,7 +214,7 @@ def _tune_vectors(method: str, data: str, options: TuneOptions) -> None:
     grid = parse_grid(options.grid or [])
     source = options.load(data)
     cache = options.cache or default_folder(data)
-    target = options.output or cache / f"tuned-{method.replace(' ', '-').replace(',', '-')}.toml"
+    target = options.output or cache / f"tuned-{method.translate(str.maketrans(' ,:', '---'))}.toml"
     if target.is_dir():
         raise InputError(f"cannot write {target}: it is a folder")
     candidates = target.with_name(f"{target.stem}-candidates.csv")

@@ -19,9 +19,11 @@ import scipy.sparse as sp
 from dlfh._limits import Budget, check_regular_file
 from dlfh._persistence.outputs import write_output
 from dlfh._sparse import rows_from_parts
+from dlfh.blocks import open_blocks, opening
 from dlfh.datasets.csr import as_csr, join_csr_parts, split_csr
 from dlfh.datasets.hdf5 import read_hdf5
-from dlfh.datasets.matlab import read_matlab, write_matlab
+from dlfh.datasets.image_files import IMAGE_SUFFIXES
+from dlfh.datasets.matlab import is_matlab73, read_matlab, write_matlab
 from dlfh.datasets.parquet import read_parquet, write_parquet
 from dlfh.errors import InputError
 
@@ -40,8 +42,9 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     path : path of a file
         ``.npy`` (one array, called ``"array"``); ``.npz`` written by NumPy, by ``scipy.sparse.save_npz`` (one matrix,
         called ``"array"``), or with sparse matrices stored as ``name_data``, ``name_indices``, ``name_indptr`` and
-        ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.parquet``, whose list columns become
-        matrices.
+        ``name_shape``; ``.mat`` of any MATLAB version; ``.h5`` or ``.hdf5``; ``.safetensors``; ``.parquet``, whose list
+        columns become matrices. Or a folder of such files, whose arrays are read together; a single array without a
+        name gets that of its file.
 
     Returns
     -------
@@ -64,6 +67,8 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
     {'image': (3, 2), 'text': (3, 3)}
     """
     file = Path(path)
+    if is_array_folder(file):
+        return _read_folder(file)
     try:
         kind, read = _by_suffix(_READERS, file)
         check_regular_file(file)
@@ -83,6 +88,32 @@ def read_arrays(path: str | os.PathLike[str]) -> Arrays:
         raise InputError(f"cannot read {file}: {error}") from None
 
 
+def is_array_folder(path: Path) -> bool:
+    """Return whether a folder holds files of arrays, and neither images nor folders."""
+    if not path.is_dir() or path.suffix.lower() in _READERS:
+        return False
+    inside = [each for each in path.iterdir() if not each.name.startswith(".")]
+    suffixes = {each.suffix.lower() for each in inside}
+    is_table = bool(suffixes & {".parquet"})  # a folder of Parquet files is one table
+    return (
+        bool(suffixes & set(_READERS))
+        and not is_table
+        and not any(each.is_dir() or each.suffix.lower() in IMAGE_SUFFIXES for each in inside)
+    )
+
+
+def _read_folder(folder: Path) -> Arrays:
+    arrays: Arrays = {}
+    for file in sorted(folder.iterdir()):
+        if file.suffix.lower() in _READERS and not file.name.startswith("."):
+            found = read_arrays(file)
+            for name, array in ({file.stem: found[_ONLY]} if set(found) == {_ONLY} else found).items():
+                if name in arrays:
+                    raise InputError(f"cannot read {folder}: two of its files contain {name!r}; pass one file")
+                arrays[name] = array
+    return arrays
+
+
 def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
     """Read one array of a file: the one called ``name``, or the only one."""
     arrays = read_arrays(path)
@@ -93,6 +124,22 @@ def read_array(path: str | os.PathLike[str], name: str | None = None) -> Any:
     if name not in arrays:
         raise InputError(f"{path} contains no array {name!r}, only {listed(arrays)}")
     return arrays[name]
+
+
+def open_matrix(path: str | os.PathLike[str], name: str | None = None) -> Any:
+    """Open a matrix of a file in blocks of rows, or read it if its format does not allow that."""
+    return open_blocks(path, name) if _has_blocks(Path(path)) else read_array(path, name)
+
+
+def matrix_names(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names that `open_matrix` accepts for a file or folder; empty for formats that hold one matrix."""
+    return opening.matrix_names(path) if _has_blocks(Path(path)) else list(read_arrays(path))
+
+
+def _has_blocks(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    is_older = suffix == ".mat" and path.is_file() and not is_matlab73(path)
+    return not is_older and suffix not in (".npz", ".safetensors") and not is_array_folder(path)
 
 
 def write_arrays(path: str | os.PathLike[str], arrays: Mapping[str, Any], *, overwrite: bool = True) -> None:
@@ -199,6 +246,13 @@ def _read_npz(file: Path, budget: Budget) -> Arrays:
     return join_csr_parts(arrays)
 
 
+def _read_safetensors(file: Path, budget: Budget) -> Arrays:
+    import safetensors.numpy
+
+    budget.take_bytes(file.stat().st_size)
+    return dict(safetensors.numpy.load_file(file))
+
+
 def _scipy_matrix(arrays: Arrays) -> sp.csr_array:
     """Return the matrix in a file written by `scipy.sparse.save_npz`."""
     stored = arrays["format"].item()
@@ -255,6 +309,7 @@ _READERS: dict[str, tuple[str, Callable[[Path, Budget], Arrays]]] = {
     ".h5": ("an HDF5 file", read_hdf5),
     ".hdf5": ("an HDF5 file", read_hdf5),
     ".parquet": ("a Parquet table", read_parquet),
+    ".safetensors": ("a safetensors file", _read_safetensors),
 }
 _WRITERS: dict[str, tuple[str, Callable[[Arrays], bytes]]] = {
     ".npz": ("a NumPy archive", _write_npz),

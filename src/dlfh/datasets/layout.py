@@ -6,8 +6,8 @@ notes, label names and the order of the modalities. If the database is the train
 once, as "train". ``part`` and ``about`` are optional; ``is_test`` (1 for queries) may replace ``part``, and
 ``label_names`` may be an array.
 
-Two conventions for MATLAB variables are read as well: ``XTest, YTest, testL, XDatabase, ...`` and ``I_tr, T_tr, L_tr,
-...``.
+Three conventions for MATLAB variables are read as well: ``XTest, YTest, testL, XDatabase, ...``; ``I_tr, T_tr, L_tr,
+...``; and, without a split, ``XAll, YAll, LAll``, also called ``IAll`` and ``TAll``. A folder of files counts as one.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def contents_of(arrays: Mapping[str, Any]) -> Contents:
         return _read_layout(arrays)
     raise InputError(
         "it has neither the variables XTest, YTest, XDatabase, YDatabase, testL, databaseL, nor I_tr, T_tr, L_tr, "
-        f"I_te, T_te, L_te, nor modalities with 'labels'; it contains {listed(arrays)}"
+        f"I_te, T_te, L_te, nor XAll, YAll, LAll, nor modalities with 'labels'; it contains {listed(arrays)}"
     )
 
 
@@ -198,6 +198,10 @@ _MATLAB: tuple[dict[str, _Names], ...] = (
         part: _Names({"image": f"I_{suffix}", "text": f"T_{suffix}"}, f"L_{suffix}", {})
         for part, suffix in (("train", "tr"), ("queries", "te"), ("database", "db"))
     },
+    *(
+        {"all": _Names({"image": image, "text": text}, "LAll", {})}
+        for image, text in (("XAll", "YAll"), ("IAll", "TAll"), ("IAll", "YAll"))
+    ),
 )
 
 

@@ -159,9 +159,9 @@ def load_dataset(
 NAMES = ("icons", *DATA_SETS, *(GENERATED + name for name in DATA_SETS))
 
 
-def load_file(path: _Path, *, on_leak: OnLeak = "warn") -> LoadedFile:
-    """Load a user's file like `load_dataset`, but leave a file that is not split as it is."""
-    return _load(Path(path), None, None, on_leak, lambda parts: parts)
+def load_file(path: _Path, name: str | None = None, *, on_leak: OnLeak = "warn") -> LoadedFile:
+    """Load a user's file, or the file of the data set ``name``, like `load_dataset`, but do not split it."""
+    return _load(Path(path), None if name is None else describe(name), None, on_leak, lambda parts: parts)
 
 
 def _load(

@@ -21,14 +21,19 @@ from dlfh.errors import InputError
 _LARGEST = 2**31 - 1
 
 
-def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
-    """Return the variables of a MATLAB file of any version, with the types they have in MATLAB."""
+def is_matlab73(file: Path) -> bool:
+    """Return whether a MATLAB file is an HDF5 file."""
     with open(file, "rb") as stream:
         head = stream.read(520)
-    if head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:]):
+    return head.startswith(b"MATLAB 7.3") or b"\x89HDF\r\n\x1a\n" in (head[:8], head[512:])
+
+
+def read_matlab(file: Path, budget: Budget) -> dict[str, Any]:
+    """Return the variables of a MATLAB file of any version, with the types they have in MATLAB."""
+    if is_matlab73(file):
         return read_hdf5(file, budget, column_major=True)
     content = file.read_bytes()
-    variables = read_matlab5(content, budget) if head.startswith(b"MATLAB") else _read_matlab4(content)
+    variables = read_matlab5(content, budget) if content.startswith(b"MATLAB") else _read_matlab4(content)
     return {name: array for variable, value in variables.items() for name, array in _arrays_of(variable, value, budget)}
 
 

@@ -9,25 +9,27 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dlfh._labels import LabelSets
 from dlfh._validation import Features, check_features
-from dlfh.datasets.arrays import read_array, read_arrays
+from dlfh.datasets.arrays import is_array_folder, read_array, read_arrays
 from dlfh.datasets.image_files import IMAGE_SUFFIXES, find_image, folder_with, images_in
 from dlfh.datasets.items import Items, check_modality_names, drop_unusable
 from dlfh.datasets.label_cells import parse_label_column
+from dlfh.datasets.layout import contents_of
+from dlfh.datasets.paired import Paired, stack
 from dlfh.datasets.problem import Problem, check_skipped
 from dlfh.datasets.tables import TABLE_SUFFIXES, Table, is_frame, read_table
 from dlfh.errors import InputError
 
 #: Suffixes that distinguish a file of arrays from the name of a column or variable.
-_ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz")
+_ARRAY_SUFFIXES = (".h5", ".hdf5", ".mat", ".npy", ".npz", ".safetensors")
 
 #: A JSON number short enough to lose no digit: 007 is a name, and so is a bar code.
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,11})(\.[0-9]{1,6})?")
@@ -45,14 +47,15 @@ def read_items(
     separator: str | None = None,
     encoding: str = "utf-8",
     max_skipped: float = 0.5,
+    part: Literal["train", "queries"] | None = None,
 ) -> Items:
     r"""Read items from a folder of images, a table, files of vectors, or a combination.
 
     Parameters
     ----------
     source : path or table, optional
-        A folder of images; a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), in which ``vectors`` and
-        ``labels`` name variables.
+        A folder of images; a table; or a file of arrays (``.npz``, ``.npy``, ``.mat``), or a folder of them, in which
+        ``vectors`` and ``labels`` name variables. They are not needed for the names that `load_dataset` knows.
     table : path or table, optional
         A file (``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.arrow``, ``.feather``, ``.xlsx``) or a table in memory
         (pandas, Polars, Arrow) with the columns that the following parameters name. Image paths are relative to the
@@ -74,6 +77,9 @@ def read_items(
     max_skipped : float
         Largest share of the items, and of the images, that may be skipped because they cannot be found or read. If
         more are, here or when the items are encoded, InputError is raised, because the source may be wrong.
+
+    part : {"train", "queries"}, optional
+        The part to read of a data set with names that `load_dataset` knows, if it is split; by default all points.
 
     Returns
     -------
@@ -115,7 +121,7 @@ def read_items(
         items = _from_table(
             read_table(table, encoding=encoding), place, id, images, texts, matrices, labels, separator, max_skipped
         )
-    elif place is not None and place.is_dir() and not matrices:
+    elif place is not None and place.is_dir() and not matrices and not is_array_folder(place):
         for option, value in (("id", id), ("image", image), ("text", text), ("labels", labels)):
             if value is not None:
                 raise InputError(f"{option} names a column, but there is no table: pass a table")
@@ -124,7 +130,7 @@ def read_items(
         name = next(iter([*images.values(), *texts.values()]))
         raise InputError(f"{name!r} names a column, but there is no table: pass a table")
     else:
-        items = _from_arrays(place, id, matrices, labels)
+        items = _from_arrays(place, id, matrices, labels, part)
     items = replace(drop_unusable(items), max_skipped=max_skipped)
     dropped = [problem for problem in items.problems if problem.skipped == "item"]
     if dropped:
@@ -229,14 +235,19 @@ def _from_folder(folder: Path, max_skipped: float) -> Items:
     return Items(ids, {"image": files, "text": texts}, labels, metadata, list(ids), problems)
 
 
-def _from_arrays(source: Path | None, id: str | None, vectors: dict[str, str], labels: str | None) -> Items:
+def _from_arrays(
+    source: Path | None, id: str | None, vectors: dict[str, str], labels: str | None, part: str | None
+) -> Items:
     if source is None and not vectors:
         raise InputError("nothing to read: pass a folder of images, a table or a file of arrays")
-    if not vectors:
-        raise InputError(f"{source}: name the variable of each modality's vectors, such as image=X")
     arrays = {} if source is None else read_arrays(source)
-    matrices = {name: check_features(find_array(arrays, spec), name) for name, spec in vectors.items()}
-    label_lists = None if labels is None else _label_lists(find_array(arrays, labels), labels)
+    if vectors:
+        matrices = {name: check_features(find_array(arrays, spec), name) for name, spec in vectors.items()}
+        label_lists = None if labels is None else _label_lists(find_array(arrays, labels), labels)
+    else:
+        points = _known_layout(arrays, source, part)
+        matrices = {name: check_features(matrix, name) for name, matrix in points.modalities.items()}
+        label_lists = _label_lists(points.labels, "labels", points.label_names)
     n = next(iter(matrices.values())).shape[0]
     ids = [str(row) for row in range(n)] if id is None else [str(value) for value in np.ravel(find_array(arrays, id))]
     counts = {f"modality {name!r}": matrix.shape[0] for name, matrix in matrices.items()}
@@ -247,6 +258,15 @@ def _from_arrays(source: Path | None, id: str | None, vectors: dict[str, str], l
     places = [f"row {row}" for row in range(n)]
     metadata: list[dict[str, Any]] = [{"labels": labels} if labels else {} for labels in label_lists or [[]] * n]
     return Items(ids, dict(matrices), label_lists, metadata, places, [], named=id is not None)
+
+
+def _known_layout(arrays: Mapping[str, Any], source: Path | None, part: str | None) -> Paired:
+    """Return the points of a part, or of all parts, of a data set whose arrays have names that are known."""
+    try:
+        parts = {name: each.points for name, each in contents_of(arrays).parts.items()}
+    except InputError as error:
+        raise InputError(f"{source}: name the variable of each modality's vectors, such as image=X: {error}") from None
+    return parts[part] if part in parts else stack(list(parts.values()))
 
 
 # ------------------------------------------------------------------------------------------------------------ cells
@@ -301,11 +321,12 @@ def find_array(arrays: Mapping[str, Any], spec: str) -> Any:
     )
 
 
-def _label_lists(labels: Any, name: str) -> list[list[str]]:
+def _label_lists(labels: Any, name: str, label_names: Sequence[str] | None = None) -> list[list[str]]:
     if getattr(labels, "ndim", 1) == 2 and labels.shape[1] == 1:  # a MATLAB vector of class ids
         labels = np.ravel(labels)
     sets = LabelSets.from_labels(labels, name=f"labels {name!r}", allow_empty=True)
-    names = [str(label) for label in (range(sets.n_labels) if sets.names is None else sets.names)]
+    numbers = label_names or range(sets.n_labels)  # of the columns of an indicator matrix
+    names = [str(label) for label in (numbers if sets.names is None else sets.names)]
     lists = [
         [names[label] for label in sets.labels[start:stop]]
         for start, stop in zip(sets.starts[:-1], sets.starts[1:], strict=True)

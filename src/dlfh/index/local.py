@@ -123,7 +123,7 @@ class LocalBackend:
         if queries.dtype == np.uint8:
             found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
         elif queries.ndim == 3:
-            found = nearest.nearest_by_table(queries, column.by_byte, k, n_jobs)
+            found = nearest.nearest_by_table(queries, column.blocks, len(column), k, n_jobs)
         elif request.shortlist is None:
             found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
         else:

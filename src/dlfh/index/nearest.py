@@ -117,20 +117,22 @@ def _tables_of_bits(queries: npt.NDArray[Any]) -> tuple[npt.NDArray[np.int64], n
     return (bits @ weights.reshape(len(queries), -1, 8, 1))[..., 0], exponents, 0.0
 
 
-def nearest_by_table(tables: npt.NDArray[Any], codes_by_byte: Codes, k: int, n_jobs: int | None = None) -> Neighbours:
+def nearest_by_table(
+    tables: npt.NDArray[Any], blocks: Codes, n_codes: int, k: int, n_jobs: int | None = None
+) -> Neighbours:
     """Return the negated scores and rows of the ``k`` codes with the largest scores.
 
-    The score of a code is the sum of ``tables[query, b, byte b]`` over its bytes; codes are transposed, (bytes, n).
+    The score of a code is the sum of ``tables[query, b, byte b]`` over its bytes. Codes are in blocks of 32, shape
+    (blocks, bytes, 32).
     """
     integers, exponents, nearest = _integer_tables(tables)
 
     def search(q: slice, start: int, stop: int) -> Neighbours:
         shape = (q.stop - q.start, min(k, stop - start))
         distances, rows = np.empty(shape, np.int64), np.empty(shape, np.int64)
-        _kernels.nearest_by_table(integers[q], codes_by_byte, start, stop, distances, rows)
+        _kernels.nearest_by_table(integers[q], blocks, start, stop, distances, rows)
         return distances, rows - start
 
-    n_codes = codes_by_byte.shape[1]
     distances, rows = _over_blocks(search, len(tables), n_codes, k, np.int64, n_jobs, _MIN_BY_WEIGHT)
     return _scaled(distances, exponents) + nearest, rows
 

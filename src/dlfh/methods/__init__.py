@@ -1,6 +1,6 @@
 """Cross-modal hashing methods, one module each, over a common base class.
 
-To add a method, write its module and name it in `catalogue`.
+To add a method, write its module and name it in `catalogue`; docs/own-methods.md shows how to use one of your own.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ __all__ = [
     "SCRATCH",
     "SMFH",
     "CrossModalHasher",
+    "MethodInfo",
     "SePH",
     "available",
 ]

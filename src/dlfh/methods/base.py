@@ -11,8 +11,10 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh._labels import LabelSets
+from dlfh._mathematics.targets import Targets
 from dlfh._parallel import Workers, blas_threads, resolve_n_jobs
 from dlfh._parameters import Parameterized
 from dlfh._persistence.json_values import parameters_from_json, parameters_to_json
@@ -37,7 +39,7 @@ from dlfh.blocks.opening import as_blocks
 from dlfh.codes import Codes, n_bytes, pack
 from dlfh.errors import InputError, NotFittedError
 from dlfh.hashing import HashFunction, HashLearner
-from dlfh.hashing.base import hash_block, hash_blocks
+from dlfh.hashing.base import FitContext, hash_block, hash_blocks
 from dlfh.methods.info import MethodInfo
 from dlfh.methods.parameter_types import check_types
 
@@ -48,7 +50,9 @@ MAX_BITS = 512
 class CrossModalHasher(Registered, Parameterized, ABC):
     """Learns binary codes for paired modalities, and hash functions for new points.
 
-    Subclasses describe themselves in ``info``, check their parameters in `check_parameters`, and learn in `_fit`.
+    Subclasses describe themselves in ``info``, check their parameters in `check_parameters`, and learn in `_fit`, which
+    sets ``codes_`` and ``hash_functions_``; this class does the rest. ``kind`` is the name that saved models use.
+    `dlfh.bench.check_method` tests a subclass (docs/own-methods.md).
 
     Attributes
     ----------
@@ -64,7 +68,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         Duration of `fit`; not saved.
     """
 
-    _registry: ClassVar[Registry[CrossModalHasher]] = Registry("method")
+    _registry: ClassVar[Registry[CrossModalHasher]] = Registry("method", "dlfh.methods")
     #: Description of the method.
     info: ClassVar[MethodInfo]
 
@@ -179,6 +183,28 @@ class CrossModalHasher(Registered, Parameterized, ABC):
     def _check_labels_given(self, labels: Any) -> None:
         if labels is None:
             raise InputError(f"{type(self).__name__} learns from labels: pass labels to fit")
+
+    def _label_rows(self, labels: Any, features: dict[str, Any]) -> sp.csr_array:
+        """Return the points' labels in any form as a sparse matrix of 0.0 and 1.0, a row per point."""
+        sets = self._read_labels(labels, features)
+        return sp.csr_array(sets.rows()[sets.set_of_point])
+
+    def _learn_functions(self, features: dict[str, Any], values: Any, learner: HashLearner | None = None) -> None:
+        """Set ``codes_`` to the signs of values (n, n_bits), and fit the hash functions that predict them.
+
+        values: An array for all modalities, or a dict with an array for each.
+        learner: By default `dlfh.hashing.LinearRidge`.
+        """
+        from dlfh.hashing.linear import LinearRidge  # here, because searching needs no learner
+
+        seed = int(check_random_state(getattr(self, "random_state", None)).integers(2**63))
+        self.codes_ = {name: pack(values[name] if isinstance(values, Mapping) else values) for name in features}
+        self.hash_functions_ = {}
+        with Workers(self.n_jobs) as workers:
+            for name, matrix in features.items():
+                targets = Targets(self.codes_[name], np.arange(matrix.shape[0]), int(self.n_bits))
+                function = (learner or LinearRidge()).fit(matrix, targets, name, FitContext(workers, seed))
+                self.hash_functions_[name] = function
 
     def _hash_training_points(self, features: dict[str, Any], workers: Workers) -> None:
         """Set ``codes_`` to the hashed codes of the training points; those of blocks are evaluated when read."""
@@ -426,6 +452,21 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return None
 
+    def label_probabilities_leave_one_out(
+        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out label probabilities of training points; None where `project_leave_one_out` is None.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+            Of the training points that the function was fitted to.
+        labels : ndarray of float32 (n, n_labels)
+            1 for the labels that they have.
+        """
+        return None
+
     def encode_unified(self, modalities: Any) -> Codes:
         """Return one packed code per point, from all its modalities together.
 
@@ -541,7 +582,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.label_model_, about = None, config["probabilities"]
         if about is not None:
             parts = with_prefix(arrays, "probabilities/")
-            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, n_bytes(self.n_bits))
+            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.

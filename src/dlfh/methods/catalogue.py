@@ -1,9 +1,15 @@
-"""The library's methods by name, imported on first use: a search needs only one of them."""
+"""Methods by name, imported on first use: the library's, those of other packages, and any class of a module."""
 
 from __future__ import annotations
 
+import inspect
+import os
+import sys
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from dlfh._persistence.registry import import_module
+from dlfh.errors import InputError
 from dlfh.methods.base import CrossModalHasher
 
 _NAMES = [
@@ -33,16 +39,29 @@ CrossModalHasher._registry.declare("dlfh.methods", MODULES)
 
 class _Methods(Mapping[str, type[CrossModalHasher]]):
     def __getitem__(self, name: str) -> type[CrossModalHasher]:
-        if name not in MODULES:
+        if ":" in name:
+            return _imported(name)
+        if name not in MODULES and name not in CrossModalHasher._registry.packaged:
             raise KeyError(name)
         return CrossModalHasher._registry.find(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MODULES)
+        return iter((*MODULES, *CrossModalHasher._registry.packaged))
 
     def __len__(self) -> int:
-        return len(MODULES)
+        return len(MODULES) + len(CrossModalHasher._registry.packaged)
 
 
-#: Method classes by name; looking one up imports its module.
+def _imported(name: str) -> type[CrossModalHasher]:
+    """Return the class that "module:Class" names; modules may be in the current folder, too."""
+    module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # last, so that it hides no installed module
+    found: Any = getattr(import_module(module), attribute, None)
+    if not inspect.isclass(found) or not issubclass(found, CrossModalHasher) or inspect.isabstract(found):
+        raise InputError(f"{name} is not a method: it must be a subclass of dlfh.methods.CrossModalHasher with _fit")
+    return found
+
+
+#: Method classes by name; looking one up imports its module. Iterating skips classes named as "module:Class".
 METHODS: Mapping[str, type[CrossModalHasher]] = _Methods()

@@ -23,23 +23,24 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         protocol: list(mean_maps(plan, results, _bits(plan), protocol))[:n_methods]
         for protocol in plan.settings.protocols
     }
-    figures = tuple(_figure(plan, results, protocol, labels) for protocol, labels in best.items() if labels)
+    figures = tuple(_figure(plan, results, protocol, titles) for protocol, titles in best.items() if titles)
     paragraphs = [f"Means over runs, {_bits(plan)} bits, Hamming ranking."]
-    if n_methods < len(plan.settings.methods):
+    if n_methods < len(plan.settings.rows()):
         paragraphs.append(f"Figures show the {n_methods} methods with the highest MAP in each protocol.")
     return [Section("curves", "Precision and recall", tuple(paragraphs), figures)]
 
 
-def _figure(plan: Plan, results: Results, protocol: str, labels: list[str]) -> LineFigure:
+def _figure(plan: Plan, results: Results, protocol: str, titles: list[str]) -> LineFigure:
     panels = []
+    rows = {row.title: row for row in plan.settings.rows()}
     for direction in plan.directions:
-        curves = {label: _curve(plan, results, plan.settings.row(label), protocol, direction) for label in labels}
-        for title, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks")):
+        curves = {title: _curve(plan, results, rows[title], protocol, direction) for title in titles}
+        for kind, x_label, x in (("precision–recall", "recall", "recall"), ("top-N precision", "N", "ranks")):
             lines = tuple(
-                Line(label, curve[x], curve["precision"], plan.settings.methods.index(label), markers=False)
-                for label, curve in curves.items()
+                Line(title, curve[x], curve["precision"], list(rows).index(title), markers=False)
+                for title, curve in curves.items()
             )
-            panels.append(Panel(f"{direction}: {title}", x_label, "precision", lines, log_x=x == "ranks"))
+            panels.append(Panel(f"{direction}: {kind}", x_label, "precision", lines, log_x=x == "ranks"))
     title = f"Precision–recall and top-N precision on {plan.source.name}, {_bits(plan)} bits, {protocol} database"
     return LineFigure(f"curves-{protocol}", title, tuple(panels))
 

@@ -63,6 +63,13 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
         measures = {"map": "MAP", "map_at": f"MAP@{k}", "precision_at": f"Precision@{k}", "ndcg_at": f"nDCG@{k}"}
         measures["exact_at"] = f"Precision@{min(EXACT_AT, size) or EXACT_AT} by all labels"
         measures["asymmetric_map"] = "Asymmetric MAP"
+        rows = plan.settings.rows()
+        paragraphs += [
+            f"{row.title}: codes computed elsewhere, from {row.codes}; relevance, splits and measures are those of the "
+            "other rows."
+            for row in rows
+            if row.codes is not None
+        ]
         tables = tuple(
             _table(plan, results, protocol, measure, title)
             for measure, title in measures.items()
@@ -77,7 +84,9 @@ def _sections(plan: Plan, results: Results) -> list[Section]:
 def _is_complete(plan: Plan, results: Results, protocol: str, measure: str) -> bool:
     """Return whether all results have a measure; results of earlier versions may lack it."""
     scores = [result.scores(protocol, direction) for result in results.values() for direction in plan.directions]
-    return all(measure in each for each in scores if each is not None)
+    return all(measure in each for each in scores if each is not None) and any(
+        each[measure] is not None for each in scores if each is not None
+    )
 
 
 def _unseen_description(plan: Plan) -> str:
@@ -105,7 +114,7 @@ def mean_maps(plan: Plan, results: Results, bits: int, protocol: str) -> dict[st
         maps = [_summary(plan, results, row, bits, protocol, direction).mean for direction in plan.directions]
         present = [mean for mean in maps if mean is not None]
         if len(present) == len(maps):
-            means[row.label] = sum(present) / len(present)
+            means[row.title] = sum(present) / len(present)
     return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
@@ -149,7 +158,7 @@ def _overview(plan: Plan, results: Results) -> Section:
                 for protocol in protocols
             ),
         )
-        rows.append(TableRow(row.label, entries, row.footnote(plan.n_train())))
+        rows.append(TableRow(row.title, entries, row.footnote(plan.n_train())))
     columns = tuple((group, protocol) for group in ("mean", *plan.directions) for protocol in protocols)
     title = f"MAP on {plan.source.name} by protocol, {bits} bits; {_averaging(plan)}"
     table = ReportTable("map-overview", title, columns, mark_best(rows))
@@ -163,7 +172,7 @@ def _run_scores(plan: Plan, results: Results) -> Iterator[RunScore]:
         for protocol, direction in itertools.product(settings.protocols, plan.directions):
             for seed, value in enumerate(_runs(plan, results, row, bits, protocol, direction)):
                 if value is not None:
-                    yield RunScore(plan.source.name, row.label, bits, protocol, direction, seed, value)
+                    yield RunScore(plan.source.name, row.title, bits, protocol, direction, seed, value)
 
 
 def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str) -> ReportTable:
@@ -172,11 +181,11 @@ def _table(plan: Plan, results: Results, protocol: str, measure: str, title: str
     for row in plan.settings.rows():
         entries = (_summary(plan, results, row, bits, protocol, way, measure) for way, bits in columns)
         notes = [row.footnote(plan.n_train())]
-        if protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
+        if row.codes is None and protocol in _UNSUPPORTED and protocol not in METHODS[row.method].info.protocols:
             notes.append(_UNSUPPORTED[protocol])
-        rows.append(TableRow(row.label, tuple(entries), "; ".join(filter(None, notes))))
-        if protocol == "learned" and measure == "map":
-            rows += _published(plan, row, columns)
+        rows.append(TableRow(row.title, tuple(entries), "; ".join(filter(None, notes))))
+        if measure == "map":
+            rows += _published(plan, row, protocol, columns)
     remarks = ["Published: the figures of the paper."] if any(row.published for row in rows) else []
     if plan.settings.seeds > 1 and any(len(plan.seeds(row)) == 1 for row in plan.settings.rows()):
         remarks.append("Rows without ± have a single run: they are deterministic, or a footnote says so.")
@@ -194,9 +203,9 @@ def _averaging(plan: Plan) -> str:
     return f"mean ± standard deviation over {n_runs} runs" if n_runs > 1 else "one run"
 
 
-def _published(plan: Plan, row: Row, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
+def _published(plan: Plan, row: Row, protocol: str, columns: tuple[tuple[str, int], ...]) -> Iterator[TableRow]:
     """Yield the published figures of a row, if the paper has the method and the data set."""
-    found = [published_map(plan.source, plan.settings, row.label, direction, bits) for direction, bits in columns]
+    found = [published_map(plan.source, row.label, protocol, direction, bits) for direction, bits in columns]
     if any(found):
         entries = (Summary() if each is None else Summary(*each, runs=published().runs) for each in found)
         yield TableRow(row.label, tuple(entries), published=True)

@@ -29,18 +29,22 @@ def _cell(plan: Plan, row: Row, size: int) -> Cell:
 
 
 def _cells(plan: Plan) -> list[Cell]:
-    return [_cell(plan, row, size) for row in plan.settings.rows() for size in sizes(plan)]
+    return [_cell(plan, row, size) for row in _rows(plan) for size in sizes(plan)]
+
+
+def _rows(plan: Plan) -> list[Row]:
+    return [row for row in plan.settings.rows() if row.codes is None]
 
 
 def _sections(plan: Plan, results: Results) -> list[Section]:
     bits = plan.settings.time.bits
     seconds: list[TableRow] = []
-    for row in plan.settings.rows():
+    for row in _rows(plan):
         seconds.append(_row(plan, results, row, "fit", 1.0))
-        paper = [published_seconds(plan.source, plan.settings, row.label, size) for size in sizes(plan)]
+        paper = [published_seconds(plan.source, row.label, size) for size in sizes(plan)]
         if any(value is not None for value in paper):
             seconds.append(TableRow(row.label, tuple(Summary(value, None, 1) for value in paper), published=True))
-    memory = [_row(plan, results, row, "peak_bytes", 1e9) for row in plan.settings.rows()]
+    memory = [_row(plan, results, row, "peak_bytes", 1e9) for row in _rows(plan)]
     remark = f"Published: from the paper, on real data and {published().machine}; the code length is not stated."
     columns = tuple(("training points", f"{size:,}") for size in sizes(plan))
     tables = (
@@ -67,7 +71,7 @@ def _row(plan: Plan, results: Results, row: Row, measure: str, unit: float) -> T
         value = result.times.get(measure)
         number = None if value is None else value / unit
         entries.append(Summary(number, runs=int(value is not None), note=result.failure or ""))
-    return TableRow(row.label, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
+    return TableRow(row.title, tuple(entries), replace(row, train_points=None, seeds=None).footnote(0))
 
 
 TIME = Experiment("time", "Training time by method and number of points", _cells, _sections, draws=False)
