@@ -31,7 +31,7 @@ from benchmarks.report import fill
 from dlfh import DLFH
 from dlfh._labels import LabelSets
 from dlfh._probabilities.matches import matching, sum_tables
-from dlfh._probabilities.scores import MATCHES, label_scores
+from dlfh._probabilities.scores import MATCHES
 from dlfh.codes import pack
 from dlfh.datasets import Items, load_dataset, read_arrays
 from dlfh.features import BagOfWords, CombinedImage
@@ -249,17 +249,12 @@ def _calibration(model: DLFH, data: Data, queries: Any, database: Any, asked: An
 
 def exact_scores(model: DLFH, q: np.ndarray, p: np.ndarray) -> dict[Any, np.ndarray]:
     """Return scores by probabilities that are not quantised."""
-    labels = model._labels_known()
-    rows = max(1, CHUNK_PAIRS // len(p))
-    found = {}
-    for match in MATCHES:
-        how: dict[str, Any] = {"exclusive": labels.exclusive, "prior": labels.prior, "lift": labels.lifts[match]}
-        parts = [
-            label_scores(q[start : start + rows], p, labels.weights, match, **how).sum(axis=2)
-            for start in range(0, len(q), rows)
-        ]
-        found[match] = np.concatenate(parts)
-    return found
+    labels, rows = model._labels_known(), max(1, CHUNK_PAIRS // len(p))
+    starts = range(0, len(q), rows)
+    return {
+        match: np.concatenate([labels.terms(q[start : start + rows], p, match).sum(axis=2) for start in starts])
+        for match in MATCHES
+    }
 
 
 def average_precision(scores: np.ndarray, relevant: np.ndarray) -> float:

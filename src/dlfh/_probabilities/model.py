@@ -137,14 +137,18 @@ class LabelModel:
         new = next(iter(shares.values()))[self.n_labels :]
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
 
+    def terms(self, queries: Values, items: Values, match: Match) -> Values:
+        """Return the terms of scores, by query, item and label: shape (queries, items, labels)."""
+        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
+        return label_scores(queries, items, self.weights, match, **how)
+
     def tables(self, probabilities: Values, match: Match) -> Values:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
         items = self.quantizer.centroids**2
         rows = max(1, _CHUNK_TERMS // items.size)
-        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
         tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
         for start in range(0, len(probabilities), rows):
-            terms = label_scores(probabilities[start : start + rows], items, self.weights, match, **how)
+            terms = self.terms(probabilities[start : start + rows], items, match)
             tables[start : start + rows] = self.quantizer.tables(terms)
         return tables
 
