@@ -105,7 +105,7 @@ def _described(name: str, items: Items) -> Data:
 
 
 def measure(data: Data, n_bytes: int, seed: int, missing: float) -> dict[str, Any]:
-    """Return MAP for shared labels and for all labels, by database and ranking, and calibration; see `Bins`."""
+    """Return MAP for shared labels and for all labels, by database and ranking, and calibration, see `_calibration`."""
     order = np.random.default_rng(seed).permutation(data.labels.shape[0])[:MAX_POINTS]
     queries, database, training = np.split(order, [len(order) // 5, 2 * (len(order) // 5)])
     queries = queries[:MAX_QUERIES]
@@ -142,11 +142,10 @@ def measure(data: Data, n_bytes: int, seed: int, missing: float) -> dict[str, An
                 maps = [average_precision(inner, each) for each in relevance.values()]
                 found.setdefault(f"unseen/{name}", []).append(maps)
         if n_bytes == MAIN_BYTES:
-            for name, values, truth in (("unseen", p, items), ("learned", known.toarray().astype(np.float32), learned)):
-                few = max(50, MAX_TERMS // values.size)
-                exact = exact_scores(model, q[:few], values)
-                maps = [average_precision(exact[match], matching(asked[:few], truth, match)) for match in MATCHES]
-                found.setdefault(f"{name}/real-valued", []).append(maps)
+            few = max(50, MAX_TERMS // p.size)
+            exact = exact_scores(model, q[:few], p)
+            maps = [average_precision(exact[match], relevance[match][:few]) for match in MATCHES]
+            found.setdefault("unseen/real-valued", []).append(maps)
     result: dict[str, Any] = {name: np.mean(values, axis=0).tolist() for name, values in found.items()}
     if not missing and n_bytes == MAIN_BYTES:
         result["bins"] = _calibration(model, data, queries, database, asked, items)
@@ -300,7 +299,7 @@ def tables(cells: dict[tuple[str, int, int, float], dict[str, Any]]) -> dict[str
         return " / ".join(map(shown, np.mean(runs, axis=0))) if runs else "–"
 
     head("rankings", "data", "bytes", *OWN, *OTHERS, "real-valued")
-    head("learned", "data", "bytes", *OWN, "real-valued")
+    head("learned", "data", "bytes", *OWN)
     head("missing", "data", "labels missing", *OWN)
     columns = ["single labels", "two modalities"]
     columns += [f"{match}{end}" for match in MATCHES for end in ("", ", first ten")]
@@ -308,8 +307,11 @@ def tables(cells: dict[tuple[str, int, int, float], dict[str, Any]]) -> dict[str
     head("calibration", "data", *columns)
     for name in names:
         for n_bytes in sorted({key[1] for key in cells if key[0] == name and not key[3]}):
-            for table, where, rankings in (("rankings", "unseen", (*OWN, *OTHERS)), ("learned", "learned", OWN)):
-                values = [mean(name, n_bytes, 0.0, f"{where}/{each}") for each in (*rankings, "real-valued")]
+            for table, where, rankings in (
+                ("rankings", "unseen", (*OWN, *OTHERS, "real-valued")),
+                ("learned", "learned", OWN),
+            ):
+                values = [mean(name, n_bytes, 0.0, f"{where}/{each}") for each in rankings]
                 line(table, name, str(n_bytes), *values)
         for missing in (0.0, *MISSING):
             values = [mean(name, MAIN_BYTES, missing, f"unseen/{each}") for each in OWN]
