@@ -137,6 +137,10 @@ class LabelModel:
         new = next(iter(shares.values()))[self.n_labels :]
         return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
 
+    def without_lifts(self) -> LabelModel:
+        """Return the model whose scores are those of independent labels, see `probability_of`."""
+        return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
+
     def terms(self, queries: Values, items: Values, match: Match) -> Values:
         """Return the terms of scores, by query, item and label: shape (queries, items, labels)."""
         how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
