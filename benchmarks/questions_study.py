@@ -2,8 +2,9 @@
 
     python -m benchmarks.questions_study icons=FOLDER photographs=FOLDER --write docs/answers.md
 
-Each folder is a collection. Questions are names of labels and pairs of labels, with typing errors, in singular and plural,
-with negation, and words that have nothing to do with the collection. They are drawn with a fixed seed, before any is asked.
+Each folder is a collection. Questions are names of labels and pairs of labels, with typing errors, in singular and
+plural, with negation, and words that have nothing to do with the collection. They are drawn with a fixed seed, before
+any is asked.
 """
 
 from __future__ import annotations
@@ -23,31 +24,10 @@ from dlfh import Collection
 #: Questions of a kind, and answers that are looked at.
 _MAX_QUESTIONS, _SHOWN, _LOOKED_AT = 100, 5, 100
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
-_NONSENSE = [
-    "sdkjfh",
-    "qwpoeiru",
-    "zxmvnb",
-    "glorptz",
-    "ubbeldy",
-    "wrtzkj",
-    "asjdhg",
-    "vvquil",
-    "blorfen",
-    "zarkanoid",
-    "quuxify",
-    "frobnitz",
-    "snorfle",
-    "wibblate",
-    "Auffahrunfall",
-    "Zeugnis",
-    "Regenbogen",
-    "parapluie",
-    "grenouille",
-    "bibliotheque",
-    "ventana",
-    "cuchillo",
-    "zapatilla",
-]
+_NONSENSE = """
+    sdkjfh qwpoeiru zxmvnb glorptz ubbeldy wrtzkj asjdhg vvquil blorfen zarkanoid quuxify frobnitz snorfle wibblate
+    Auffahrunfall Zeugnis Regenbogen parapluie grenouille bibliotheque ventana cuchillo zapatilla
+"""
 
 
 class Question(NamedTuple):
@@ -110,7 +90,7 @@ def questions(collection: Collection) -> Iterator[tuple[str, list[Question]]]:
             if len(ids) >= 3 and len(items[a] - items[b]) >= _SHOWN
         ],
     )
-    yield "nonsense and other languages", [Question(word, frozenset()) for word in _NONSENSE]
+    yield "nonsense and other languages", [Question(word, frozenset()) for word in _NONSENSE.split()]
 
 
 def main() -> None:
