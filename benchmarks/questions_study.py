@@ -111,7 +111,7 @@ def main() -> None:
                 hits = [
                     [item.id in question.right for item in result] for question, result in zip(some, found, strict=True)
                 ]
-                right = [np.mean(each[:_SHOWN]) if each else 0.0 for each in hits]
+                right = [float(np.mean(each[:_SHOWN])) if each else 0.0 for each in hits]
                 ranks = [1 / (each.index(True) + 1) if True in each else 0.0 for each in hits]
                 best = np.array([result[0].probability or 0.0 if len(result) else 0.0 for result in found])
                 possible = any(question.right for question in some)
