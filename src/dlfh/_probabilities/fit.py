@@ -33,7 +33,6 @@ from dlfh.codes import Codes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
-from dlfh.metrics import mean_average_precision
 
 Values = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -193,6 +192,8 @@ class LabelFit:
         stored: dict[Source, Codes],
     ) -> float:
         """Return the lift by which left-out queries rank items of another modality best."""
+        from dlfh.metrics import mean_average_precision  # here, because a search needs none
+
         total = np.zeros(len(_LIFTS))
         ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
         for one, other in ways:
