@@ -26,7 +26,6 @@ import numpy as np
 from benchmarks.answers_data import Setting, draws_of_settings, without_labels
 from benchmarks.report import code_version, fill, machine
 from dlfh import Collection
-from dlfh.collection.calibration.model import probability
 from dlfh.collection.calibration.report import CalibrationReport
 from dlfh.collection.query import Query, SearchOptions
 from dlfh.collection.ranking import Ranker
@@ -197,9 +196,9 @@ def calibration_of_later(draw: Draw) -> Iterator[CalibrationReport]:
         assert answered is not None
         asking, found = setting.queries.labels or [], setting.later.labels or []
         right = [[bool({*mine} & {*theirs}) for theirs in found] for mine in asking]
-        yield CalibrationReport.from_pairs(
-            name, "hashed", probability(answered[0][:, places]).ravel(), np.array(right).ravel()
-        )
+        if texts is not None:  # a text asks for all its labels
+            right = [[{*mine} <= {*theirs} for theirs in found] for mine in asking]
+        yield CalibrationReport.from_results(name, "hashed", [*answered[0][:, places]], [*np.array(right)])
 
 
 def calibration_table(labelled: Draws, bare: Draws) -> str:

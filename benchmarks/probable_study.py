@@ -145,7 +145,8 @@ def main() -> None:
             rows += answers_rows(setting, collection, truth)
             for modality in ("text", "image"):
                 pairs = pairs_of(setting, collection, truth, modality)
-                report = CalibrationReport.from_pairs(modality, "hashed", pairs.probabilities, pairs.right)
+                log_odds = np.log(pairs.probabilities / (1 - pairs.probabilities))
+                report = CalibrationReport.from_results(modality, "hashed", [log_odds], [pairs.right])
                 constant = report.share * (1 - report.share)
                 scores.append(
                     f"| {pairs.name} | {report.share:.3f} | {report.brier:.3f} | {constant:.3f} | "

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import itertools
 import os
 import re
 import shutil
@@ -22,6 +23,7 @@ import numpy as np
 from benchmarks.answers_data import Setting, icons, photographs
 from benchmarks.report import code_version, fill
 from dlfh import DLFH, Collection, Encoder
+from dlfh.collection.calibration.report import expected_calibration_error
 from dlfh.collection.pictures import contact_sheet
 from dlfh.collection.query import ResultItem
 from dlfh.datasets import Items
@@ -93,6 +95,44 @@ def by_distance_alone(collection: Collection, text: str) -> list[ResultItem]:
     return sorted(found, key=lambda item: (item.hamming_distance, place[item.id]))[:LOOKED_AT]
 
 
+def label_queries(collection: Collection, n_pairs: int = 200) -> dict[str, list[tuple[str, set[str]]]]:
+    """Return the names of labels and of pairs of labels, drawn at random, with the ids of the items that have them."""
+    items: dict[str, set[str]] = {}
+    for item in collection:
+        for label in (item.metadata or {}).get("labels") or []:
+            items.setdefault(label, set()).add(item.id)
+    common = sorted(label for label, ids in items.items() if 8 <= len(ids) <= len(collection) / 2)
+    pairs = [*itertools.combinations(common, 2)]
+    order = np.random.default_rng(0).permutation(len(pairs))
+    both = [(f"{one} {other}", items[one] & items[other]) for one, other in (pairs[place] for place in order)]
+    return {
+        "one label": [(label, items[label]) for label in common],
+        "two labels that items have": [pair for pair in both if len(pair[1]) >= 3][:n_pairs],
+        "two labels that no item has": [pair for pair in both if not pair[1]][:n_pairs],
+    }
+
+
+def label_rows(name: str, collection: Collection) -> list[str]:
+    """Return the rows of the table of queries that name labels."""
+    rows = []
+    for kind, asked in label_queries(collection).items():
+        for ranking in ("asymmetric", "all"):
+            precision, best, probabilities, right = [], [], [], []
+            for text, ids in asked:
+                found = collection.search("text", text, 10, ranking=ranking)
+                hits = [item.id in ids for item in found]
+                precision.append(np.mean(hits[: min(10, len(ids)) or 10]))
+                best.append(found[0].probability or 0.0)
+                probabilities += [item.probability or 0.0 for item in found]
+                right += hits
+            error = expected_calibration_error(np.array(probabilities), np.array(right))
+            rows.append(
+                f"| {name} | {kind} | {len(asked)} | {'codes' if ranking == 'asymmetric' else 'labels'} | "
+                f"{np.mean(precision):.3f} | {error:.3f} | {np.median(best):.3f} | {np.mean(np.array(best) > 0.9):.2f} |"
+            )
+    return rows
+
+
 def rank(question: Question, answers: list[ResultItem]) -> int | None:
     return next((row for row, item in enumerate(answers, 1) if question.answered_by(item)), None)
 
@@ -121,11 +161,14 @@ def main() -> None:
     ]
     totals = ["| data | queries | relevant in the top 5, before | now | first result relevant, before | now |"]
     totals.append("|---|---|---|---|---|---|")
+    named = ["| data | query | queries | ranking | precision | calibration error | median probability | above 0.9 |"]
+    named.append("|---|---|---|---|---|---|---|---|")
     tiles: list[Any] = []
     captions: list[str] = []
     with cached(work / "descriptions"):
         for name, items in sources.items():
             opened = collections(name, items, work)
+            named += label_rows(name, opened["now"])
             right: dict[str, list[float]] = {kind: [] for kind in opened}
             first: dict[str, list[bool]] = {kind: [] for kind in opened}
             for question in (each for each in questions() if each.collection == name):
@@ -156,7 +199,7 @@ def main() -> None:
     if arguments.picture:
         sheet = contact_sheet(tiles, captions, columns=1 + 2 * SHOWN, size=56)
         sheet.convert("L").quantize(16).save(arguments.picture, optimize=True)
-    tables = {"fifty": "\n".join(totals), "fifty-each": "\n".join(lines)}
+    tables = {"fifty": "\n".join(totals), "fifty-each": "\n".join(lines), "named": "\n".join(named)}
     if arguments.write:
         fill(arguments.write, tables)
     else:

@@ -36,7 +36,7 @@ def test_a_build_reports_choices_expected_quality_and_the_gain_of_more_bits() ->
     assert expected.startswith("Expected mean average precision (MAP) for new, unlabelled items: image → text ")
     assert "random order" in expected
     assert "of the first five" in expected
-    assert calibrated.startswith("Calibration error of the probabilities: at most 0.")
+    assert calibrated.startswith("Calibration error of the probabilities of the first ten results: at most 0.")
     assert more.startswith("In trials, --bits 32 (4 bytes per code) changed MAP by ")
 
 

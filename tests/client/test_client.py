@@ -66,7 +66,7 @@ CALLS: dict[str, Call] = {
     "a NumPy number": lambda c: c.search("text", "upright", np.int64(3)),
     "in images": lambda c: c.search("text", "upright", modalities="image"),
     "in all": lambda c: c.search("text", "upright", modalities="all", hashed_only=True),
-    "in two": lambda c: c.search("text", "upright", modalities=("image", "text"), ranking="specific"),
+    "in two": lambda c: c.search("text", "upright", modalities=("image", "text"), ranking="any"),
     "by words": lambda c: c.search("text", "stripes 12", match="words"),
     "by both": lambda c: c.search("text", "stripes 12", match="both"),
     "by bits": lambda c: c.search("text", "level", ranking="hamming"),

@@ -72,7 +72,7 @@ def test_options_are_validated_on_creation() -> None:
         ({"ids": "a"}, "ids must be a list of strings, got str"),
         ({"ids": ["a", 3]}, "ids must be a list of strings, but it contains 3"),
         ({"match": "sounds"}, "match must be one of 'codes', 'words', 'both'"),
-        ({"ranking": "best"}, "ranking must be one of 'asymmetric', 'specific', 'hamming'"),
+        ({"ranking": "best"}, "ranking must be one of 'all', 'any', 'asymmetric', 'hamming'"),
         ({"hashed_only": 1}, "hashed_only must be"),
         ({"min_probability": 1}, "min_probability must be a number between 0 and 1"),
         ({"radius": -1}, "radius must be an integer"),

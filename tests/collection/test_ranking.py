@@ -90,10 +90,65 @@ def test_probabilities_are_calibrated(built: BuildResult) -> None:
 
 def test_nearer_codes_are_at_least_as_probable(built: BuildResult) -> None:
     for modality, value in (("text", "black sock"), ("image", np.ones(12))):
-        found = built.collection.search(modality, value, k=600, modalities="image", match="codes")
+        found = built.collection.search(modality, value, k=600, modalities="image", match="codes", ranking="asymmetric")
         assert all(item.learned for item in found)
         distances = [item.distance for item in found]
         assert (np.diff(distances) >= -1e-6).all()
+
+
+@pytest.mark.parametrize("text", ["red hat", "Red, hats!", "blue", "gloves"])
+def test_items_that_have_every_label_that_a_text_names_come_first(built: BuildResult, text: str) -> None:
+    found = built.collection.search("text", text, k=600)
+    asked = {label for label in (*COLOURS, *THINGS) if label in text.lower()}
+    right = [asked <= {*item.labels} for item in found]
+    n = sum(right)
+    assert n > 10
+    assert all(right[:n])
+    assert found[n - 1].probability is not None
+    assert found[n - 1].probability > 0.7 > 0.3 > (found[n].probability or 0)
+
+
+def test_no_item_is_probable_for_two_labels_that_no_item_has(built: BuildResult) -> None:
+    for text in ("red blue", "hat glove", "green black"):
+        assert all((item.probability or 0) < 0.3 for item in built.collection.search("text", text, k=600))
+
+
+def test_an_item_without_labels_is_found_by_what_its_image_and_text_suggest(built: BuildResult, tmp_path: Path) -> None:
+    items = drawn(60, 5, first=5000)
+    bare = replace(items, labels=None, metadata=[{"text": each["text"]} for each in items.metadata])
+    with built.collection.copy(tmp_path / "copy") as copied:
+        copied.close()
+    with Collection.open(tmp_path / "copy", writable=True) as collection:
+        collection.add(bare)
+        for names in (["image"], ["text"], ["image", "text"]):
+            some = replace(bare, modalities={name: bare.modalities[name] for name in names})
+            given = [f"{identifier} {len(names)}{names[0]}" for identifier in bare.ids]
+            collection.add(replace(some, ids=given))
+        truth = dict(zip(items.ids, items.labels or [], strict=True))
+        for text in ("red hat", "blue", "sock"):
+            added = [name for name in collection.index.ids() if name.startswith("i50") and len(name) > 4]
+            found = collection.search("text", text, k=300, ids=added)
+            right = [{*text.split()} <= {*truth[item.id.split()[0]]} for item in found]
+            probabilities = np.array([item.probability for item in found])
+            assert abs(probabilities[:40].mean() - np.mean(right[:40])) < 0.2
+            assert np.mean(right[:10]) > 2 * np.mean(right)
+
+
+def test_a_changed_item_is_stored_like_a_new_one(built: BuildResult, tmp_path: Path) -> None:
+    built.collection.copy(tmp_path / "copy").close()
+    before, after = drawn(30, 6, first=7000), drawn(30, 7, first=7000)
+    mixed = Items.of(
+        {"image": before.modalities["image"], "text": after.modalities["text"]}, ids=[f"new{row}" for row in range(30)]
+    )
+    with Collection.open(tmp_path / "copy", writable=True) as collection:
+        collection.add(Items.of(before.modalities, ids=before.ids))
+        collection.add(Items.of({"text": after.modalities["text"]}, ids=before.ids), update=True)
+        collection.add(mixed)
+        for changed, new in zip(before.ids, mixed.ids, strict=True):
+            stored, fresh = collection.index.get(changed), collection.index.get(new)
+            assert {name: code.tobytes() for name, code in stored.codes.items()} == {
+                name: code.tobytes() for name, code in fresh.codes.items()
+            }
 
 
 def test_min_probability_selects_from_the_full_result(built: BuildResult) -> None:
@@ -193,9 +248,12 @@ def test_similar_items_with_equal_codes_are_ordered(built: BuildResult) -> None:
 
 def test_one_several_or_all_modalities_are_searched(built: BuildResult) -> None:
     collection = built.collection
-    both = collection.search("text", "red hat", modalities=["image", "text"])
-    assert both == collection.search("text", "red hat", modalities="all")
-    assert both.ids != collection.search("text", "red hat", modalities="image").ids
+    both, everything, image = (
+        collection.search("text", "red hat", modalities=names, ranking="asymmetric")
+        for names in (["image", "text"], "all", "image")
+    )
+    assert both == everything
+    assert both.ids != image.ids
     with pytest.raises(InputError, match="unknown modality 'sound'"):
         collection.search("text", "red hat", modalities=["image", "sound"])
 

@@ -57,7 +57,7 @@ def test_results_of_a_small_collection_equal_those_of_a_local_one(
         {"match": "both", "modalities": "all"},
         {"match": "both", "hashed_only": True},
         {"match": "codes", "hashed_only": True, "ranking": "hamming"},
-        {"ranking": "specific"},
+        {"ranking": "any"},
         {"where": {"price": {"<": 10}}},
         {"match": "both", "modalities": "all", "where": {"labels": ["car"], "price": {">=": 25}}},
         {"ids": [f"item {row}" for row in range(30)]},

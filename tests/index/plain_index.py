@@ -45,17 +45,22 @@ class PlainIndex:
     def nearest(
         self, query: np.ndarray, modality: str, k: int | None, ids: list[str] | None = None
     ) -> list[tuple[float, str, bool]]:
-        """Return (distance, id, learned) of the k nearest items to a code or a projection."""
-        weights: list[Any] = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
-        bits = np.unpackbits(query, count=self.n_bits) if query.dtype == np.uint8 else query > 0
+        """Return (distance, id, learned) of the k nearest items to a code, a projection or a score table."""
         found = []
         for item in self.items:
             if modality in item.codes and (ids is None or item.id in ids):
-                code = np.unpackbits(item.codes[modality], count=self.n_bits)
-                differs = sum(weight for weight, a, b in zip(weights, bits, code, strict=True) if a != b)
-                found.append((differs, item.id, item.states[modality] == "learned"))
+                distance = self._distance(query, item.codes[modality])
+                found.append((distance, item.id, item.states[modality] == "learned"))
         found.sort(key=lambda entry: entry[0])
         return [(float(distance), name, learned) for distance, name, learned in found[:k]]
+
+    def _distance(self, query: np.ndarray, packed: np.ndarray) -> Any:
+        if query.ndim == 2:
+            return -sum(Fraction(float(table[byte])) for table, byte in zip(query, packed, strict=True))
+        weights: list[Any] = [1] * self.n_bits if query.dtype == np.uint8 else fixed_point(query)
+        bits = np.unpackbits(query, count=self.n_bits) if query.dtype == np.uint8 else query > 0
+        code = np.unpackbits(packed, count=self.n_bits)
+        return sum(weight for weight, a, b in zip(weights, bits, code, strict=True) if a != b)
 
 
 def fixed_point(projection: np.ndarray) -> list[Fraction]:
@@ -124,6 +129,6 @@ def assert_search_agrees(
     index: Index, model: PlainIndex, query: np.ndarray, modality: str, k: int, **options: Any
 ) -> None:
     ranking: Literal["hamming", "asymmetric"] = "hamming" if query.dtype == np.uint8 else "asymmetric"
-    (found,) = index.search(modality, query, k=k, ranking=ranking, **options)
+    (found,) = index.search(modality, query[None], k=k, ranking=ranking, **options)
     expected = model.nearest(query, modality, k, options.get("ids"))
     assert [(hit.distance, hit.id, hit.learned) for hit in found] == expected

@@ -22,6 +22,7 @@ from hypothesis.stateful import (
 )
 
 from dlfh import InputError, StorageError
+from dlfh.codes import random_codes
 from dlfh.index import Index
 from tests.index.engines import ENGINES, Databases
 from tests.index.plain_index import MODALITIES, PlainIndex, PlainItem, as_arguments, assert_same
@@ -243,6 +244,19 @@ def test_an_index_can_be_reopened(engine: str, databases: Databases) -> None:
         assert again.get("a").metadata == {"price": 3}
     with pytest.raises((InputError, StorageError), match="already"):
         Index.create(address, 16, ["image"])
+
+
+def test_databases_return_distances_by_score_tables_but_do_not_rank_by_them(index: Any) -> None:
+    rng = np.random.default_rng(0)
+    codes, tables = random_codes(rng, 5, 100), rng.integers(0, 9, (1, 13, 256)).astype(np.float32)
+    index.add(list("abcde"), {"image": codes})
+    scores = tables[0, np.arange(13), codes].sum(axis=1)
+    np.testing.assert_array_equal(index.distances("image", tables), -scores[None])
+    if index.address is None:
+        assert index.search("image", tables, 1).distances == -scores.max()
+        return
+    with pytest.raises(InputError, match="in memory or in a folder"):
+        index.search("image", tables)
 
 
 def test_invalid_arguments_are_refused_and_change_nothing(index: Any) -> None:

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from dlfh import InputError
-from dlfh.codes import hamming_distances, pack, random_codes, unpack
+from dlfh import InputError, _kernels
+from dlfh.codes import hamming_distances, n_bytes, pack, random_codes, unpack
 from dlfh.errors import StorageError
 from dlfh.index import ApproximateSearch, Index, nearest
 from tests.index.plain_index import (
@@ -40,31 +40,36 @@ def make(rng: np.random.Generator, n: int, n_bits: int) -> tuple[Index, PlainInd
     return index, model
 
 
-def random_query(rng: np.random.Generator, n_bits: int, real: bool) -> np.ndarray:
-    return rng.standard_normal(n_bits) if real else random_codes(rng, 1, n_bits)[0]
+kinds = st.sampled_from(["codes", "projections", "tables"])
 
 
-@given(seeds, code_lengths, st.integers(0, 25), st.integers(1, 30), st.booleans())
-def test_search_equals_brute_force(seed: int, n_bits: int, n: int, k: int, real: bool) -> None:
+def random_query(rng: np.random.Generator, n_bits: int, kind: str) -> np.ndarray:
+    if kind == "tables":  # few distinct values, so that scores are often equal
+        return rng.integers(-3, 4, (n_bytes(n_bits), 256)).astype(np.float32)
+    return rng.standard_normal(n_bits) if kind == "projections" else random_codes(rng, 1, n_bits)[0]
+
+
+@given(seeds, code_lengths, st.integers(0, 25), st.integers(1, 30), kinds)
+def test_search_equals_brute_force(seed: int, n_bits: int, n: int, k: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     index, model = make(rng, n, n_bits)
     for modality in MODALITIES:
-        assert_search_agrees(index, model, random_query(rng, n_bits, real), modality, k)
+        assert_search_agrees(index, model, random_query(rng, n_bits, kind), modality, k)
 
 
-@given(seeds, code_lengths, st.integers(1, 25), st.integers(1, 30), st.booleans())
-def test_a_filtered_search_equals_brute_force_on_the_subset(seed: int, n_bits: int, n: int, k: int, real: bool) -> None:
+@given(seeds, code_lengths, st.integers(1, 25), st.integers(1, 30), kinds)
+def test_a_filtered_search_equals_brute_force_on_the_subset(seed: int, n_bits: int, n: int, k: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     index, model = make(rng, n, n_bits)
     ids = [str(name) for name in rng.choice(model.ids(), rng.integers(0, n + 1))]
-    assert_search_agrees(index, model, random_query(rng, n_bits, real), "image", k, ids=ids)
+    assert_search_agrees(index, model, random_query(rng, n_bits, kind), "image", k, ids=ids)
 
 
 @given(seeds, code_lengths, st.integers(0, 25), st.booleans())
 def test_radius_search_equals_brute_force(seed: int, n_bits: int, n: int, filtered: bool) -> None:
     rng = np.random.default_rng(seed)
     index, model = make(rng, n, n_bits)
-    query, radius = random_query(rng, n_bits, False), int(rng.integers(0, n_bits + 2))
+    query, radius = random_query(rng, n_bits, "codes"), int(rng.integers(0, n_bits + 2))
     ids = model.ids()[::2] if filtered else None
     (hits,) = index.search_radius("text", query, radius, ids=ids)
     expected = [entry for entry in model.nearest(query, "text", None, ids) if entry[0] <= radius]
@@ -114,8 +119,36 @@ def test_a_shortlist_of_all_items_equals_asymmetric_search(seed: int, n_bits: in
     np.testing.assert_array_equal(reranked.distances, exact.distances)
 
 
-@given(seeds, code_lengths, st.integers(1, 30), st.booleans())
-def test_distances_equal_those_of_a_search(seed: int, n_bits: int, n: int, real: bool) -> None:
+@given(seeds, code_lengths)
+def test_tables_of_projections_give_the_asymmetric_ranking(seed: int, n_bits: int) -> None:
+    rng = np.random.default_rng(seed)
+    index, _ = make(rng, 30, n_bits)
+    projections = rng.integers(-9, 10, (3, n_bits)).astype(np.float32)  # sums are exact
+    tables = np.empty((3, n_bytes(n_bits), 256), np.float32)
+    _kernels.fill_byte_tables(projections, tables)
+    by_tables = index.search("text", tables, k=30)
+    by_projections = index.search("text", projections, k=30, ranking="asymmetric")
+    assert by_tables.ids == by_projections.ids
+    totals = np.abs(projections).sum(axis=1, keepdims=True)
+    np.testing.assert_array_equal(by_tables.distances, 2 * by_projections.distances - totals)
+
+
+@given(seeds, st.integers(1, 30))
+def test_the_best_of_two_indexes_are_the_best_of_both_together(seed: int, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes, tables = random_codes(rng, 60, 32), rng.standard_normal((1, 4, 256)).astype(np.float32)
+    parts = slice(0, 25), slice(25, 60), slice(0, 60)
+    hits = []
+    for part in parts:
+        index = Index(32, ["labels"])
+        index.add([str(i) for i in range(60)][part], {"labels": codes[part]})
+        hits.append(index.search("labels", tables, k)[0])
+    first, second, whole = hits
+    assert sorted([*first, *second], key=lambda hit: hit.distance)[:k] == whole
+
+
+@given(seeds, code_lengths, st.integers(1, 30), kinds)
+def test_distances_equal_those_of_a_search(seed: int, n_bits: int, n: int, kind: str) -> None:
     rng = np.random.default_rng(seed)
     present = rng.random(n) < 0.7
     index = Index(n_bits, ["image", "text"])
@@ -123,9 +156,9 @@ def test_distances_equal_those_of_a_search(seed: int, n_bits: int, n: int, real:
     names = [f"i{row}" for row in range(n)]
     index.add(names, {"image": codes, "text": codes}, present={"text": present}, learned={"text": present})
     index.remove(names[::5])
-    queries = rng.normal(size=(2, n_bits)) if real else random_codes(rng, 2, n_bits)
+    queries = np.stack([random_query(rng, n_bits, kind) for _ in range(2)])
     distances = index.distances("text", queries)
-    hits = index.search("text", queries, n, ranking="asymmetric" if real else "hamming")
+    hits = index.search("text", queries, n, ranking="hamming" if kind == "codes" else "asymmetric")
     np.testing.assert_array_equal(np.take_along_axis(distances, hits.positions, axis=1), hits.distances)
     assert np.isinf(distances).sum() == 2 * (len(index) - hits.positions.shape[1])
     has_code, learned = index.states("text")
@@ -203,6 +236,10 @@ def test_large_searches_equal_brute_force_with_any_number_of_threads(
     weighted = index.search("image", projections, 50, ranking="asymmetric", n_jobs=n_jobs)
     again = index.search("image", projections, 50, ranking="asymmetric", shortlist=20_000, n_jobs=n_jobs)
     np.testing.assert_array_equal(weighted.positions, again.positions)
+    tables = np.random.default_rng(0).integers(0, 9, (n_queries, 2, 256)).astype(np.float32)
+    scores = tables[:, 0][:, codes[:, 0]] + tables[:, 1][:, codes[:, 1]]
+    best = index.search("image", tables, 50, n_jobs=n_jobs)
+    np.testing.assert_array_equal(best.positions, np.argsort(-scores, axis=1, kind="stable")[:, :50])
     (near, *_) = index.search_radius("image", projections, 1, n_jobs=n_jobs)
     np.testing.assert_array_equal(np.sort(near.positions[0]), np.flatnonzero(distances[0] <= 1))
 
@@ -296,9 +333,9 @@ class IndexMachine(RuleBasedStateMachine):
         self.reader.refresh()
         self.seen = self.model.copy()
 
-    @rule(k=st.integers(1, 20), real=st.booleans(), filtered=st.booleans())
-    def search(self, k: int, real: bool, filtered: bool) -> None:
-        query = random_query(self.rng, self.model.n_bits, real)
+    @rule(k=st.integers(1, 20), kind=kinds, filtered=st.booleans())
+    def search(self, k: int, kind: str, filtered: bool) -> None:
+        query = random_query(self.rng, self.model.n_bits, kind)
         for modality in MODALITIES:
             for index, model in ((self.memory, self.model), (self.disk, self.model), (self.reader, self.seen)):
                 options = {"ids": model.ids()[::3]} if filtered else {}
@@ -553,6 +590,9 @@ def test_denormal_projections_rank_items() -> None:
         (("image", np.full((2, 5), np.nan)), {}, "queries have NaN or infinity in row 0"),
         (("image", np.full((2, 5), np.longdouble("1e-4000"))), {}, "too large or too small in row 0"),
         (("image", np.full((2, 5), np.longdouble("1e4000"))), {}, "too large or too small in row 0"),
+        (("image", np.zeros((2, 2, 256))), {}, r"score tables must have the shape \(n, 1, 256\), got \(2, 2, 256\)"),
+        (("image", np.full((2, 1, 256), 1e39)), {}, "queries have NaN or infinity in row 0"),
+        (("image", np.zeros((2, 1, 256)), 3), {"shortlist": 5}, "shortlist is for projections"),
         (("image", np.ma.masked_array(np.ones((2, 5)))), {}, "queries is a masked array"),
         (
             ("image", np.zeros(5), 7),
@@ -583,6 +623,14 @@ def test_invalid_searches_are_refused(arguments: Any, options: Any, message: str
 def test_invalid_schemas_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         Index(*arguments)
+
+
+def test_score_tables_have_no_hamming_distance() -> None:
+    index, tables = Index(8, ["labels"]), np.zeros((1, 1, 256), np.float32)
+    index.add(["a"], {"labels": np.zeros((1, 1), np.uint8)})
+    for search in (ApproximateSearch(index, "labels").search, lambda q: index.search_radius("labels", q, 1)):
+        with pytest.raises(InputError, match="this search needs codes"):
+            search(tables)
 
 
 def test_invalid_approximate_searches_are_refused() -> None:

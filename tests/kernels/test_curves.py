@@ -22,3 +22,14 @@ def test_fit_curves(seed: int, penalty: float, pull_to: float) -> None:
     positives = np.nonzero(has_label)[1].astype(np.int64)
     curves = np.full(n_labels, 1.0), np.zeros(n_labels)
     assert_twins_agree("fit_curves", scores, starts, positives, *curves, pull_to, penalty, 0, n_labels, tolerance=1e-4)
+
+
+def test_curves_of_many_points_agree_although_scores_are_grouped() -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((4, 3000)).astype(np.float32)
+    scores[3, :3] = 40.0, -40.0, 20.0
+    has_label = scores + rng.standard_normal(scores.shape) > np.array([[0.0], [1.0], [2.0], [3.0]])
+    starts = np.concatenate([[0], np.cumsum(has_label.sum(axis=1))]).astype(np.int64)
+    positives = np.nonzero(has_label)[1].astype(np.int64)
+    curves = np.full(4, 1.0), np.zeros(4)
+    assert_twins_agree("fit_curves", scores, starts, positives, *curves, 1.5, 10.0, 0, 4, tolerance=2e-3)

@@ -22,6 +22,7 @@ index = Index(n_bits, ["image"])
 index.add([str(i) for i in range(100)], {"image": rng.integers(0, 256, (100, n_bits // 8), np.uint8)})
 for _ in range(n_searches):
     index.search("image", rng.standard_normal((1, n_bits)), ranking="asymmetric")
+    index.search("image", rng.standard_normal((1, n_bits // 8, 256)))
 loaded = "numba" in sys.modules
 codes = rng.integers(0, 256, (n_items, n_bits // 8), np.uint8)
 from dlfh.codes import hamming_distances

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +34,18 @@ def test_nearest_by_weight_and_weigh_candidates(seed: int, n_bits: int, coarse: 
     assert_twins_agree("weigh_candidates", queries, weights, items, candidates, distances, 0, n_queries)
 
 
+@given(seeds, st.integers(1, 20), st.booleans())
+def test_nearest_by_table(seed: int, n_bytes: int, coarse: bool) -> None:
+    rng = np.random.default_rng(seed)
+    n_items, n_queries = (int(size) for size in rng.integers(1, 60, 2))
+    tables = rng.integers(0, 3 if coarse else 1 << 24, (n_queries, n_bytes, 256)).astype(np.int32)
+    blocks = rng.integers(0, 256, (-(-n_items // 32), n_bytes, 32), np.uint8)
+    start = int(rng.integers(0, n_items))
+    shape = (n_queries, int(rng.integers(1, n_items - start + 1)))
+    outputs = np.empty(shape, np.int64), np.empty(shape, np.int64)
+    assert_twins_agree("nearest_by_table", tables, blocks, start, n_items, *outputs)
+
+
 @given(seeds, st.integers(1, 140))
 def test_within_radius(seed: int, n_bits: int) -> None:
     rng = np.random.default_rng(seed)
@@ -42,3 +60,19 @@ def test_nearest_by_weight_over_several_tiles() -> None:
     weights = rng.integers(0, 1 << 24, (3, 64))
     outputs = np.empty((3, 50), np.int64), np.empty((3, 50), np.int64)
     assert_twins_agree("nearest_by_weight", queries, weights, *nearest._coarse(weights), items, 0, 7000, *outputs)
+
+
+@pytest.mark.parametrize("few_values", [True, False])
+def test_nearest_by_table_over_several_tiles(few_values: bool) -> None:
+    rng = np.random.default_rng(0)
+    tables = np.sort(rng.integers(0, 3 if few_values else 1 << 24, (3, 8, 256)), axis=2).astype(np.int32)
+    blocks = rng.integers(0, 256, (400, 8, 32), np.uint8)
+    outputs = np.empty((3, 50), np.int64), np.empty((3, 50), np.int64)
+    assert_twins_agree("nearest_by_table", tables, blocks, 7, 12_777, *outputs)
+
+
+@pytest.mark.parametrize("features", ["", "+ssse3"])  # no vector look-up, and one of 16 bytes
+def test_nearest_by_table_on_other_processors(features: str) -> None:
+    test = "from tests.kernels.test_search import test_nearest_by_table_over_several_tiles as test; test(False)"
+    environment = {**os.environ, "NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": features}
+    subprocess.run([sys.executable, "-c", test], check=True, env=environment, cwd=Path(__file__).parents[2])

@@ -35,6 +35,18 @@ def test_rare_labels_take_their_slope_from_frequent_ones() -> None:
     assert log_losses[0] < 0.8 * log_losses[1]
 
 
+def test_the_mean_probability_of_a_label_that_scores_separate_is_its_share() -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.random((4000, 4)) < np.array([0.01, 0.2, 0.2, 0.2])
+    scores = rng.standard_normal(labels.shape) + labels
+    has, scores[:, 0] = labels[:, 0], rng.standard_normal(4000) / 20
+    scores[has, 0] = np.linspace(0.33, 0.97, has.sum())
+    scores[np.argmin(has), 0] = 0.325
+    with Workers(1) as workers:
+        curves = fit_label_curves(scores.astype(np.float32), sp.csr_array(labels.astype(float)), workers)
+    np.testing.assert_allclose(curves(scores).mean(axis=0), labels.mean(axis=0), rtol=0.02)
+
+
 def test_labels_without_points_and_constant_scores_have_their_prior() -> None:
     scores = np.zeros((50, 3), np.float32)
     scores[:, 2] = np.linspace(-1, 1, 50)

@@ -45,7 +45,7 @@ SEARCHES: list[dict[str, Any]] = [
     {"code": "9f3c00", "k": 3},
     {"vector": [0.5] * 20, "modality": "text"},
     {"queries": [{"text": "level"}, {"id": "a/b"}, {"code": "000000"}], "k": 3},
-    {"text": "stripes", "match": "both", "ranking": "specific", "modalities": ["image", "text"]},
+    {"text": "stripes", "match": "both", "ranking": "any", "modalities": ["image", "text"]},
     {"text": "level", "radius": 4, "ids": ["8.png", "9.png"]},
 ]
 ITEM: dict[str, Any] = {

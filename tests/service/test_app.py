@@ -60,7 +60,7 @@ def served(found: Any) -> list[tuple[Any, ...]]:
         {"match": "words"},
         {"modalities": "all", "hashed_only": True},
         {"min_probability": 0.6},
-        {"ranking": "specific", "modalities": ("image", "text")},
+        {"ranking": "any", "modalities": ("image", "text")},
     ],
 )
 def test_a_text_finds_what_the_collection_finds(

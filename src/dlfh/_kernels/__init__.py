@@ -20,7 +20,7 @@ MODULES = {
     "labels": "equal_labels invert_lists shared_labels",
     "linear": "add_sparse_gram finish_products hinge_curvatures hinge_losses sparse_products sum_rows_by_group",
     "ranking": "count_marks fill_byte_tables hamming_block rank_by_distance rank_by_score reorder sum_precisions",
-    "search": "nearest_by_weight weigh_candidates within_radius",
+    "search": "nearest_by_table nearest_by_weight weigh_candidates within_radius",
     "similarity": "pull_and_push update_anchored_rows update_latent_bits",
     "strings": "find_strings gather_strings hash_strings",
 }
@@ -34,6 +34,11 @@ sparse_products = SizeDispatch(
     ),
 )
 hamming_block = SizeDispatch("ranking", "hamming_block", lambda a_words, b_words, _: 2 * len(a_words) * b_words.size)
+nearest_by_table = SizeDispatch(
+    "search",
+    "nearest_by_table",
+    lambda tables, blocks, start, stop, *_: len(tables) * (2000 + tables.shape[1] * (stop - start) // 4),
+)
 nearest_by_weight = SizeDispatch(
     "search",
     "nearest_by_weight",

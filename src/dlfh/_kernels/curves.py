@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 from dlfh._compile import Kernel
 
 #: Newton steps; a step that does not lower the loss is halved instead.
 _MAX_STEPS = 60
+#: More scores than this are grouped: each interval of 1/16 within +-16 counts as its mean, with and without the label.
+_MAX_SCORES = 1024
+_INTERVALS, _PER_UNIT = 512, 16
+
+
+@njit
+def _group(scores, label, positives, place, end, groups):
+    """Fill ``groups`` with the number and the mean of the scores of each group; return the number of groups.
+
+    The groups of points that have the label come first; also returns their number.
+    """
+    n = scores.shape[1]
+    sums = np.zeros((2, max(_INTERVALS, n if n <= _MAX_SCORES else 0), 2))
+    for i in range(n):
+        z = np.float64(scores[label, i])
+        is_positive = place < end and positives[place] == i
+        place += 1 if is_positive else 0
+        interval = i if n <= _MAX_SCORES else np.int64(min(max((z + 16) * _PER_UNIT, 0), _INTERVALS - 1))
+        of_interval = sums[0 if is_positive else 1, interval]
+        of_interval[0] += 1
+        of_interval[1] += z
+    found, n_positive = 0, 0
+    for kind in range(2):
+        for interval in range(sums.shape[1]):
+            if sums[kind, interval, 0] > 0:
+                groups[found, 0] = sums[kind, interval, 0]
+                groups[found, 1] = sums[kind, interval, 1] / sums[kind, interval, 0]
+                found += 1
+        n_positive = found if kind == 0 else n_positive
+    return found, n_positive
 
 
 @Kernel
@@ -15,10 +46,12 @@ def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, 
     """Fit sigma(slope z + intercept) to each label's scores by Newton's method, from the given slopes and intercepts.
 
     Minimises the log loss plus ``penalty / 2 (slope - pull_to)^2``. Row l of ``scores`` has the scores of all points
-    for label l, of which the points ``positives[starts[l]:starts[l + 1]]``, ascending, have the label.
+    for label l, of which the points ``positives[starts[l]:starts[l + 1]]``, ascending, have the label. Scores have the
+    mean 0 and the standard deviation 1.
     """
-    n = scores.shape[1]
+    groups = np.empty((2 * max(_INTERVALS, _MAX_SCORES), 2))
     for label in range(start, stop):
+        n_groups, n_positive = _group(scores, label, positives, starts[label], starts[label + 1], groups)
         a, b = slopes[label], intercepts[label]
         step_a, step_b = 0.0, 0.0
         before = np.inf
@@ -26,17 +59,15 @@ def fit_curves(scores, starts, positives, slopes, intercepts, pull_to, penalty, 
             loss = 0.5 * penalty * (a - pull_to) ** 2
             gradient_a, gradient_b = penalty * (a - pull_to), 0.0
             aa, ab, bb = penalty, 0.0, 0.0
-            place, end = starts[label], starts[label + 1]
-            for i in range(n):
-                z = np.float64(scores[label, i])
+            for group in range(n_groups):
+                count, z = groups[group, 0], groups[group, 1]
                 x = a * z + b
                 small = np.exp(-abs(x))
                 p = 1 / (1 + small) if x >= 0 else small / (1 + small)
-                is_positive = place < end and positives[place] == i
-                place += 1 if is_positive else 0
-                loss += np.log1p(small) + (max(x, 0.0) - (x if is_positive else 0.0))
-                error = p - (1.0 if is_positive else 0.0)
-                weight = p * (1 - p)
+                is_positive = group < n_positive
+                loss += count * (np.log1p(small) + (max(x, 0.0) - (x if is_positive else 0.0)))
+                error = count * (p - (1.0 if is_positive else 0.0))
+                weight = count * p * (1 - p)
                 gradient_a += error * z
                 gradient_b += error
                 aa += weight * z * z

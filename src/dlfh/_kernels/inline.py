@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 
@@ -12,6 +14,79 @@ def popcount(typing_context, word):
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), codegen
+
+
+@intrinsic
+def trailing_zeros(typing_context, word):
+    def codegen(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint32(types.uint32), codegen
+
+
+@intrinsic
+def sums_at_most(typing_context, tables, codes, n_bytes, limit):
+    """Return a mask of the 32 codes whose sums of ``tables[b, byte >> 3]``, cut off at 255, are at most ``limit``.
+
+    ``tables`` and ``codes`` are the addresses of uint8 arrays of shape (n_bytes, 32). Tables of 16 entries fit into a
+    vector register, in which most processors look up all bytes of another register at once.
+    """
+
+    def codegen(context, builder, signature, arguments):
+        triple, _, features = context.codegen().magic_tuple()
+        width, shuffle = 16, None
+        if triple.startswith("x86_64") and "+avx2" in features:
+            width, shuffle = 32, "llvm.x86.avx2.pshuf.b"
+        elif triple.startswith("x86_64") and "+ssse3" in features:
+            shuffle = "llvm.x86.ssse3.pshuf.b.128"
+        elif triple.startswith(("aarch64", "arm64")):
+            shuffle = "llvm.aarch64.neon.tbl1.v16i8"
+        byte, number = ir.IntType(8), ir.IntType(32)
+        table_type, vector, places = ir.VectorType(byte, 16), ir.VectorType(byte, width), ir.VectorType(number, width)
+        binary = ir.FunctionType(vector, [vector, vector])
+        add = cgutils.get_or_insert_function(builder.module, binary, f"llvm.uadd.sat.v{width}i8")
+
+        def splat(value):
+            return ir.Constant(vector, [value] * width)
+
+        def look_up(table, index):
+            if shuffle is not None:
+                return builder.call(cgutils.get_or_insert_function(builder.module, binary, shuffle), [table, index])
+            found = splat(0)
+            for i in range(width):
+                entry = builder.extract_element(table, builder.extract_element(index, number(i)))
+                found = builder.insert_element(found, entry, number(i))
+            return found
+
+        table_address, code_address, n, limit = arguments
+        table_pointer = builder.inttoptr(table_address, table_type.as_pointer())
+        code_pointer = builder.inttoptr(code_address, vector.as_pointer())
+        parts = range(32 // width)
+        sums = [cgutils.alloca_once_value(builder, splat(0)) for _ in parts]
+        with cgutils.for_range(builder, n) as loop:
+            index_type, halves = loop.index.type, []
+            for half in range(2):
+                at = builder.add(builder.mul(loop.index, index_type(2)), index_type(half))
+                table = builder.load(builder.gep(table_pointer, [at]), align=1)
+                halves.append(builder.shuffle_vector(table, table, ir.Constant(places, [*range(16)] * (width // 16))))
+            for part in parts:
+                at = builder.add(builder.mul(loop.index, index_type(len(parts))), index_type(part))
+                code = builder.load(builder.gep(code_pointer, [at]), align=1)
+                index = builder.and_(builder.lshr(code, splat(3)), splat(15))
+                low, high = (look_up(table, index) for table in halves)
+                found = builder.select(builder.icmp_signed("<", code, splat(0)), high, low)
+                builder.store(builder.call(add, [builder.load(sums[part]), found]), sums[part])
+        limits = builder.insert_element(splat(0), limit, number(0))
+        limits = builder.shuffle_vector(limits, limits, ir.Constant(places, [0] * width))
+        mask = number(0)
+        for part in parts:
+            near = builder.icmp_unsigned("<=", builder.load(sums[part]), limits)
+            bits = builder.bitcast(near, ir.IntType(width))
+            bits = builder.zext(bits, number) if width < 32 else bits
+            mask = builder.or_(mask, builder.shl(bits, number(part * width)))
+        return mask
+
+    return types.uint32(types.uint64, types.uint64, types.intp, types.uint8), codegen
 
 
 @njit

@@ -12,7 +12,7 @@ import numpy as np
 from numba import njit
 
 from dlfh._compile import Kernel
-from dlfh._kernels.inline import popcount
+from dlfh._kernels.inline import popcount, sums_at_most, trailing_zeros
 
 _TILE = 2048
 _BYTE = np.uint64(255)
@@ -145,6 +145,82 @@ def nearest_by_weight(query_words, weights, low, high, steps, item_words, start,
                     _sink(near, place, k)
                     limit = (near[0] - 1) // steps[i]
         _sort_heap(near, place)
+
+
+@njit
+def _add_up(tables, i, blocks, j):
+    block, place = j >> np.uint64(5), j & np.uint64(31)
+    total = np.int64(0)
+    for b in range(tables.shape[1]):
+        total += tables[i, b, blocks[block, b, place]]
+    return total
+
+
+@njit
+def _keep(near, place, distance, j):
+    """Replace the worst entry of a heap of nearest items if an item is nearer."""
+    if distance < near[0]:
+        near[0] = distance
+        place[0] = j
+        _sink(near, place, near.size)
+
+
+@Kernel
+def nearest_by_table(tables, blocks, start, stop, distances, positions):
+    """Fill rows of ``distances`` and ``positions`` with each query's nearest items among ``start:stop``.
+
+    Sorted by distance, the sum of ``tables[i, b, byte b]`` over the bytes of an item, then by position. All entries of
+    the tables are at least 0. ``blocks[j // 32, b, j % 32]`` is byte b of item j.
+
+    The smallest of 8 consecutive entries of a table, in units of a step, rounded down, bounds all 8 from below. Only
+    items whose sum of these bounds is below the worst distance kept, which starts at that of a sample, are added up.
+    """
+    n_queries, n_bytes, _ = tables.shape
+    bounds = np.empty((n_queries, n_bytes, 32), np.int32)
+    rounded = np.empty((n_queries, n_bytes, 32), np.uint8)
+    steps = np.zeros(n_queries, np.int64)
+    maybe = np.empty(_TILE, np.uint64)
+    n_sampled = min(stop - start, max(2 * _TILE, 16 * distances.shape[1]))
+    for i in range(n_queries):
+        for b in range(n_bytes):
+            for t in range(32):
+                bounds[i, b, t] = tables[i, b, 8 * t : 8 * t + 8].min()
+        near, place = distances[i], positions[i]
+        near[:] = np.iinfo(np.int64).max
+        place[:] = np.iinfo(np.int64).max
+        for t in range(n_sampled):
+            j = start + t * ((stop - start) // n_sampled)
+            _keep(near, place, _add_up(tables, i, blocks, np.uint64(j)), j)
+        near[:] = near[0] + 1
+        place[:] = np.iinfo(np.int64).max
+    for first in range(start // 32, (stop + 31) // 32, _TILE // 32):
+        last = min(first + _TILE // 32, (stop + 31) // 32)
+        for i in range(n_queries):  # inside, so that a tile stays in the cache
+            near, place = distances[i], positions[i]
+            limit = near[0] - 1
+            if limit < 0:
+                continue
+            if steps[i] == 0 or limit < 180 * steps[i]:
+                steps[i] = max(1, limit // 240)
+                for b in range(n_bytes):
+                    for t in range(32):
+                        rounded[i, b, t] = min(bounds[i, b, t] // steps[i], 255)
+            largest = np.uint8(min(limit // steps[i], 254))
+            address, bound = blocks.ctypes.data + np.uint64(32 * n_bytes * first), rounded[i].ctypes.data
+            n_maybe = 0
+            for block in range(first, last):
+                mask = sums_at_most(bound, address, n_bytes, largest)
+                address += np.uint64(32 * n_bytes)
+                while mask:
+                    maybe[n_maybe] = 32 * block + trailing_zeros(mask)
+                    n_maybe += 1
+                    mask &= mask - np.uint32(1)
+            for t in range(n_maybe):
+                j = maybe[t]
+                if start <= j < stop:
+                    _keep(near, place, _add_up(tables, i, blocks, j), j)
+    for i in range(n_queries):
+        _sort_heap(distances[i], positions[i])
 
 
 @Kernel

@@ -67,7 +67,8 @@ class RidgeSolution:
         is_safe = np.diag(factor).min() > np.finfo(np.float32).tiny
         pivots = factor.astype(np.float32) if is_safe else factor
         if own_feature is not None:
-            inverse = scipy.linalg.cho_solve((factor, True), np.eye(len(factor)), check_finite=False)
+            lower, _ = scipy.linalg.lapack.dpotri(factor, lower=True)
+            inverse = np.tril(lower) + np.tril(lower, -1).T
         values = np.empty((n, self.weights.shape[1]), np.float32)
         for start, stop in _bounds(n):
             features = rows(start, stop)

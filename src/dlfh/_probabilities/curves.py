@@ -47,9 +47,8 @@ class LabelCurves:
 
     def __call__(self, scores: npt.NDArray[Any]) -> Values:
         """Return probabilities of shape (n, n_labels)."""
-        from scipy.special import expit  # here, because opening a collection must not load it
-
-        values = expit(self.slope * scores + self.intercept)
+        # Not scipy.special.expit: a search must not load it.
+        values = 1 / (1 + np.exp(-np.clip(self.slope * scores + self.intercept, -700, 700)))
         values *= self.trust
         values += (1 - self.trust) * self.prior
         if self.exclusive:
@@ -92,10 +91,12 @@ def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> 
     varying = (deviation > 1e-9 * np.abs(mean)) & (counts > 0) & (counts < n)
     deviation = np.where(varying, deviation, 1.0)
     prior = counts / n
-    slope = np.full(n_labels, _DEFAULT_SLOPE)
-    intercept = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
+    slope, intercept = np.empty(n_labels), np.empty(n_labels)
+    start = logit(np.clip(prior, 0.5 / n, 1 - 0.5 / n))
 
-    def fit(chosen: npt.NDArray[np.int64], pull_to: float, penalty: float) -> None:
+    def fit(chosen: npt.NDArray[np.int64], begin_at: float, pull_to: float, penalty: float) -> None:
+        # The curve of a label that scores separate has no finite optimum without a pull: never begin at its end.
+        slope[:], intercept[:] = begin_at, start
         step = max(1, _CHUNK_SCORES // n)
         for begin in range(0, len(chosen), step):
             part = chosen[begin : begin + step]
@@ -104,14 +105,13 @@ def fit_label_curves(scores: Values, labels: sp.csr_array, workers: Workers) -> 
             found = slope[part], intercept[part]
             arguments = rows, positives.indptr.astype(np.int64), positives.indices.astype(np.int64), *found
             kernel = functools.partial(_kernels.fit_curves, *arguments, float(pull_to), float(penalty))
-            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 400 * n))
+            workers.map_blocks(kernel, len(part), workers.even_block(len(part), 10 * n + 1e5))
             slope[part], intercept[part] = found
 
     frequent = np.flatnonzero(varying & (counts >= _MIN_EXAMPLES) & (n - counts >= _MIN_EXAMPLES))
-    fit(frequent, 0.0, 1e-3)
+    fit(frequent, _DEFAULT_SLOPE, 0.0, 1e-3)
     median = float(np.median(slope[frequent])) if len(frequent) else _DEFAULT_SLOPE
-    slope[:] = median
-    fit(np.flatnonzero(varying), median, _PENALTY)
+    fit(np.flatnonzero(varying), median, median, _PENALTY)
     slope = np.where(varying, slope, 0.0) / deviation
     exclusive = bool((np.diff(labels.indptr) == 1).all())
     trust = np.where(varying, counts / (counts + _PRIOR_POINTS), 0.0)

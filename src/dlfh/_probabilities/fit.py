@@ -18,7 +18,6 @@ from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, f
 from dlfh._probabilities.quantizer import LabelQuantizer
 from dlfh._probabilities.scores import redundancy_weights
 from dlfh.blocks.base import Blocks
-from dlfh.codes import n_bytes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
@@ -141,5 +140,5 @@ class LabelFit:
         known = self.truth[modalities[0]].toarray().astype(np.float32)
         rng = np.random.default_rng(self.context.seed)
         sample = rng.permutation(np.concatenate([*fused, known]))
-        quantizer = LabelQuantizer.fit(sample, n_bytes(self.n_bits), self.context.seed)
+        quantizer = LabelQuantizer.fit(sample, self.n_bits, self.context.seed)
         return LabelModel(self.labels.names, redundancy_weights(self.labels), self.functions, fusions, quantizer)

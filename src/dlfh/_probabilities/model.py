@@ -24,6 +24,8 @@ Values = npt.NDArray[np.float32]
 
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
+#: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
+_MAX_FUSED = 1 << 20
 #: Entries of the (queries, centroids, labels) array of terms that is computed at once.
 _CHUNK_TERMS = 1 << 22
 
@@ -156,7 +158,7 @@ class LabelModel:
 
     @classmethod
     def from_parts(
-        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bytes: int
+        cls, config: dict[str, Any], arrays: Mapping[str, npt.NDArray[Any]], n_features: Mapping[str, int], n_bits: int
     ) -> LabelModel:
         """Restore a model from `to_parts`; raise ValueError for any part that is invalid."""
         names, n_labels = config["names"], config["n_labels"]
@@ -180,7 +182,7 @@ class LabelModel:
         weights = check_array(arrays, "weights", np.float64, (n_labels,))
         if not (weights > 0).all():
             raise ValueError("its label weights must be positive")
-        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bytes)
+        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bits)
         return cls(None if names is None else tuple(names), weights, functions, fusions, quantizer)
 
 
@@ -196,6 +198,8 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
     """
     from scipy.special import expit
 
+    some = slice(None, None, -(-labels.size // _MAX_FUSED))
+    labels, probabilities = labels[some], [each[some] for each in probabilities]
     base = _log_odds(prior)
     evidence = [np.broadcast_to(1.0, labels.shape).ravel()]
     evidence += [(_log_odds(each) - base).ravel() for each in probabilities]

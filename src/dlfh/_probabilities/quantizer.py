@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from dlfh.codes import Codes
+from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import check_array
 
 Floats = npt.NDArray[np.float64]
@@ -30,23 +30,23 @@ _CHUNK_ROWS = 2048
 
 @dataclass(frozen=True)
 class LabelQuantizer:
-    """Quantises label probabilities to ``n_bytes`` bytes.
+    """Quantises label probabilities to ``n_bits`` bits.
 
     group (n_labels,): The group of each label.
     centroids (256, n_labels): Square roots of probabilities: the entry of label l is its value in the 256 centroids of
-        its group.
+        its group. If the last byte has unused bits, which are 0 as in codes, its group has fewer centroids, repeated.
     """
 
-    n_bytes: int
+    n_bits: int
     group: Integers
     centroids: Values
 
     @classmethod
-    def fit(cls, probabilities: Values, n_bytes: int, seed: int) -> LabelQuantizer:
+    def fit(cls, probabilities: Values, n_bits: int, seed: int) -> LabelQuantizer:
         """Fit groups and centroids to the probabilities (n, n_labels) of points."""
         roots = np.sqrt(probabilities[:_MAX_POINTS], dtype=np.float32)
         n_labels = roots.shape[1]
-        n_groups = min(n_bytes, n_labels)
+        n_groups = min(n_bytes(n_bits), n_labels)
         group = np.empty(n_labels, np.int64)
         # Largest variance first, back and forth over the groups, so that they are equally hard.
         place = np.arange(n_labels)
@@ -55,8 +55,10 @@ class LabelQuantizer:
         centroids = np.zeros((N_CENTROIDS, n_labels), np.float32)
         for number in range(n_groups):
             members = np.flatnonzero(group == number)
-            centroids[:, members] = _centroids(np.ascontiguousarray(roots[:, members]), seed)
-        return cls(n_bytes, group, centroids)
+            unused = max(0, 8 * (number + 1) - n_bits)
+            of_group = _centroids(np.ascontiguousarray(roots[:, members]), N_CENTROIDS >> unused, seed)
+            centroids[:, members] = np.repeat(of_group, 1 << unused, axis=0)
+        return cls(n_bits, group, centroids)
 
     @property
     def n_groups(self) -> int:
@@ -64,12 +66,13 @@ class LabelQuantizer:
 
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
         """Return the bytes of points, shape (n, n_bytes)."""
-        codes = np.zeros((len(probabilities), self.n_bytes), np.uint8)
+        codes = np.zeros((len(probabilities), n_bytes(self.n_bits)), np.uint8)
         members = [np.flatnonzero(self.group == number) for number in range(self.n_groups)]
         for start in range(0, len(codes), _CHUNK_ROWS):
             roots = np.sqrt(probabilities[start : start + _CHUNK_ROWS], dtype=np.float32)
             for number, labels in enumerate(members):
                 codes[start : start + _CHUNK_ROWS, number] = _nearest(roots[:, labels], self.centroids[:, labels])
+        codes[:, -1] &= np.uint8(0xFF << -self.n_bits % 8 & 0xFF)  # of equal centroids, the first
         return codes
 
     def decode(self, codes: Codes) -> Values:
@@ -80,7 +83,7 @@ class LabelQuantizer:
         """Return score tables (queries, n_bytes, 256) from terms by query, centroid and label."""
         order = np.argsort(self.group, kind="stable")
         starts = np.searchsorted(self.group[order], np.arange(self.n_groups))
-        tables = np.zeros((len(terms), self.n_bytes, N_CENTROIDS), np.float32)
+        tables = np.zeros((len(terms), n_bytes(self.n_bits), N_CENTROIDS), np.float32)
         tables[:, : self.n_groups] = np.add.reduceat(terms[:, :, order], starts, axis=2).transpose(0, 2, 1)
         return tables
 
@@ -88,38 +91,42 @@ class LabelQuantizer:
         """Return the quantiser with new labels, whose centroids are their shares of the points."""
         group = np.concatenate([self.group, np.arange(len(shares)) % self.n_groups])
         new = np.broadcast_to(np.sqrt(shares).astype(np.float32), (N_CENTROIDS, len(shares)))
-        return LabelQuantizer(self.n_bytes, group, np.hstack([self.centroids, new]))
+        return LabelQuantizer(self.n_bits, group, np.hstack([self.centroids, new]))
 
     def to_arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Return the arrays from which `from_arrays` restores the quantiser."""
         return {"group": self.group, "centroids": self.centroids}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_labels: int, n_bytes: int) -> LabelQuantizer:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], n_labels: int, n_bits: int) -> LabelQuantizer:
         """Restore a quantiser from its arrays."""
         group = check_array(arrays, "group", np.int64, (n_labels,))
         centroids = check_array(arrays, "centroids", np.float32, (N_CENTROIDS, n_labels))
-        if not 0 <= group.min() <= group.max() < n_bytes or not np.bincount(group).all():
+        if not 0 <= group.min() <= group.max() < n_bytes(n_bits) or not np.bincount(group).all():
             raise ValueError("its label groups are out of range")
         if centroids.min() < 0 or centroids.max() > 1:
             raise ValueError("its label centroids are outside 0 to 1")
-        return cls(n_bytes, group, centroids)
+        return cls(n_bits, group, centroids)
 
 
-def _centroids(roots: Values, seed: int) -> Values:
-    """Return 256 centroids of points; repeated ones where the points are fewer."""
+def _centroids(roots: Values, n: int, seed: int) -> Values:
+    """Return ``n`` centroids of points, similar ones side by side; repeated ones where the points are fewer."""
+    from scipy.cluster.hierarchy import leaves_list, linkage  # here, because opening a collection must not load it
+
     distinct = np.unique(roots, axis=0)
-    if len(distinct) <= N_CENTROIDS:
-        return distinct[np.arange(N_CENTROIDS) % len(distinct)]
+    if len(distinct) <= n:
+        return distinct[np.arange(n) % len(distinct)]
     # Lloyd's algorithm. faiss has it too, but with OpenMP's threads, which do not survive a fork.
     rng, points = np.random.default_rng(seed), np.arange(len(roots))
-    centroids = distinct[np.sort(rng.choice(len(distinct), N_CENTROIDS, replace=False))]
+    centroids = distinct[np.sort(rng.choice(len(distinct), n, replace=False))]
     for _ in range(_ITERATIONS):
         nearest = _nearest(roots, centroids)
-        members = sp.csr_array((np.ones(len(roots), np.float32), (nearest, points)), (N_CENTROIDS, len(roots)))
-        counts = np.bincount(nearest, minlength=N_CENTROIDS)[:, None]
+        members = sp.csr_array((np.ones(len(roots), np.float32), (nearest, points)), (n, len(roots)))
+        counts = np.bincount(nearest, minlength=n)[:, None]
         centroids = np.where(counts > 0, (members @ roots) / np.maximum(counts, 1), centroids).astype(np.float32)
-    return centroids
+    # A search bounds the scores of consecutive centroids together.
+    ordered: Values = centroids[leaves_list(linkage(centroids, "ward"))]
+    return ordered
 
 
 def _nearest(roots: Values, centroids: Values) -> Integers:

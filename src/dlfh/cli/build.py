@@ -185,14 +185,14 @@ def quality_sentences(encoder: Encoder, evaluation: EvaluationReport) -> Iterato
     yield f"Features: {features}{chosen}. Code length: {encoder.n_bits} bits ({_bytes(encoder.n_bits)})."
     if evaluation.quality:
         directions = "; ".join(
-            f"{each.query} → {each.database} {each.asymmetric:.2f} (random order {each.chance:.2f}, "
+            f"{each.query} → {each.database} {max(each.any, each.asymmetric):.2f} (random order {each.chance:.2f}, "
             f"{each.exact:.0%} of the first five results with exactly the query's labels)"
             for each in evaluation.quality
         )
         yield f"Expected mean average precision (MAP) for new, unlabelled items: {directions}."
         if evaluation.calibration:
-            error = max(report.calibration_error for report in evaluation.calibration)
-            yield f"Calibration error of the probabilities: at most {error:.2f}."
+            error = max(report.first_ten for report in evaluation.calibration)
+            yield f"Calibration error of the probabilities of the first ten results: at most {error:.2f}."
     else:
         yield "Search quality was not measured: too few labelled items to hold any out (see --hold-out)."
     yield from _improvements(encoder, [trial for trial in encoder.trials_ if trial.setting == "bits"])

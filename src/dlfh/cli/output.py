@@ -86,13 +86,13 @@ def print_quality(directions: Sequence[RetrievalQuality], title: str) -> None:
     """Print retrieval quality by direction."""
     print_table(
         title,
-        ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "specific"),
+        ("query → database", "queries / items", "codes", "chance", "Hamming", "asym.", "labels"),
         [
             (
                 f"{quality.query} → {quality.database}",
                 f"{quality.n_queries:,} / {quality.n_items:,}",
                 quality.codes,
-                *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.specific)),
+                *(f"{value:.3f}" for value in (quality.chance, quality.hamming, quality.asymmetric, quality.any)),
             )
             for quality in directions
         ],
@@ -133,13 +133,16 @@ def print_calibration(reports: Sequence[CalibrationReport]) -> None:
     if reports:
         print_table(
             "Calibration of the predicted probabilities",
-            ("query", "item codes", "pairs", "relevant", "calibration error", "Brier score"),
+            ("query", "item codes", "pairs", "relevant", "calibration error", "of the first ten", "Brier score"),
             [
                 (
                     report.query,
                     report.codes,
                     f"{report.n_pairs:,}",
-                    *(f"{value:.3f}" for value in (report.share, report.calibration_error, report.brier)),
+                    *(
+                        f"{value:.3f}"
+                        for value in (report.share, report.calibration_error, report.first_ten, report.brier)
+                    ),
                 )
                 for report in reports
             ],

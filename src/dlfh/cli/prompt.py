@@ -29,7 +29,7 @@ Type a text to search for it, or a command:
   :k N                number of items to return
   :modalities NAME    modality to search, or all; alone, the default
   :match NAME         codes, words or both; alone, the default
-  :ranking NAME       asymmetric, specific or hamming; alone, the default
+  :ranking NAME       all, any, asymmetric or hamming; alone, the default
   :details            show or hide Hamming distances, kinds of codes and ties
   :quit               exit, as Ctrl-D does"""
 

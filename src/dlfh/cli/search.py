@@ -113,7 +113,7 @@ def search(
         str | None, typer.Option(help="codes, words or both. Default: the best on held-out items.", show_default=False)
     ] = None,
     ranking: Annotated[
-        str | None, typer.Option(help="asymmetric (default), specific or hamming.", show_default=False)
+        str | None, typer.Option(help="all, any (by labels), asymmetric or hamming (by codes).", show_default=False)
     ] = None,
     hashed_only: Annotated[
         bool, typer.Option("--hashed-only", help="Compare hashed codes only, so labelled items are not favoured.")

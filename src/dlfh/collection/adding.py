@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dlfh.codes import n_bytes
-from dlfh.collection.columns import CONTENTS, hashed_codes, index_codes
+from dlfh.collection.columns import CONTENTS, hashed_codes, index_codes, labels_column
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Training
 from dlfh.collection.shortlist import columnar
 from dlfh.datasets.items import Items
@@ -67,7 +67,8 @@ def put_items(
         modalities = collection.encoder.modalities_
         kept = {(row, name): item for row, item in old.items() for name in modalities if name in item.codes}
         fill_in_codes(collection, coded, labels, kept)
-    index.put([ids[row] for row in rows], metadata=metadata, **index_codes(coded, rows))  # type: ignore[arg-type]
+    columns: dict[str, Any] = index_codes(collection.encoder, coded, rows)
+    index.put([ids[row] for row in rows], metadata=metadata, **columns)
     return problems
 
 
@@ -95,11 +96,15 @@ def fill_in_codes(
         coded.learned.setdefault(name, np.zeros(shape, np.uint8))
         coded.present.setdefault(name, np.zeros(len(labels), bool))
         coded.is_learned.setdefault(name, np.zeros(len(labels), bool))
+    for name in collection.encoder.searchable_modalities() if collection.encoder.label_model else ():
+        coded.suggested_labels.setdefault(name, np.zeros(shape, np.uint8))
     by_labels, has_code = collection.encoder.codes_of_labels(labels, len(labels))
     for (row, name), item in known.items():
         if coded.present[name][row]:
             continue
         coded.hashed[name][row], coded.present[name][row] = hashed_codes(item, [name])[name], True
+        if name in coded.suggested_labels:
+            coded.suggested_labels[name][row] = item.codes[labels_column(name)]
         same = (item.metadata or {}).get("labels", []) == labels[row]
         if has_code[row] or (same and item.states[name] == "learned"):
             coded.learned[name][row] = by_labels[name][row] if has_code[row] else item.codes[name]

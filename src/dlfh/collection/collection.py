@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from dlfh._persistence.model_folder import config_checksum, read_model
 from dlfh.collection.calibration.model import Calibration
-from dlfh.collection.columns import column_names, hashed_column, public_item
+from dlfh.collection.columns import column_names, public_item
 from dlfh.collection.encoder import Encoder, from_parts
 from dlfh.collection.folder import (
     check_free,
@@ -119,12 +119,13 @@ class Collection:
     @classmethod
     def _create(cls, folder: Path, encoder: Encoder, location: Path, address: str | None = None) -> Collection:
         """Create an empty collection in a folder that will be moved to ``location``."""
-        reserved = sorted((RESERVED_NAMES | {*map(hashed_column, encoder.modalities_)}) & {*encoder.modalities_})
+        columns, names = column_names(encoder), encoder.modalities_
+        reserved = sorted((RESERVED_NAMES | {*columns[len(names) :]}) & {*names})
         if reserved:
             raise InputError(f"a modality of a collection cannot be called {reserved[0]!r}: the name is reserved")
         encoder.save(folder / "model")
         at = folder / "index" if address is None else address
-        index = Index.create(at, encoder.n_bits, column_names(encoder.modalities_))
+        index = Index.create(at, encoder.n_bits, columns)
         assert index.identity is not None
         try:
             if index.address is not None:
@@ -220,7 +221,7 @@ class Collection:
         for featurizer in encoder.featurizers_.values():
             featurizer.verbose = False  # progress was shown while the collection was built
         index = open_items(path, writable=writable, address=address)
-        if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder.modalities_):
+        if index.n_bits != encoder.n_bits or tuple(index.modalities) != column_names(encoder):
             index.close()
             raise ModelError(f"collection {path} is damaged: its model and its index do not match")
         if index.identity != card.get("index"):
@@ -411,8 +412,9 @@ class Collection:
     def search(self, modality: str, values: Any, k: int = 10, **options: Any) -> Any:
         """Find the items that match a text, an image or a vector, the most probable first.
 
-        An item is relevant if it shares a label with the query. Its probability is calibrated with items that were held
-        out when the collection was built. Equally probable items are ordered by their hashed codes.
+        A text asks for items with every label that it names, an image or a vector for items that share a label. The
+        probability that an item is what was asked for is calibrated with items that were held out when the collection
+        was built. Equally probable items are ordered by their words and hashed codes.
 
         Parameters
         ----------

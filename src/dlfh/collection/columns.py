@@ -3,37 +3,52 @@
 A modality's column has an item's learned code, if its labels or training provide one, and otherwise its hashed code.
 Items with a learned code have their hashed code in a second column: a learned code only represents the labels, and the
 hashed code distinguishes items with the same labels.
+
+Where the model has label probabilities, a column has those of each item, in as many bytes as a code: 0 and 1 for the
+labels that an item has, or else what all its modalities suggest. Another column per modality has what that one suggests
+alone, so that an item can change in one modality.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemCodes
 from dlfh.index import Index
 from dlfh.index.items import Item
 
-_SUFFIX = ":hashed"
+_HASHED, _LABELS = ":hashed", ":labels"
+#: The column of label probabilities, which no modality may be called.
+LABELS = "labels"
 #: The key of the metadata that holds content hashes (`dlfh.collection.contents`).
 CONTENTS = "contents"
 
 
 def hashed_column(modality: str) -> str:
     """Return the column of the hashed codes of items that have learned ones."""
-    return modality + _SUFFIX
+    return modality + _HASHED
 
 
-def column_names(modalities: Iterable[str]) -> tuple[str, ...]:
-    """Return the columns of an index: one per modality, followed by the second ones."""
-    names = tuple(modalities)
-    return (*names, *map(hashed_column, names))
+def labels_column(modality: str) -> str:
+    """Return the column of the label probabilities that a modality suggests."""
+    return modality + _LABELS
 
 
-def index_codes(codes: ItemCodes, rows: npt.NDArray[np.int64]) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
+def column_names(encoder: Encoder) -> tuple[str, ...]:
+    """Return the columns of an index: one per modality, the second ones, and those of label probabilities."""
+    names = encoder.modalities_
+    labels = (LABELS, *map(labels_column, encoder.searchable_modalities())) if encoder.label_model else ()
+    return (*names, *map(hashed_column, names), *labels)
+
+
+def index_codes(
+    encoder: Encoder, codes: ItemCodes, rows: npt.NDArray[np.int64]
+) -> dict[str, dict[str, npt.NDArray[np.generic]]]:
     """Return the codes of some items as arguments of `Index.put`."""
     columns: dict[str, npt.NDArray[np.generic]] = {}
     learned: dict[str, npt.NDArray[np.generic]] = {}
@@ -44,6 +59,15 @@ def index_codes(codes: ItemCodes, rows: npt.NDArray[np.int64]) -> dict[str, dict
         learned[name], present[name] = is_learned, codes.present[name][rows]
         second = hashed_column(name)
         columns[second], present[second] = hashed[rows], is_learned & codes.present[name][rows]
+    if encoder.label_model is not None:
+        suggested = {name: values[rows] for name, values in codes.suggested_labels.items()}
+        masks = {name: codes.present[name][rows] for name in suggested}
+        known = codes.has_labels[rows]
+        combined = encoder.combine_labels(suggested, masks)
+        columns[LABELS] = np.where(known[:, None], codes.labels[rows], combined)
+        learned[LABELS], present[LABELS] = known, known | np.logical_or.reduce([*masks.values()])
+        for name, values in suggested.items():
+            columns[labels_column(name)], present[labels_column(name)] = values, masks[name]
     return {"codes": columns, "learned": learned, "present": present}
 
 

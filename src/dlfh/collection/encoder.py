@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from dlfh._parallel import Workers, blas_threads
 from dlfh._parameters import Parameterized
 from dlfh._persistence.model_folder import read_model, write_model
 from dlfh._validation import Features
-from dlfh.codes import Codes, n_bytes, pack, unpack
+from dlfh.codes import Codes, n_bytes, pack
 from dlfh.collection.calibration.model import Calibration
 from dlfh.collection.folder import is_collection
 from dlfh.collection.item_vectors import ItemCodes, ItemVectors, Mask, Training, check_modalities
+from dlfh.collection.label_names import LabelNames
+from dlfh.collection.words import tokens
 from dlfh.datasets.problem import LABEL_WORDS, Problem
 from dlfh.errors import InputError, ModelError, NotFittedError
 from dlfh.features.base import Featurizer
@@ -25,8 +28,13 @@ from dlfh.methods import CrossModalHasher
 from dlfh.methods.base import hasher_from_parts
 
 if TYPE_CHECKING:
+    from dlfh._probabilities.model import LabelModel
     from dlfh._selection import Trial
     from dlfh.datasets.items import Items
+
+
+#: Probability of a label that a text names in unknown words, and the least with which words name a label.
+_NAMED, _LIKELY = 0.95, 0.5
 
 
 class Encoder(Parameterized):
@@ -74,6 +82,7 @@ class Encoder(Parameterized):
     def __init__(self, featurizers: Mapping[str, Featurizer | Sequence[Featurizer]], model: CrossModalHasher) -> None:
         self.featurizers = featurizers
         self.model = model
+        self._names: dict[str, tuple[LabelNames, Mask]] = {}
 
     @classmethod
     def for_items(
@@ -156,7 +165,7 @@ class Encoder(Parameterized):
         featurizers = self._choose_featurizers(modalities, labels)
         matrices = {name: featurizer.fit_transform(modalities[name]) for name, featurizer in featurizers.items()}
         model = _unfitted(self.model).fit(matrices, labels)
-        self.featurizers_, self.model_, self.calibration_ = featurizers, model, None
+        self.featurizers_, self.model_, self.calibration_, self._names = featurizers, model, None, {}
         return self
 
     def fit_items(self, items: Items) -> Training:
@@ -184,18 +193,25 @@ class Encoder(Parameterized):
             missing["labelled"] = labelled[rows]
         matrices = {name: vectors.take_padded(name, rows) for name in featurizers}
         model = _unfitted(self.model).fit(matrices, items.take(rows).labels if supervised else None, **missing)
-        self.featurizers_, self.model_, self.calibration_ = featurizers, model, None
+        self.featurizers_, self.model_, self.calibration_, self._names = featurizers, model, None, {}
         learns_codes = "learned" in model.info.protocols
         learned = {name: used & labelled & mask & learns_codes for name, mask in present.items()}
         incomplete = used & ~np.logical_and.reduce([labelled, *present.values()])
-        leave_one_out = {}
+        leave_one_out, suggested = {}, {}
         for name, mask in learned.items():
             points = np.flatnonzero(mask)
-            codes = model.codes_[name][np.searchsorted(rows, points)]
-            values = model.project_leave_one_out(name, vectors.take(name, points), codes) if len(points) else None
+            if not len(points):
+                continue
+            matrix, codes = vectors.take(name, points), model.codes_[name][np.searchsorted(rows, points)]
+            values = model.project_leave_one_out(name, matrix, codes)
             if values is not None:
                 leave_one_out[name] = values
-        return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out)
+            if self.label_model is not None and name != LABEL_WORDS:
+                known, _ = self.label_rows(items.take(points).labels or [])
+                probabilities = model.label_probabilities_leave_one_out(name, matrix, known)
+                if probabilities is not None:
+                    suggested[name] = self.label_model.encode(probabilities)
+        return Training(vectors, rows, learned, int(incomplete.sum()), leave_one_out, suggested)
 
     def partial_fit(self, items: Items) -> tuple[int, list[Problem]]:
         """Update the model with more items, as `DLFH.partial_fit` does; return their number and the problems.
@@ -293,7 +309,7 @@ class Encoder(Parameterized):
         """
         n = vectors.n_items
         by_labels, known = self.codes_of_labels(labels, n)
-        hashed, present, learned, is_learned = {}, {}, {}, {}
+        hashed, present, learned, is_learned, suggested = {}, {}, {}, {}, {}
         for name in vectors.matrices:
             present[name] = vectors.present(name)
             rows = np.flatnonzero(present[name])
@@ -308,7 +324,93 @@ class Encoder(Parameterized):
                 is_learned[name] = is_learned[name] | trained
                 if name in training.leave_one_out:
                     hashed[name][trained] = pack(training.leave_one_out[name])
-        return ItemCodes(hashed, present, learned, is_learned)
+            if self.label_model is not None and name != LABEL_WORDS:
+                suggested[name] = np.zeros((n, n_bytes(self.n_bits)), np.uint8)
+                left_out = None if training is None else training.suggested_labels.get(name)
+                others = rows if training is None or left_out is None else rows[~training.learned[name][rows]]
+                if len(others):
+                    probabilities = self.label_probabilities(name, vectors.take(name, others))
+                    suggested[name][others] = self.label_model.encode(probabilities)
+                if training is not None and left_out is not None:
+                    suggested[name][training.learned[name]] = left_out
+        label_bytes, has_labels = np.zeros((n, n_bytes(self.n_bits)), np.uint8), np.zeros(n, bool)
+        if self.label_model is not None and labels is not None:
+            known_labels, has_labels = self.label_rows(labels)
+            label_bytes = self.label_model.encode(known_labels)
+        return ItemCodes(hashed, present, learned, is_learned, suggested, label_bytes, has_labels)
+
+    @property
+    def label_model(self) -> LabelModel | None:
+        """The label probabilities of the model, if it has any and their labels have names."""
+        model = self._fitted_model().label_model_
+        return None if model is None or model.names is None else model
+
+    def label_probabilities(self, modality: str, vectors: Features) -> npt.NDArray[np.float32]:
+        """Return the probability of each label, given vectors that a featuriser returned."""
+        assert self.label_model is not None
+        with blas_threads(self.model_.n_jobs), Workers(self.model_.n_jobs) as workers:
+            return self.label_model.functions[modality].project(vectors, modality, workers)
+
+    def label_queries(
+        self, modality: str, texts: Sequence[str], vectors: Features
+    ) -> tuple[npt.NDArray[np.float32], list[frozenset[str]]]:
+        """Return the probability of each label for texts with these vectors, and the words by which texts name labels.
+
+        A text that names a label asks for it, even if the model knows none of the words of that name. A text that does
+        nothing but name labels asks for these alone.
+        """
+        probabilities, explained = self.label_probabilities(modality, vectors), []
+        names, is_unknown = self._label_names(modality)
+        for row, text in enumerate(texts):
+            named = [*names.find(text)]
+            numbers = [number for _, numbers in named for number in numbers]
+            if named and sum(len(words) for words, _ in named) == len(tokens(text)):
+                probabilities[row] *= 1 - _NAMED
+            else:
+                numbers = [number for number in numbers if is_unknown[number]]
+            probabilities[row, numbers] = np.maximum(probabilities[row, numbers], _NAMED)
+            likely = (words for words, numbers in named if probabilities[row, numbers].max() >= _LIKELY)
+            explained.append(frozenset(word for words in likely for word in words))
+        return probabilities, explained
+
+    def _label_names(self, modality: str) -> tuple[LabelNames, Mask]:
+        """Return the names of labels, and which of them have no word that the text features of a modality know."""
+        model = self.label_model
+        assert model is not None
+        names = [str(name) for name in model.names or ()]
+        if modality not in self._names:
+            vectors = self.featurizers_[modality].transform(names)
+            is_unknown = np.diff(vectors.indptr) == 0 if sp.issparse(vectors) else np.zeros(len(names), bool)
+            words = {} if self.calibration_ is None else self.calibration_.label_words.get(modality, {})
+            self._names[modality] = LabelNames(names, words), is_unknown
+        return self._names[modality]
+
+    def label_rows(self, labels: Sequence[Sequence[str]]) -> tuple[npt.NDArray[np.float32], Mask]:
+        """Return 1 for each label of items that the model knows and 0 for the others, and which items have any."""
+        assert self.label_model is not None
+        names: tuple[Any, ...] = self.label_model.names or ()
+        column = {name: number for number, name in enumerate(names)}
+        rows = np.zeros((len(labels), len(names)), np.float32)
+        for row, given in enumerate(labels):
+            rows[row, [column[label] for label in given if label in column]] = 1
+        return rows, np.asarray(rows.any(axis=1))
+
+    def combine_labels(self, suggested: Mapping[str, Codes], present: Mapping[str, Mask]) -> Codes:
+        """Return the label probabilities of items from those that each modality suggests, where it is present."""
+        model = self.label_model
+        assert model is not None
+        first = next(iter(suggested))
+        combined, masks = suggested[first].copy(), np.stack([present[name] for name in suggested])
+        number = (masks.astype(np.int64) << np.arange(len(masks))[:, None]).sum(axis=0)
+        for pattern in {*number.tolist()} - {0}:
+            rows = np.flatnonzero(number == pattern)
+            names = [name for place, name in enumerate(suggested) if pattern >> place & 1]
+            if len(names) == 1:
+                combined[rows] = suggested[names[0]][rows]
+            else:
+                parts = {name: model.quantizer.decode(suggested[name][rows]) for name in names}
+                combined[rows] = model.encode(model.fuse(parts))
+        return combined
 
     def codes_of_labels(self, labels: Sequence[Sequence[str]] | None, n_items: int) -> tuple[dict[str, Codes], Mask]:
         """Return the learned codes of label sets, and which items have one; none if the method does not learn them."""
@@ -346,10 +448,6 @@ class Encoder(Parameterized):
             known = ", ".join(map(repr, self.featurizers_))
             raise InputError(f"unknown modality {modality!r}: this model knows {known}")
         return self.featurizers_[modality]
-
-    def mean_code(self, modality: str) -> npt.NDArray[np.float32]:
-        """Return the mean code of the training items, shape (n_bits,)."""
-        return unpack(self.codes_[modality], self.n_bits).mean(axis=0, dtype=np.float32)
 
     def searchable_modalities(self) -> tuple[str, ...]:
         """Return the modalities that items are found by; label words serve as queries only."""

@@ -17,6 +17,7 @@ from dlfh._selection import hold_out_groups
 from dlfh._validation import check_integer, check_random_state
 from dlfh.codes import Codes, pack
 from dlfh.collection.calibration.report import CalibrationReport, report_calibration
+from dlfh.collection.columns import LABELS, labels_column
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_copies import item_groups
 from dlfh.collection.item_vectors import ItemVectors, Training
@@ -44,8 +45,9 @@ class RetrievalQuality:
     query, database: Modalities of the queries and of the items.
     codes: Codes of the items: "learned", "hashed", or the share that is learned.
     chance: Share of relevant items, which is the expected MAP of a random ranking.
-    hamming, asymmetric, specific: Mean average precision (MAP) of each ranking over the whole database; ties in
-        database order.
+    hamming, asymmetric: Mean average precision (MAP) of each ranking by codes over the whole database; ties in database
+        order.
+    any: The same by the probability of sharing a label, from one modality of the items; 0 if the model has none.
     ndcg: nDCG@10 of the asymmetric ranking, graded by the number of shared labels.
     exact: Share of the first five items that have exactly the query's labels, by the asymmetric ranking.
     """
@@ -58,7 +60,7 @@ class RetrievalQuality:
     chance: float
     hamming: float
     asymmetric: float
-    specific: float
+    any: float
     ndcg: float
     exact: float
 
@@ -187,9 +189,10 @@ def evaluate_collection(collection: Collection, queries: Items) -> EvaluationRep
 
 @dataclass(frozen=True)
 class _Database:
-    """Labelled items of one modality: packed codes, labels, and whether each code is learned or hashed."""
+    """Labelled items of one modality: packed codes, label probabilities, labels, and whether each code is learned."""
 
     codes: Codes
+    label_bytes: Codes | None
     labels: list[list[str]]
     learned: npt.NDArray[np.bool_]
 
@@ -208,24 +211,29 @@ def _hashed_databases(
     databases = {}
     for name in coded.hashed:
         rows = np.flatnonzero(coded.present[name] & items.labelled())
-        labels = items.take(rows).labels or []
-        databases[name] = _Database(coded.hashed[name][rows], labels, np.zeros(len(rows), bool))
+        labels, suggested = items.take(rows).labels or [], coded.suggested_labels.get(name)
+        label_bytes = None if suggested is None else suggested[rows]
+        databases[name] = _Database(coded.hashed[name][rows], label_bytes, labels, np.zeros(len(rows), bool))
     return databases
 
 
 def _stored_databases(collection: Collection) -> dict[str, _Database]:
     """Return the labelled items of each modality with the codes that a collection stores."""
-    rows: dict[str, list[tuple[Codes, list[str], bool]]] = {name: [] for name in collection.encoder.modalities_}
-    for item in collection:
-        labels = (item.metadata or {}).get("labels")
-        if labels:
-            for name, code in item.codes.items():
-                rows[name].append((code, labels, item.states[name] == "learned"))
+    rows: dict[str, list[tuple[Codes, Codes | None, list[str], bool]]]
+    rows = {name: [] for name in collection.encoder.modalities_}
+    for item in collection.index.items():
+        labels = (item.metadata or {}).get("labels") or []
+        for name in rows if labels else ():
+            if name in item.codes:
+                label_bytes = item.codes.get(LABELS if item.states[name] == "learned" else labels_column(name))
+                rows[name].append((item.codes[name], label_bytes, labels, item.states[name] == "learned"))
     databases = {}
     for name, stored in rows.items():
         if stored:
-            codes, labels, learned = zip(*stored, strict=True)
-            databases[name] = _Database(np.stack(codes), list(labels), np.array(learned, bool))
+            codes, probable, labels, learned = zip(*stored, strict=True)
+            has_probable = all(each is not None for each in probable)
+            columns = np.stack(codes), np.stack(probable) if has_probable else None
+            databases[name] = _Database(*columns, list(labels), np.array(learned, bool))
     return databases
 
 
@@ -261,13 +269,17 @@ def _evaluate_direction(
 ) -> RetrievalQuality:
     from dlfh.metrics import AP, P, evaluate, nDCG  # opening a collection needs only the report
 
-    def rank(queries: npt.NDArray[Any], *measures: Measure) -> Any:
-        return evaluate(queries, database.codes, query_labels, database.labels, measures=[AP, P, *measures])
+    def rank(queries: npt.NDArray[Any], *measures: Measure, items: Codes = database.codes) -> Any:
+        return evaluate(queries, items, query_labels, database.labels, measures=[AP, P, *measures])
 
     n_items = len(database.codes)
     graded, exact = nDCG @ min(10, n_items), P(match="all") @ min(5, n_items)
     projections = encoder.model_.project(query, matrix)
     hamming, asymmetric = rank(pack(projections)), rank(projections, graded, exact)
+    by_labels, model = 0.0, encoder.label_model
+    if model is not None and database.label_bytes is not None:
+        tables = model.tables(encoder.label_probabilities(query, matrix), "any")
+        by_labels = rank(tables, items=database.label_bytes)["AP"]
     return RetrievalQuality(
         query,
         other,
@@ -277,7 +289,7 @@ def _evaluate_direction(
         chance=hamming["P"],  # precision over the whole ranking
         hamming=hamming["AP"],
         asymmetric=asymmetric["AP"],
-        specific=rank(projections - encoder.mean_code(query))["AP"],
+        any=by_labels,
         ndcg=asymmetric[graded],
         exact=asymmetric[exact],
     )

@@ -107,12 +107,18 @@ class ItemCodes:
     present (items,): Whether an item has the modality.
     learned (items, bytes): Codes learned in training, or the codes of the items' label sets; zeros elsewhere.
     is_learned (items,): Whether an item has a learned code.
+    suggested_labels (items, bytes): Label probabilities that the modality suggests, as `quantize_probabilities` returns
+        them; empty if the method has none.
+    labels (items, bytes), has_labels (items,): The labels that items have, in the same form, and which items have any.
     """
 
     hashed: dict[str, Codes]
     present: dict[str, Mask]
     learned: dict[str, Codes]
     is_learned: dict[str, Mask]
+    suggested_labels: dict[str, Codes]
+    labels: Codes
+    has_labels: Mask
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,7 @@ class Training:
     n_incomplete: Number of training items that lack a modality or, for supervised methods, labels.
     leave_one_out (learned, n_bits): By modality, leave-one-out projections of the items with learned codes, if the
         method computes them.
+    suggested_labels (learned, bytes): By modality, leave-one-out label probabilities of these items.
     """
 
     vectors: ItemVectors
@@ -132,6 +139,7 @@ class Training:
     learned: dict[str, Mask]
     n_incomplete: int
     leave_one_out: dict[str, npt.NDArray[np.float32]]
+    suggested_labels: dict[str, Codes]
 
     def __len__(self) -> int:
         return len(self.items)

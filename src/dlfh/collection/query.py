@@ -36,12 +36,13 @@ class SearchOptions:
         What a text query is compared with: the codes of items, the words in their texts, or both. The default is the
         choice that ranked held-out items best or, if none were held out, "codes". Images and vectors are always
         compared with codes.
-    ranking : {"asymmetric", "specific", "hamming"}, optional
-        How codes are compared: by Hamming distance weighted by the confidence of each bit of the query (the default);
-        by the same weights relative to the average query, which suits short texts because items with many labels no
-        longer come first everywhere; or by plain Hamming distance.
+    ranking : {"all", "any", "asymmetric", "hamming"}, optional
+        By the probability that an item has all labels of the query, or any of them; by Hamming distance weighted by the
+        confidence of each bit of the query; or by plain Hamming distance. The default is the choice that ranked
+        held-out items best or, if none were held out, "all" for texts and "any" for others. Models without label
+        probabilities have the last two, and "asymmetric" is their default.
     hashed_only : bool, default False
-        Compare hashed codes only, so that labelled items do not rank before unlabelled ones.
+        Compare hashed codes only, by the ranking "asymmetric" or "hamming", as if no item had labels.
     min_probability : float, optional
         Return only items whose probability is at least this.
     radius : int, optional
@@ -122,13 +123,16 @@ class Query:
     """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection.
 
     Without a modality, a text or image belongs to that called "text" or "image", or else to the first that takes it.
-    `Searcher.encode` sets the projection and, for a text without any word of the model's vocabulary, ``is_known``.
+    `Searcher.encode` sets the projection and, if the model has label probabilities, those of the query and the words by
+    which a text names labels (``explained``). A text without any word of the model's vocabulary is not known.
     """
 
     kind: Literal["text", "image", "vector", "code", "id"]
     value: Any
     modality: str | None = None
     projection: npt.NDArray[np.float32] | None = field(default=None, repr=False)
+    labels: npt.NDArray[np.float32] | None = field(default=None, repr=False)
+    explained: frozenset[str] = field(default=frozenset(), repr=False)
     is_known: bool = field(default=True, repr=False)
 
     @property
@@ -164,7 +168,8 @@ class ResultItem:
     """An item in a search result.
 
     rank: From 1.
-    probability: Probability that the item shares a label with the query; None if the collection is not calibrated.
+    probability: Probability that the item is what was asked for: that it has every label of a text, or shares a label
+        with an image or vector. None if the collection is not calibrated.
     n_equal: Number of items with the same probability, this one included; None if it is unknown. Equal items are
         ordered by their hashed codes.
     hamming_distance: Number of bits in which the item's code differs from the query's.

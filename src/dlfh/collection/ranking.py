@@ -1,9 +1,9 @@
 """Rank items by the probability that they are relevant.
 
-The evidence for an item is the similarity of its codes to the query and the share of the query's words in its texts.
-`Calibration` turns it into log-odds. Items with equal log-odds, such as those with the same learned code and no word of
-the query, are ordered by the distance of their hashed codes, first in the searched modalities and then in the others,
-and finally by insertion order.
+The evidence for an item are its label probabilities, the similarity of its codes to the query and the share of the
+query's words in its texts. `Calibration` turns it into log-odds. Items with equal log-odds, such as those with the same
+labels and no word of the query, are ordered by the words that name labels, then by the distance of their hashed codes,
+first in the searched modalities and then in the others, and finally by insertion order.
 """
 
 from __future__ import annotations
@@ -15,11 +15,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._probabilities.scores import Match
 from dlfh.codes import Codes
-from dlfh.collection.calibration.model import Calibration, Fit, Pattern, probability, word_evidence
-from dlfh.collection.columns import hashed_distances
+from dlfh.collection.calibration.model import (
+    Calibration,
+    Fit,
+    Pattern,
+    label_evidence,
+    n_label_weights,
+    probability,
+    word_evidence,
+)
+from dlfh.collection.columns import LABELS, hashed_distances
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.query import SearchOptions
+from dlfh.collection.words import without_words
 from dlfh.errors import InputError
 from dlfh.index import Index
 
@@ -28,6 +38,19 @@ Mask = npt.NDArray[np.bool_]
 Positions = npt.NDArray[np.int64]
 #: Return the share of a text's words that each item contains in the given text columns.
 Coverage = Callable[[str, Sequence[int]], Floats]
+
+
+class LabelQuery(NamedTuple):
+    """The labels that a query asks for: score tables (1, n_bytes, 256), and the arguments of `label_evidence`.
+
+    ``explained`` are the words by which a text names them: labels decide on these, and texts on the others.
+    """
+
+    tables: npt.NDArray[np.float32]
+    none: float
+    match: Match
+    exclusive: bool
+    explained: frozenset[str]
 
 
 class EncodedQuery(NamedTuple):
@@ -42,6 +65,7 @@ class EncodedQuery(NamedTuple):
     values: npt.NDArray[Any]
     tie_breakers: Mapping[str, npt.NDArray[Any]]
     text: str | None = None
+    labels: LabelQuery | None = None
 
 
 class Ranked(NamedTuple):
@@ -114,6 +138,7 @@ class Ranker:
     def _in_order(self, query: EncodedQuery, positions: Positions, log_odds: Floats, n: int) -> Ranked:
         keys = [-log_odds]
         if (np.diff(np.sort(log_odds)) == 0).any():
+            keys += self._explained_words(query, positions)
             keys += [
                 hashed_distances(self._index, query.tie_breakers[name], name, positions)
                 for name in (*self._searched, *self._others)
@@ -133,7 +158,11 @@ class Ranker:
         weights, biases = self._table
         log_odds = biases[self._pattern]
         length = float(np.abs(query.values.astype(np.float64)).sum())
+        if query.labels is not None:
+            log_odds = log_odds + weights[self._pattern, -1] * self._label_evidence(query.labels)
         for t, name in enumerate(self._searched):
+            if not weights[:, t].any():
+                continue
             distances = self._distances(query.values, name)
             similarity = (length - 2 * np.where(self._present[t], distances, 0.0)) / len(query.values)
             log_odds = log_odds + weights[self._pattern, t] * similarity
@@ -141,9 +170,9 @@ class Ranker:
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
-        """Return the weights of modalities and words, and the bias, of each pattern of evidence."""
-        n = len(self._searched)
-        weights, biases = np.zeros((2 << n, n + 1)), np.zeros(2 << n)
+        """Return the weights of modalities, words and labels, and the bias, of each pattern of evidence."""
+        n, ranking = len(self._searched), self._options.ranking or ""
+        weights, biases = np.zeros((2 << n, n + 2)), np.zeros(2 << n)
         for has_code in range(1, 1 << n):
             columns = [t for t in range(n) if has_code >> t & 1]
             modalities = tuple(self._searched[t] for t in columns)
@@ -151,16 +180,35 @@ class Ranker:
             for number, codes in enumerate(("hashed", "learned")):
                 fit = self._fit(Pattern(codes, modalities, words))
                 row = has_code + (number << n)
-                weights[row, [*columns, *([n] if words else [])]] = fit.weights
+                labels = [n + 1] * n_label_weights(ranking, Pattern(codes, modalities, words))
+                weights[row, [*labels, *columns, *([n] if words else [])]] = fit.weights
                 biases[row] = fit.bias
         return weights, biases
+
+    def _label_evidence(self, query: LabelQuery) -> Floats:
+        """Return the evidence of each item's label probabilities."""
+        (distances,) = self._index.distances(LABELS, query.tables)
+        scores = np.where(self._has_code, -distances, 0.0)
+        return label_evidence(scores, query.match, query.none, exclusive=query.exclusive)
 
     def _word_evidence(self, query: EncodedQuery) -> Floats:
         """Return the evidence of each item's words; 0 for all items if words are not searched."""
         if self._options.match == "codes" or self._coverage is None or query.text is None:
             return np.zeros(len(self._index))
         columns = [column for column, name in enumerate(self._texts) if name in self._searched]
-        return word_evidence(self._coverage(query.text, columns))
+        text = query.text
+        if query.labels is not None and self._options.match != "words":
+            text = without_words(text, query.labels.explained)
+        return word_evidence(self._coverage(text, columns))
+
+    def _explained_words(self, query: EncodedQuery, positions: Positions) -> list[Floats]:
+        """Return a key of items: those with the words by which a text names labels come first among equal ones."""
+        if self._options.match != "both" or self._coverage is None or query.text is None:
+            return []
+        if query.labels is None or not query.labels.explained:
+            return []
+        columns = [column for column, name in enumerate(self._texts) if name in self._searched]
+        return [-self._coverage(" ".join(sorted(query.labels.explained)), columns)[positions]]
 
     def _distances(self, values: npt.NDArray[Any], modality: str) -> Floats:
         if self._options.hashed_only:

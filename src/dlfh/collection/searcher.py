@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,13 +10,20 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._cancellation import checkpoint
+from dlfh._probabilities.scores import Match
 from dlfh._validation import Features, check_features
 from dlfh.codes import Codes, n_bytes, pack, unpack
-from dlfh.collection.calibration.model import RANKINGS, Calibration, probability, query_values
+from dlfh.collection.calibration.model import (
+    LABEL_RANKINGS,
+    Calibration,
+    probability,
+    probability_of_no_label,
+    query_values,
+)
 from dlfh.collection.columns import hashed_codes, without_contents
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
-from dlfh.collection.ranking import Coverage, EncodedQuery, Ranker
+from dlfh.collection.ranking import Coverage, EncodedQuery, LabelQuery, Ranker
 from dlfh.collection.words import WordIndexFile
 from dlfh.errors import InputError
 from dlfh.index import Index
@@ -43,7 +49,6 @@ class Searcher:
         self.index = index
         self.words = words
         self._in_database = index.address is not None
-        self._mean_codes: dict[str, npt.NDArray[np.float32]] = {}
 
     @property
     def calibration(self) -> Calibration:
@@ -81,7 +86,11 @@ class Searcher:
         if not query.has_value:
             return self._resolve_codes_only(query, options)
         modality = self.modality_of(query)
-        ranking = options.ranking or RANKINGS[0]
+        ranking = options.ranking or self._default_ranking(query.kind, modality, options)
+        if ranking in LABEL_RANKINGS and self.encoder.label_model is None:
+            raise InputError(f"ranking={ranking!r} needs label probabilities, which the model of this collection lacks")
+        if ranking in LABEL_RANKINGS and options.hashed_only:
+            raise InputError(f"hashed_only compares codes: use it with the ranking 'asymmetric', not {ranking!r}")
         modalities, match = self._defaults(modality, options)
         if options.min_probability is not None and not self.calibration.is_fitted_for(ranking, modality):
             raise InputError(
@@ -106,6 +115,11 @@ class Searcher:
             raise InputError(f"match={match!r} needs texts, but {', '.join(map(repr, names))} has none")
         default = "both" if has_texts and self.calibration.words.get(modality) else "codes"
         return names, match or default
+
+    def _default_ranking(self, kind: str, modality: str, options: SearchOptions) -> str:
+        if self.encoder.label_model is None or options.hashed_only:
+            return "asymmetric"
+        return self.calibration.rankings.get(modality, "all" if kind == "text" else "any")
 
     def _resolve_codes_only(self, query: Query, options: SearchOptions) -> SearchOptions:
         """Fill in the options of a query by a code or an item, for which only codes are compared."""
@@ -177,17 +191,30 @@ class Searcher:
             projections = self.encoder.project_vectors(modality, vectors)
             for row, query in enumerate(group):
                 query.projection, query.is_known = projections[row], bool(known[row])
+            if self.encoder.label_model is None:
+                continue
+            explained = [frozenset[str]()] * len(group)
+            if kind == "text":
+                labels, explained = self.encoder.label_queries(modality, values, vectors)
+            else:
+                labels = self.encoder.label_probabilities(modality, vectors)
+            for row, query in enumerate(group):
+                query.labels, query.explained = labels[row], explained[row]
 
     def _encoded(self, query: Query, options: SearchOptions) -> EncodedQuery:
         if query.kind == "id":
             return self._encoded_item(query, options)
-        modality, ranking = self.modality_of(query), options.ranking or RANKINGS[0]
+        modality, ranking = self.modality_of(query), options.ranking or ""
         assert query.projection is not None
-        values = query_values(query.projection[None], ranking, self._mean_code(modality, ranking))[0]
-        text = query.value if query.kind == "text" else None
-        return EncodedQuery(
-            modality, pack(query.projection[None])[0], values, dict.fromkeys(self.encoder.modalities_, values), text
-        )
+        values = query_values(query.projection[None], ranking)[0]
+        tie_breakers = dict.fromkeys(self.encoder.modalities_, values)
+        text, labels, model = query.value if query.kind == "text" else None, None, self.encoder.label_model
+        if ranking in LABEL_RANKINGS and model is not None and query.labels is not None:
+            match: Match = "all" if ranking == "all" else "any"
+            asked = query.labels[None]
+            none = float(probability_of_no_label(model, asked, match)[0])
+            labels = LabelQuery(model.tables(asked, match), none, match, model.exclusive, query.explained)
+        return EncodedQuery(modality, pack(query.projection[None])[0], values, tie_breakers, text, labels)
 
     def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
         item, (searched,) = self.index.get(query.value), tuple(options.modalities or ())
@@ -200,13 +227,6 @@ class Searcher:
 
     def _signs(self, code: Codes) -> npt.NDArray[np.float32]:
         return unpack(code[None], self.encoder.n_bits)[0].astype(np.float32)
-
-    def _mean_code(self, modality: str, ranking: str) -> npt.NDArray[np.float32]:
-        if ranking != "specific":
-            return np.zeros(self.encoder.n_bits, np.float32)
-        if modality not in self._mean_codes:
-            self._mean_codes[modality] = self.encoder.mean_code(modality)
-        return self._mean_codes[modality]
 
     # Items
 
@@ -254,15 +274,18 @@ class Searcher:
 
         None if the collection is not calibrated.
         """
-        if not self.calibration.is_fitted_for(RANKINGS[0], modality):
+        ranking = self._default_ranking("vector" if texts is None else "text", modality, SearchOptions())
+        if not self.calibration.is_fitted_for(ranking, modality):
             return None
         modalities, match = self._defaults(modality, SearchOptions())
-        options = SearchOptions(modalities=modalities, match=match, ranking=RANKINGS[0])
+        options = SearchOptions(modalities=modalities, match=match, ranking=ranking)
         ranker = Ranker(self.index, self.encoder, modality, options, self._coverage)
-        projections = self.encoder.project_vectors(modality, vectors)
-        queries: list[Query] = [Query("vector", None, modality, projection) for projection in projections]
-        if texts is not None:
-            queries = [replace(query, kind="text", value=text) for query, text in zip(queries, texts, strict=True)]
+        if texts is None:
+            each = [[row] if sp.issparse(vectors) else row for row in range(vectors.shape[0])]
+            queries = [Query("vector", vectors[row], modality) for row in each]
+        else:
+            queries = [Query("text", text, modality) for text in texts]
+        self.encode(queries)
         log_odds = [ranker.log_odds(self._encoded(query, options)) for query in queries]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
         return np.stack(log_odds), learned

@@ -216,7 +216,8 @@ def _put_block(
     problems = [*vectors.problems, *_unreadable(items, has_code)]
     if len(rows):
         ids, kept = [items.ids[row] for row in rows], [metadata[row] for row in rows]
-        index.put(ids, metadata=kept, **index_codes(coded, rows))  # type: ignore[arg-type]
+        columns: dict[str, Any] = index_codes(encoder, coded, rows)
+        index.put(ids, metadata=kept, **columns)
     return problems, {items.ids[row] for row in np.flatnonzero(~has_code)}
 
 

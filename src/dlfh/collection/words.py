@@ -330,6 +330,16 @@ def _encode_header(header: dict[str, Any]) -> bytes:
     return json.dumps(header | {"checksum": zlib.crc32(json.dumps(header).encode())}).encode()
 
 
+def tokens(text: str) -> list[str]:
+    """Return the words of a text in lower case."""
+    return [word.lower() for word in _TOKEN.findall(text)]
+
+
+def without_words(text: str, words: frozenset[str]) -> str:
+    """Return a text without some words, given in lower case."""
+    return " ".join(word for word in _TOKEN.findall(text) if word.lower() not in words) if words else text
+
+
 def _words(text: str) -> list[str]:
     """Return the distinct words of a text, ignoring case."""
     return [*{word.lower(): word for word in _TOKEN.findall(text)}.values()]

@@ -28,8 +28,8 @@ Mask = npt.NDArray[np.bool_]
 class Request(NamedTuple):
     """A search: the column of a modality, queries, and the items that may be found (None: all).
 
-    Codes (uint8) are compared by Hamming distance, and projections (float) asymmetrically: with all items, or with a
-    shortlist of the nearest by Hamming distance.
+    Codes (uint8) are compared by Hamming distance, projections (float) asymmetrically, with all items or with a
+    shortlist of the nearest by Hamming distance, and score tables (float, three-dimensional) by negated score.
     """
 
     column: int

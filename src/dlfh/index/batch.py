@@ -106,18 +106,25 @@ def check_packed(codes: Any, n_bits: int, name: str) -> npt.NDArray[np.uint8]:
 
 
 def check_queries(queries: Any, n_bits: int) -> npt.NDArray[Any]:
-    """Return queries as a matrix of packed codes (uint8) or of projections (float)."""
+    """Return queries as packed codes (uint8), projections (float, two-dimensional) or score tables (float)."""
     raise_if_masked(queries, "queries")
     values = _as_array(queries, "queries")
     if values.dtype.kind != "f":
         return check_packed(values, n_bits, "queries")
-    matrix = values[None] if values.ndim == 1 else values
-    if matrix.ndim != 2 or matrix.shape[1] != n_bits:
+    values = values[None] if values.ndim == 1 else values
+    if values.ndim == 3:
+        if values.shape[1:] != (n_bytes(n_bits), 256):
+            raise InputError(
+                f"queries as score tables must have the shape (n, {n_bytes(n_bits)}, 256), got {values.shape}"
+            )
+        with np.errstate(over="ignore"):  # the check below finds the infinity
+            values = values.astype(np.float32, copy=False)
+    elif values.shape[1:] != (n_bits,):
         raise InputError(f"queries as projections must have {n_bits} values each, got shape {values.shape}")
-    bad = np.flatnonzero(~np.isfinite(matrix).all(axis=1))
+    bad = np.argwhere(~np.isfinite(values))
     if len(bad):
-        raise InputError(f"queries have NaN or infinity in row {bad[0]}")
-    return _as_double(matrix) if matrix.dtype.itemsize > 8 else matrix
+        raise InputError(f"queries have NaN or infinity in row {bad[0][0]}")
+    return _as_double(values) if values.dtype.itemsize > 8 else values
 
 
 def _as_double(matrix: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -132,6 +139,8 @@ def _as_double(matrix: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
 
 def as_codes(queries: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
     """Return checked queries as packed codes, by the signs of projections."""
+    if queries.ndim == 3:
+        raise InputError("score tables rank all items of an index in memory or in a folder: this search needs codes")
     return queries if queries.dtype == np.uint8 else np.packbits(queries > 0, axis=1)
 
 

@@ -34,7 +34,7 @@ class Hits:
     distances : ndarray of shape (n_queries, n_found)
         Hamming distances (int32). For asymmetric ranking by a projection z, the sums of ``|z_j|`` over the bits j in
         which a code differs from the sign of z (float64). The inner product of z with the +-1 code is
-        ``sum(|z_j|) - 2 * distance``, so that both rank items alike.
+        ``sum(|z_j|) - 2 * distance``, so that both rank items alike. For score tables, the negated scores (float64).
     positions : ndarray of int64, shape (n_queries, n_found)
         Positions of the items, for `Index.items`. Without a database, these are the places in `Index.ids` at the time
         of the search.

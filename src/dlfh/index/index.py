@@ -259,14 +259,16 @@ class Index:
         ----------
         modality : str
             The modality whose codes are searched.
-        queries : array of uint8, shape (n, ceil(n_bits / 8)), or of float, shape (n, n_bits)
-            Packed codes, or projections: the real values whose signs are the code. A single query may be
-            one-dimensional.
+        queries : array of uint8, shape (n, ceil(n_bits / 8)), or of float, shape (n, n_bits) or (n, bytes, 256)
+            Packed codes; projections, the real values whose signs are the code; or score tables
+            (`DLFH.score_tables`), for a modality that stores label probabilities (`DLFH.quantize_probabilities`). A
+            single code or projection may be one-dimensional.
         k : int
             Number of items to find for each query; all items, if the index has fewer.
         ranking : {"hamming", "asymmetric"}
             By Hamming distance or, for projections z, by the sum of ``|z_j|`` over the bits in which a code differs
-            from the sign of z. The latter is the order of decreasing inner products.
+            from the sign of z. The latter is the order of decreasing inner products. Score tables rank items by
+            decreasing score, the sum of ``table[b, byte b of the item]`` over all bytes b, and by nothing else.
         ids : sequence of str, optional
             Search these items only.
         where : dict, optional
@@ -288,7 +290,10 @@ class Index:
         if shortlist is not None:
             shortlist = check_integer(shortlist, "shortlist", k)
         values = check_queries(queries, self.n_bits)
-        if ranking == "hamming":
+        if values.ndim == 3:
+            if shortlist is not None:
+                raise InputError("shortlist is for projections: score tables rank all items")
+        elif ranking == "hamming":
             values = as_codes(values)
         elif values.dtype == np.uint8:
             raise InputError(f"ranking {ranking!r} needs queries as projections (float), got packed codes")
@@ -463,7 +468,8 @@ class Index:
     ) -> npt.NDArray[np.float64]:
         """Return the distances of items from each query, shape (n_queries, n_items); infinity for items without a code.
 
-        Codes give Hamming distances and projections weighted ones. By default, all items are compared, in order.
+        Codes give Hamming distances, projections weighted ones, and score tables negated scores. By default, all
+        items are compared, in order.
 
         Examples
         --------

@@ -122,6 +122,8 @@ class LocalBackend:
         queries, n_jobs = request.queries, request.n_jobs
         if queries.dtype == np.uint8:
             found = nearest.nearest_by_hamming(queries, column.codes, k, n_jobs)
+        elif queries.ndim == 3:
+            found = nearest.nearest_by_table(queries, column.blocks, len(column), k, n_jobs)
         elif request.shortlist is None:
             found = nearest.nearest_by_weight(queries, column.words, k, n_jobs)
         else:

@@ -72,6 +72,14 @@ class Column:
         return as_words(self.codes)
 
     @cached_property
+    def blocks(self) -> Codes:
+        """The codes in blocks of 32, transposed, shape (blocks, bytes, 32); the last block is padded with zeros."""
+        n, width = self.codes.shape
+        blocks = np.zeros((-(-n // 32), 32, width), np.uint8)
+        blocks.reshape(-1, width)[:n] = self.codes
+        return np.ascontiguousarray(blocks.transpose(0, 2, 1))
+
+    @cached_property
     def by_byte(self) -> Codes:
         """The transposed codes, shape (bytes, n)."""
         return np.ascontiguousarray(self.codes.T)

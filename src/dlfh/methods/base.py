@@ -388,6 +388,21 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         """
         return None
 
+    def label_probabilities_leave_one_out(
+        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32] | None:
+        """Return leave-one-out label probabilities of training points; None where `project_leave_one_out` is None.
+
+        Parameters
+        ----------
+        modality : str
+        features : array-like or sparse matrix of shape (n, features of that modality)
+            Of the training points that the function was fitted to.
+        labels : ndarray of float32 (n, n_labels)
+            1 for the labels that they have.
+        """
+        return None
+
     def encode_unified(self, modalities: Any) -> Codes:
         """Return one packed code per point, from all its modalities together.
 
@@ -503,7 +518,7 @@ class CrossModalHasher(Registered, Parameterized, ABC):
         self.label_model_, about = None, config["probabilities"]
         if about is not None:
             parts = with_prefix(arrays, "probabilities/")
-            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, n_bytes(self.n_bits))
+            self.label_model_ = LabelModel.from_parts(about, parts, self.n_features_, self.n_bits)
 
     def _fits(self, name: str, array: npt.NDArray[Any]) -> bool:
         """Return whether a saved array is valid for the fitted attribute of this name; by default, for a history.

@@ -13,7 +13,7 @@ from dlfh._factorization.label_set_codes import LabelSetCodes
 from dlfh._factorization.supervision import Supervision
 from dlfh._labels import LabelSets
 from dlfh._mathematics.moments import Moments
-from dlfh._mathematics.targets import LabelledTargets, Targets
+from dlfh._mathematics.targets import LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.json_values import parameters_from_json, values_to_json
 from dlfh._probabilities.fit import LabelFit
@@ -364,6 +364,19 @@ class DLFH(CrossModalHasher):
         targets = Targets(codes, np.arange(len(codes)), int(self.n_bits))
         with blas_threads(self.n_jobs):
             return learner.leave_one_out(function, matrix, targets)
+
+    def label_probabilities_leave_one_out(
+        self, modality: str, features: Any, labels: npt.NDArray[np.float32]
+    ) -> npt.NDArray[np.float32] | None:
+        _, matrix = self._for_modality(modality, features)
+        learner = (self.chosen_.get(modality) or self._learners(self.modalities_)[modality]).label_learner()
+        if self.self_training or self.label_model_ is None or learner is None:
+            return None
+        function = self.label_model_.functions[modality]
+        targets = RealTargets(labels, np.arange(len(labels)), labels.shape[1])
+        with blas_threads(self.n_jobs):
+            scores = learner.leave_one_out(function.scores, matrix, targets)
+        return None if scores is None else function.curves(scores)
 
     def partial_fit(self, modalities: Any, labels: Any = None) -> Self:
         """Learn from more points, without access to earlier ones.

@@ -76,8 +76,10 @@ class _Options(_Strict):
     match: Literal["codes", "words", "both"] | None = Field(
         None, description="What a text is compared with; by default the choice that ranked held-out items best."
     )
-    ranking: Literal["asymmetric", "specific", "hamming"] | None = Field(
-        None, description="How codes are compared; `asymmetric` by default."
+    ranking: Literal["all", "any", "asymmetric", "hamming"] | None = Field(
+        None,
+        description="By the probability of all or any labels of the query, or by the distance of codes; by default the "
+        "choice that ranked held-out items best.",
     )
     hashed_only: bool = Field(False, description="Compare hashed codes only, so labelled items are not favoured.")
     min_probability: Annotated[float, Field(gt=0, lt=1)] | None = Field(
@@ -299,7 +301,7 @@ class RetrievalQuality(BaseModel):
     chance: float = Field(description="Expected MAP of a random ranking.")
     hamming: float = Field(description="MAP of the Hamming ranking.")
     asymmetric: float = Field(description="MAP of the asymmetric ranking.")
-    specific: float = Field(description="MAP of the specific ranking.")
+    any: float = Field(description="MAP of the ranking by label probabilities.")
     ndcg: float = Field(description="nDCG@10 of the asymmetric ranking.")
     exact: float = Field(description="Share of its first five items that have exactly the query's labels.")
 
@@ -311,6 +313,7 @@ class CalibrationReport(BaseModel):
     codes: str = Field(description="Kind of the items' codes: learned or hashed.")
     n_pairs: int = Field(description="Number of pairs of a query and an item.")
     calibration_error: float = Field(description="Expected calibration error.")
+    first_ten: float = Field(description="Expected calibration error of the first ten items of each query.")
     brier: float = Field(description="Brier score.")
     share: float = Field(description="Share of relevant pairs.")
 

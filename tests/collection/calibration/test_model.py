@@ -18,7 +18,9 @@ def whole() -> Calibration:
         ("hamming", "text", pattern): Fit((1.0,) * (len(pattern.modalities) + pattern.words), -2.0)
         for pattern in patterns(["image", "text"], ["text"])
     }
-    return Calibration(fits, {"text": ("image",)}, {"text": True})
+    fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0), 0.5)
+    words = {"text": {"watch": "Watches"}}
+    return Calibration(fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words)
 
 
 def test_a_calibration_survives_a_file() -> None:
@@ -49,7 +51,16 @@ def test_damaged_coefficients_are_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"modalities": {"text": ["sound"]}}, {"modalities": {"text": []}}, {"words": {"text": 1}}]
+    "change",
+    [
+        {"modalities": {"text": ["sound"]}},
+        {"modalities": {"text": []}},
+        {"words": {"text": 1}},
+        {"rankings": {"text": "best"}},
+        {"rankings": {"sound": "all"}},
+        {"label_words": {"text": {"watch": 1}}},
+        {"label_words": {"sound": {}}},
+    ],
 )
 def test_damaged_search_defaults_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="its calibration"):

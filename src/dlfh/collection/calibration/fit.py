@@ -1,26 +1,33 @@
 """Calibration by held-out items: coefficients of every pattern, and the best search defaults.
 
-Learned codes are calibrated by held-out queries against training items. Hashed codes are calibrated by held-out items
-against each other, since hash functions fit the items that they were trained with too well.
+Items with learned codes, which have known labels, are calibrated by held-out queries against training items. Others are
+calibrated by held-out items against each other, since regressions fit the items that they were trained with too well.
+
+The queries are the held-out items. Texts also ask with the names of one or two labels, because people ask short
+questions, and half of the words of each text look for its own item.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from dlfh._validation import check_random_state
+from dlfh._probabilities.scores import Match
+from dlfh._validation import Features, check_random_state
 from dlfh.codes import Codes, unpack
 from dlfh.collection.calibration.model import (
+    LABEL_RANKINGS,
     RANKINGS,
     Calibration,
     Fit,
     Pattern,
+    label_evidence,
     patterns,
-    probability,
+    probability_of_no_label,
     query_values,
     word_evidence,
 )
@@ -34,10 +41,13 @@ from dlfh.collection.calibration.pairs import (
 from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
-from dlfh.collection.words import WordIndex
+from dlfh.collection.label_names import label_words
+from dlfh.collection.words import WordIndex, without_words
 from dlfh.datasets.items import Items
+from dlfh.features import BagOfWords
 
 Floats = npt.NDArray[np.float64]
+Values = npt.NDArray[np.float32]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 #: Word evidence of pairs, by the text modalities that are searched.
@@ -45,23 +55,73 @@ WordEvidence = dict[tuple[str, ...], Floats]
 
 #: Sample sizes: a few weights need no more.
 _MAX_QUERIES, _MAX_ITEMS, _MAX_PAIRS = 400, 2000, 20_000
+#: Of each query, this many of its best items are among the pairs: people read the probabilities of these.
+_N_BEST = 10
 #: Fewest held-out items to calibrate by.
 _MIN_QUERIES = 10
+#: Maximum number of queries that name one label, two labels that some item has, and two that no item has.
+_MAX_LABEL_QUERIES = 60
+#: Fewest training items of a label that queries name.
+_MIN_LABELLED = 3
 
+#: The ranking by codes that label probabilities are compared with.
+_BY_CODES = "asymmetric"
+#: Codes are compared beside label probabilities if that raises MAP by more than this.
+_MIN_GAIN_OF_CODES = 0.003
+#: Label probabilities are used by default unless codes alone have a MAP that is higher by more than this.
+_MAX_LOSS_OF_LABELS = 0.003
 #: Words are searched by default unless that lowers MAP by more than this: they find what labels do not name.
 _MAX_MAP_LOSS_OF_WORDS = 0.01
 #: Candidate minimum word weights. A larger one is chosen if it raises the reciprocal rank of known-item search by more
 #: than ``_MIN_RANK_GAIN`` and lowers MAP by at most ``_MAX_MAP_LOSS_OF_WEIGHT``.
-_WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.005
+_WORD_WEIGHTS, _MIN_RANK_GAIN, _MAX_MAP_LOSS_OF_WEIGHT = (4.0, 8.0, 12.0), 0.005, 0.01
 
 
 @dataclass(frozen=True)
 class _Sample:
-    """Labelled items that have every modality: learned codes of training items, hashed codes of held-out items."""
+    """Labelled items that have every modality.
+
+    codes, label_bytes: Learned codes and known labels of training items; hashed codes and suggested labels of held-out
+        ones. The model may have no label probabilities.
+    """
 
     labels: list[list[str]]
     codes: dict[str, Codes]
+    label_bytes: Codes | None
     texts: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class _Queries:
+    """Queries of one modality.
+
+    labels: What relevant items have: all of them for texts, any of them otherwise.
+    probabilities (queries, n_labels): Of labels; None if the model has none.
+    texts: Empty if the queries are not texts.
+    explained: The words of each text by which it names labels.
+    item (queries,): The held-out item that a query is a value of, or half of one; -1 if it names labels.
+    is_half (queries,): Whether it is half of a text.
+    """
+
+    labels: list[list[str]]
+    projections: Values
+    probabilities: Values | None
+    texts: list[str]
+    explained: list[frozenset[str]]
+    item: Rows
+    is_half: Mask
+
+    @property
+    def match(self) -> Match:
+        return "all" if self.texts else "any"
+
+    def take(self, rows: Rows) -> _Queries:
+        """Return some of the queries."""
+        probabilities = None if self.probabilities is None else self.probabilities[rows]
+        labels, texts = [self.labels[row] for row in rows], [self.texts[row] for row in rows]
+        explained = [self.explained[row] for row in rows]
+        projections, item, is_half = self.projections[rows], self.item[rows], self.is_half[rows]
+        return _Queries(labels, projections, probabilities, texts, explained, item, is_half)
 
 
 def calibrate(
@@ -86,46 +146,66 @@ def calibrate(
     if len(rows) < _MIN_QUERIES:
         return None, []
     held_out = _sample(encoder, queries, query_vectors, rows, None)
-    all_projections = {name: encoder.model_.project(name, query_vectors.take(name, rows)) for name in held_out.codes}
     samples = {"hashed": held_out}
-    rows = _draw(database, database_vectors, encoder, training, _MAX_ITEMS, rng)
-    if len(rows):
-        samples["learned"] = _sample(encoder, database, database_vectors, rows, training)
-    relevant = {kind: relevance(held_out.labels, sample.labels) for kind, sample in samples.items()}
-    label_codes, has_code = encoder.codes_of_labels(held_out.labels, len(held_out.labels))
-    # Codes of the held-out items without and with their labels; not every method has codes for labels.
-    known_item_codes = {"hashed": held_out.codes} | ({"learned": label_codes} if has_code.all() else {})
-    calibration, reports, searchable = Calibration(), [], encoder.searchable_modalities()
-    for name, projections in all_projections.items():
-        mean = encoder.mean_code(name)
-        texts = tuple(held_out.texts) if name in held_out.texts else ()
-        every = [*patterns(searchable, texts)]
-        words, halves, half_words = _word_evidence(samples, texts, name, rng)
-        half_projections = encoder.project(name, halves) if texts else None
-        min_word_weight = MIN_WORD_WEIGHT
-        for ranking in RANKINGS:
-            values = query_values(projections, ranking, mean).astype(np.float64)
-            pairs = {
-                kind: _pairs(values, sample.codes, words[kind], relevant[kind], same_items=kind == "hashed")
-                for kind, sample in samples.items()
-            }
-            if half_projections is not None:
-                values = query_values(half_projections, ranking, mean).astype(np.float64)
-                for kind in [kind for kind in pairs if kind in known_item_codes]:
-                    known_item = _known_item_pairs(values, known_item_codes[kind], half_words["hashed"])
-                    pairs[kind] = replace(pairs[kind], known_item=known_item)
-            places = {kind: rng.permutation(np.flatnonzero(each.counted))[:_MAX_PAIRS] for kind, each in pairs.items()}
-            if ranking == RANKINGS[0]:
-                fits = fit_patterns(pairs, places, every)
-                modalities, with_words, best_map = choose_defaults(fits, pairs, searchable, name, texts)
-                calibration.modalities[name], calibration.words[name] = modalities, with_words
-                if with_words and half_projections is not None:
-                    searched = _known_item_searches(values, samples, half_words)
-                    min_word_weight = choose_word_weight(pairs, places, searched, modalities, best_map)
-                reports += _cross_validate(name, pairs, modalities, with_words, min_word_weight, rng)
-            fits = fit_patterns(pairs, places, every, min_word_weight)
-            calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
+    trained = _draw(database, database_vectors, encoder, training, _MAX_ITEMS, rng)
+    if len(trained):
+        samples["learned"] = _sample(encoder, database, database_vectors, trained, training)
+    calibration, reports = Calibration(), list[CalibrationReport]()
+    encoder.calibration_ = replace(calibration, label_words=_label_words(encoder, database, database_vectors))
+    calibration = encoder.calibration_
+    for name in held_out.codes:
+        asked = _queries(encoder, name, query_vectors.take(name, rows), samples, rng)
+        reports += _calibrate_queries(encoder, name, asked, samples, calibration, rng)
     return calibration, reports
+
+
+def _calibrate_queries(
+    encoder: Encoder,
+    name: str,
+    asked: _Queries,
+    samples: Mapping[str, _Sample],
+    calibration: Calibration,
+    rng: np.random.Generator,
+) -> list[CalibrationReport]:
+    """Calibrate the queries of one modality; return the reports on its defaults."""
+    searchable, texts = encoder.searchable_modalities(), tuple(samples["hashed"].texts) if asked.texts else ()
+    every = [*patterns(searchable, texts)]
+    words = {ignore: _word_evidence(samples, texts, asked, ignore=ignore) for ignore in (False, True)}
+    by_labels = [] if encoder.label_model is None else [asked.match]
+    rankings = [*by_labels, *(each for each in RANKINGS if each not in LABEL_RANKINGS)]
+    known_items = {"hashed": samples["hashed"], "learned": _as_learned(encoder, samples["hashed"])}
+    pairs = {
+        ranking: {
+            kind: _pairs(encoder, asked, ranking, items, known_items[kind], evidence[kind], evidence["hashed"])
+            for kind, items in samples.items()
+        }
+        for ranking in rankings
+        for evidence in (words[ranking in LABEL_RANKINGS],)
+    }
+    places = {kind: _places(each, rng) for kind, each in pairs[rankings[0]].items()}
+
+    def defaults(of_kinds: Mapping[str, Pairs]) -> tuple[tuple[str, ...], bool, float]:
+        return choose_defaults(fit_patterns(of_kinds, places, every), of_kinds, searchable, name, texts)
+
+    chosen: str = asked.match if asked.match in pairs else _BY_CODES
+    modalities, with_words, best_map = defaults(pairs[chosen])
+    if chosen != _BY_CODES:
+        alone = {kind: each.without_codes() for kind, each in pairs[chosen].items()}
+        without_codes = defaults(alone)
+        if without_codes[2] >= best_map - _MIN_GAIN_OF_CODES:
+            pairs[chosen], (modalities, with_words, best_map) = alone, without_codes
+        by_codes = defaults(pairs[_BY_CODES])
+        if by_codes[2] > best_map + _MAX_LOSS_OF_LABELS:
+            chosen, (modalities, with_words, best_map) = _BY_CODES, by_codes
+    calibration.modalities[name], calibration.words[name], calibration.rankings[name] = modalities, with_words, chosen
+    min_word_weight = MIN_WORD_WEIGHT
+    if with_words:
+        searched = {kind: _known_item_search(each, asked, kind) for kind, each in pairs[chosen].items()}
+        min_word_weight = choose_word_weight(pairs[chosen], places, searched, modalities, best_map)
+    for ranking, of_kinds in pairs.items():
+        fits = fit_patterns(of_kinds, places, every, min_word_weight)
+        calibration.fits.update({(ranking, name, pattern): fit for pattern, fit in fits.items()})
+    return _cross_validate(name, pairs[chosen], modalities, with_words, min_word_weight, asked, rng)
 
 
 def choose_defaults(
@@ -156,8 +236,8 @@ def choose_word_weight(
 ) -> float:
     """Return the minimum weight of words that serves known-item search best without lowering MAP.
 
-    Many items are likely to share a label with the query. Where that is nearly certain, further differences between
-    codes do not tell which item is meant, but words do.
+    Many items are likely to be relevant. Where that is nearly certain, further differences between codes do not tell
+    which item is meant, but words do.
     """
     with_words = [Pattern(kind, modalities, True) for kind in pairs]
     best, best_rank = MIN_WORD_WEIGHT, reciprocal_rank(fit_patterns(pairs, places, with_words), searched)
@@ -181,7 +261,8 @@ def _draw(
 
 
 def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, training: Training | None) -> _Sample:
-    codes, texts = {}, {}
+    codes, texts, suggested = {}, {}, {}
+    labels = items.take(rows).labels or []
     for name in encoder.modalities_:
         if training is None:
             codes[name] = encoder.model_.encode(name, vectors.take(name, rows))
@@ -189,28 +270,99 @@ def _sample(encoder: Encoder, items: Items, vectors: ItemVectors, rows: Rows, tr
             codes[name] = encoder.codes_[name][np.searchsorted(training.items, rows)]
         if encoder.featurizers_[name].takes == "texts":
             texts[name] = [items.modalities[name][row] for row in rows]
-    return _Sample(items.take(rows).labels or [], codes, texts)
+    label_bytes = None
+    if encoder.label_model is not None:
+        label_bytes = encoder.label_model.encode(encoder.label_rows(labels)[0])
+        if training is None:
+            for name in encoder.searchable_modalities():
+                probabilities = encoder.label_probabilities(name, vectors.take(name, rows))
+                suggested[name] = encoder.label_model.encode(probabilities)
+            label_bytes = encoder.combine_labels(suggested, dict.fromkeys(suggested, np.ones(len(rows), bool)))
+    return _Sample(labels, codes, label_bytes, texts)
+
+
+def _as_learned(encoder: Encoder, items: _Sample) -> _Sample | None:
+    """Return held-out items as if they had been trained with; None if the method has no codes for labels."""
+    codes, has_code = encoder.codes_of_labels(items.labels, len(items.labels))
+    if not has_code.all():
+        return None
+    known = None if encoder.label_model is None else encoder.label_model.encode(encoder.label_rows(items.labels)[0])
+    return replace(items, codes=codes, label_bytes=known)
+
+
+def _queries(
+    encoder: Encoder, name: str, vectors: Features, samples: Mapping[str, _Sample], rng: np.random.Generator
+) -> _Queries:
+    """Return the queries of a modality, given the vectors of the held-out items."""
+    held_out, model = samples["hashed"], encoder.label_model
+    n = len(held_out.labels)
+    if name not in held_out.texts:
+        projections = encoder.project_vectors(name, vectors)
+        probabilities = None if model is None else encoder.label_probabilities(name, vectors)
+        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), np.zeros(n, bool))
+    whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
+    texts = [*whole, *(_half(text, rng) for text in whole), *(" ".join(each).replace("_", " ") for each in named)]
+    matrix = encoder.featurize(name, texts)
+    probabilities, explained = None, [frozenset[str]()] * len(texts)
+    if model is not None:
+        probabilities, explained = encoder.label_queries(name, texts, matrix)
+    item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named), -1)])
+    is_half = np.repeat([False, True, False], [n, n, len(named)])
+    labels = [*held_out.labels, *held_out.labels, *named]
+    return _Queries(labels, encoder.project_vectors(name, matrix), probabilities, texts, explained, item, is_half)
+
+
+def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, dict[str, str]]:
+    """Return `Calibration.label_words` of training items."""
+    model, found = encoder.label_model, dict[str, dict[str, str]]()
+    if model is None:
+        return found
+    for name in encoder.text_modalities():
+        featurizer, rows = encoder.featurizers_[name], np.flatnonzero(items.labelled() & vectors.present(name))
+        matrix, names = vectors.take(name, rows), model.names or ()
+        if isinstance(featurizer, BagOfWords) and len(rows):
+            words = label_words(featurizer.vocabulary_, matrix, encoder.label_rows(items.take(rows).labels or [])[0])
+            found[name] = {word: str(names[label]) for word, label in words.items()}
+    return found
+
+
+def _named_labels(encoder: Encoder, samples: Mapping[str, _Sample], rng: np.random.Generator) -> Iterator[list[str]]:
+    """Yield labels that people may ask for: single ones, pairs that some item has, and pairs that no item has."""
+    model = encoder.label_model
+    if model is None:
+        return
+    labels = [given for sample in samples.values() for given in sample.labels]
+    rows, _ = encoder.label_rows(labels)
+    together = rows.T @ rows
+    words = np.array([any(letter.isalpha() for letter in str(name)) for name in model.names or ()])
+    common = np.flatnonzero((together.diagonal() >= _MIN_LABELLED) & words)
+    pairs = np.array([*itertools.combinations(rng.permutation(common)[: 4 * _MAX_LABEL_QUERIES], 2)]).reshape(-1, 2)
+    pairs = rng.permutation(pairs)
+    count = together[pairs[:, 0], pairs[:, 1]]
+    names = model.names or ()
+    for group in (rng.permutation(common)[:, None], pairs[count > 0], pairs[count == 0]):
+        for numbers in group[:_MAX_LABEL_QUERIES].tolist():
+            yield [str(names[number]) for number in numbers]
 
 
 def _word_evidence(
-    samples: Mapping[str, _Sample], texts: tuple[str, ...], query: str, rng: np.random.Generator
-) -> tuple[dict[str, WordEvidence], list[str], dict[str, WordEvidence]]:
-    """Return the word evidence of held-out texts, half of the words of each, and the word evidence of these halves."""
-    whole: dict[str, WordEvidence] = {kind: {} for kind in samples}
-    half: dict[str, WordEvidence] = {kind: {} for kind in samples}
+    samples: Mapping[str, _Sample], texts: tuple[str, ...], queries: _Queries, *, ignore: bool
+) -> dict[str, WordEvidence]:
+    """Return the word evidence of queries, by kind of items; ignore the words by which they name labels, or not."""
+    evidence: dict[str, WordEvidence] = {kind: {} for kind in samples}
     if not texts:
-        return whole, [], half
+        return evidence
     columns = ([text for sample in samples.values() for text in sample.texts[name]] for name in texts)
     words = WordIndex.build(zip(*columns, strict=True), len(texts))
-    queries = samples["hashed"].texts[query]
-    halves = [_half(text, rng) for text in queries]
+    ends = np.cumsum([len(sample.labels) for sample in samples.values()])[:-1]
     for names in dict.fromkeys(pattern.modalities for pattern in patterns(texts, texts) if pattern.modalities):
         places = [texts.index(name) for name in names]
-        for by_kind, phrases in ((whole, queries), (half, halves)):
-            evidence = word_evidence(np.stack([words.coverage(text, places) for text in phrases]))
-            for kind, part in zip(samples, np.split(evidence, [len(queries)], axis=1), strict=False):
-                by_kind[kind][names] = part
-    return whole, halves, half
+        asked = [without_words(*each) for each in zip(queries.texts, queries.explained, strict=True)]
+        coverage = [words.coverage(text, places) for text in (asked if ignore else queries.texts)]
+        found = word_evidence(np.stack(coverage))
+        for kind, part in zip(samples, np.split(found, ends, axis=1), strict=True):
+            evidence[kind][names] = part
+    return evidence
 
 
 def _half(text: str, rng: np.random.Generator) -> str:
@@ -219,39 +371,84 @@ def _half(text: str, rng: np.random.Generator) -> str:
     return " ".join(words[place] for place in np.sort(rng.permutation(len(words))[: max(len(words) // 2, 1)]))
 
 
-def _pairs(
-    values: Floats, codes: Mapping[str, Codes], words: WordEvidence, relevant: Mask, *, same_items: bool = False
-) -> Pairs:
-    n_bits = values.shape[1]
-    similarities = {name: values @ unpack(code, n_bits).T.astype(np.float64) / n_bits for name, code in codes.items()}
-    counted = np.ones(relevant.shape, bool)
-    if same_items:
-        np.fill_diagonal(counted, False)
-    return Pairs(similarities, words, relevant, counted)
-
-
-def _known_item_pairs(values: Floats, codes: Mapping[str, Codes], half_words: WordEvidence) -> Pairs:
-    """Return the pairs of each held-out item and half of its own words."""
-    n, n_bits = values.shape
+def _evidence(
+    encoder: Encoder, queries: _Queries, ranking: str, items: _Sample
+) -> tuple[dict[str, Floats], tuple[Floats, ...]]:
+    """Return similarities and labels of `Pairs`, for all pairs of queries and items."""
+    n_bits, model = encoder.n_bits, encoder.label_model
+    values = query_values(queries.projections, ranking).astype(np.float64)
     similarities = {
-        name: (values * unpack(code, n_bits)).sum(axis=1, dtype=np.float64)[:, None] / n_bits
-        for name, code in codes.items()
+        name: values @ unpack(code, n_bits).T.astype(np.float64) / n_bits for name, code in items.codes.items()
     }
-    words = {names: evidence.diagonal()[:, None] for names, evidence in half_words.items()}
-    return Pairs(similarities, words, np.ones((n, 1), bool), np.ones((n, 1), bool))
+    if ranking not in LABEL_RANKINGS or model is None:
+        return similarities, ()
+    match: Match = "all" if ranking == "all" else "any"
+    assert queries.probabilities is not None
+    assert items.label_bytes is not None
+    scores = np.zeros((len(queries.labels), len(items.labels)))
+    for row, tables in enumerate(model.tables(queries.probabilities, match)):
+        scores[row] = np.take_along_axis(tables, items.label_bytes.T.astype(np.int64), axis=1).sum(axis=0)
+    none = probability_of_no_label(model, queries.probabilities, match)[:, None]
+    return similarities, (label_evidence(scores, match, none, exclusive=model.exclusive),)
 
 
-def _known_item_searches(
-    values: Floats, samples: Mapping[str, _Sample], half_words: Mapping[str, WordEvidence]
-) -> dict[str, Pairs]:
+def _pairs(
+    encoder: Encoder,
+    queries: _Queries,
+    ranking: str,
+    items: _Sample,
+    known_items: _Sample | None,
+    words: WordEvidence,
+    known_words: WordEvidence,
+) -> Pairs:
+    """Return all pairs of queries and items.
+
+    known_items, known_words: The held-out items in the form of these items, and the queries' word evidence in them.
+    """
+    relevant = relevance(queries.labels, items.labels, queries.match)
+    counted = np.repeat(~queries.is_half[:, None], len(items.labels), axis=1)  # a half may not ask for all labels
+    rows = np.flatnonzero(queries.item >= 0)
+    if items is known_items:  # a query does not look for its item
+        counted[rows, queries.item[rows]] = False
+    similarities, labels = _evidence(encoder, queries, ranking, items)
+    pairs = Pairs(similarities, words, relevant, counted, labels=labels)
+    if not queries.texts or known_items is None:
+        return pairs
+    rows = np.flatnonzero(queries.is_half)
+    similarities, labels = _evidence(encoder, queries.take(rows), ranking, known_items)
+    every = np.ones((len(rows), 1), bool)
+    known = Pairs(
+        {name: values.diagonal()[:, None] for name, values in similarities.items()},
+        {names: values[rows, queries.item[rows]][:, None] for names, values in known_words.items()},
+        every,
+        every,
+        labels=tuple(values.diagonal()[:, None] for values in labels),
+    )
+    return replace(pairs, known_item=known)
+
+
+def _known_item_search(pairs: Pairs, queries: _Queries, kind: str) -> Pairs:
     """Return the pairs of half of each held-out item's words and all items, as if held-out items had no labels."""
-    n = len(values)
-    return {
-        kind: _pairs(
-            values, sample.codes, half_words[kind], np.eye(n, len(sample.labels), dtype=bool) & (kind == "hashed")
-        )
-        for kind, sample in samples.items()
-    }
+    halves = np.flatnonzero(queries.is_half)
+    taken = pairs.take(halves)
+    relevant = np.zeros(taken.relevant.shape, bool)
+    if kind == "hashed":
+        relevant[np.arange(len(halves)), queries.item[halves]] = True
+    return replace(taken, relevant=relevant, counted=np.ones(relevant.shape, bool))
+
+
+def _places(pairs: Pairs, rng: np.random.Generator) -> Rows:
+    """Draw pairs, as places in the flattened arrays: the most similar items of each query, and any others."""
+    evidence = pairs.labels[0] if pairs.labels else np.sum([*pairs.similarities.values()], axis=0)
+    if pairs.words:
+        evidence = evidence + pairs.words[max(pairs.words, key=len)]
+    evidence = np.where(pairs.counted, evidence, -np.inf)
+    n = min(_N_BEST, evidence.shape[1])
+    best = np.argpartition(-evidence, n - 1, axis=1)[:, :n] + np.arange(len(evidence))[:, None] * evidence.shape[1]
+    others = rng.permutation(np.flatnonzero(pairs.counted))[:_MAX_PAIRS]
+    drawn = np.zeros(pairs.counted.size, bool)
+    drawn[best.ravel()] = drawn[others] = True
+    return np.flatnonzero(drawn & pairs.counted.ravel())
 
 
 def _cross_validate(
@@ -260,22 +457,25 @@ def _cross_validate(
     modalities: tuple[str, ...],
     words: bool,
     min_word_weight: float,
+    queries: _Queries,
     rng: np.random.Generator,
 ) -> list[CalibrationReport]:
-    """Report on the default search by 2-fold cross-validation over the queries."""
+    """Report on the default search by 2-fold cross-validation over held-out items; both folds name all labels."""
     reports = []
+    n_items = int(queries.item.max()) + 1
     for kind, all_pairs in pairs.items():
         pattern = Pattern(kind, modalities, words)
-        order = rng.permutation(len(all_pairs.relevant))
-        halves = order[: len(order) // 2], order[len(order) // 2 :]
-        probabilities, relevant = [], []
+        order = rng.permutation(n_items)
+        halves = order[: n_items // 2], order[n_items // 2 :]
+        log_odds, relevant = [], []
         for test, train in (halves, halves[::-1]):
-            seen = all_pairs.take(train, train if kind == "hashed" else None)
-            unseen = all_pairs.take(test, test if kind == "hashed" else None)
-            fit = seen.fit(pattern, min_word_weight=min_word_weight)
-            probabilities.append(probability(unseen.log_odds(pattern, fit)[unseen.counted]))
-            relevant.append(unseen.relevant[unseen.counted])
-        reports.append(
-            CalibrationReport.from_pairs(query, kind, np.concatenate(probabilities), np.concatenate(relevant))
-        )
+            seen = all_pairs.take(np.flatnonzero(~np.isin(queries.item, test)), train if kind == "hashed" else None)
+            if all_pairs.known_item is not None:
+                seen = replace(seen, known_item=all_pairs.known_item.take(train))
+            fit = seen.fit(pattern, _places(seen, rng), min_word_weight)
+            asked = np.flatnonzero(np.isin(queries.item, test) & ~queries.is_half)
+            unseen = all_pairs.take(asked, test if kind == "hashed" else None)
+            log_odds += [*np.where(unseen.counted, unseen.log_odds(pattern, fit), -np.inf)]
+            relevant += [*unseen.relevant]
+        reports.append(CalibrationReport.from_results(query, kind, log_odds, relevant))
     return reports

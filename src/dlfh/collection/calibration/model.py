@@ -1,7 +1,8 @@
-"""Probability that an item is relevant, given the similarity of its codes and the words that it shares with the query.
+"""Probability that an item is relevant, given its labels, its codes and the words that it shares with the query.
 
-An item is relevant if it shares a label with the query. Its log-odds are a logistic regression on the similarity of its
-codes, one for each modality searched, and on its word evidence. Each evidence pattern (learned or hashed codes, the
+An item is relevant to a text if it has every label of the text, and to an image or a vector if it shares a label. Its
+log-odds are a logistic regression on the evidence of its label probabilities, the similarity of its codes, one for each
+modality searched, and its word evidence. Each evidence pattern (learned or hashed codes, the
 modalities that an item has, with or without words) has its own regression, fitted to pairs of held-out items. Weights
 are non-negative, so a nearer code never makes an item less probable. All items are thereby ranked on one scale.
 """
@@ -16,17 +17,24 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dlfh._probabilities.model import LabelModel
+from dlfh._probabilities.scores import Match, probability_of
+
 Floats = npt.NDArray[np.float64]
 
-#: Distances between a query and a code: weighted by the query's projections; by the projections minus the mean code; or
-#: the Hamming distance.
-RANKINGS = ("asymmetric", "specific", "hamming")
+#: Rankings by label probabilities: by the probability of every label of the query, or of any.
+LABEL_RANKINGS: tuple[Match, ...] = ("all", "any")
+#: Other rankings: by the distance of codes, weighted by the query's projections, or by Hamming distance.
+RANKINGS = (*LABEL_RANKINGS, "asymmetric", "hamming")
 CODE_KINDS = ("learned", "hashed")
 
 #: Maximum number of modalities of which every subset has a pattern; beyond it, single modalities and all together.
 _MAX_MODALITIES_IN_SUBSETS = 4
-#: Coefficients without calibration: the mean similarity of codes, and word evidence at half its weight.
+#: Coefficients without calibration: the log-odds of labels, the mean similarity of codes, and word evidence at half its
+#: weight.
 _DEFAULT_CODE_WEIGHT, _DEFAULT_WORD_WEIGHT, _DEFAULT_BIAS = 8.0, 4.0, -4.0
+#: Range of probabilities of labels: queries are not understood better than this.
+_SMALLEST = 0.01
 
 
 class Pattern(NamedTuple):
@@ -42,7 +50,7 @@ class Pattern(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Coefficients of a pattern: a weight for each modality, one for words if the pattern has them, and a bias."""
+    """Coefficients of a pattern: weights of labels (`n_label_weights`), modalities and words, and a bias."""
 
     weights: tuple[float, ...]
     bias: float
@@ -54,11 +62,27 @@ class Fit(NamedTuple):
         )
 
 
-def query_values(projections: npt.NDArray[Any], ranking: str, mean: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the values that a ranking compares codes with: projections, their signs, or projections minus the mean."""
-    if ranking == "hamming":
-        return np.where(projections > 0, np.float32(1), np.float32(-1))
-    return projections - mean if ranking == "specific" else projections
+def n_label_weights(ranking: str, pattern: Pattern) -> int:
+    """Return the number of weights before those of the modalities: none, or one for `label_evidence`."""
+    return int(ranking in LABEL_RANKINGS and bool(pattern.modalities))
+
+
+def query_values(projections: npt.NDArray[Any], ranking: str) -> npt.NDArray[Any]:
+    """Return the values that a ranking compares codes with: projections, or their signs."""
+    return np.where(projections > 0, np.float32(1), np.float32(-1)) if ranking == "hamming" else projections
+
+
+def probability_of_no_label(model: LabelModel, queries: npt.NDArray[np.float32], match: Match) -> Floats:
+    """Return the probability that queries ask for no label at all, which every item would have; 0 unless for "all"."""
+    if match == "any" or model.exclusive:
+        return np.zeros(len(queries))
+    return np.exp(np.log1p(-np.minimum(queries.astype(np.float64), 1 - 1e-6)) @ model.weights)
+
+
+def label_evidence(scores: Floats, match: Match, none: Floats | float, *, exclusive: bool) -> Floats:
+    """Return the log-odds that an item has what a query asks for, from scores and `probability_of_no_label`."""
+    p = np.clip(probability_of(scores, match, exclusive=exclusive) - none, _SMALLEST, 1 - _SMALLEST)
+    return np.log(p / (1 - p))
 
 
 def word_evidence(coverage: Floats) -> Floats:
@@ -67,8 +91,8 @@ def word_evidence(coverage: Floats) -> Floats:
     Someone who looks for an item by its words expects all of them to match. BM25 gives short texts a coverage above 1,
     which adds little: the evidence stays below 2.
     """
-    cubes = coverage**3
-    return 2 * cubes / (1 + cubes)
+    squares = coverage * coverage
+    return 2 * squares / (1 + squares)
 
 
 def probability(log_odds: Floats) -> Floats:
@@ -96,11 +120,15 @@ class Calibration:
 
     modalities: By query modality, the modalities to search by default.
     words: By query modality, whether to search words by default.
+    rankings: By query modality, the ranking to use by default.
+    label_words: By text modality, words that mean the same as a label, and this label.
     """
 
     fits: dict[tuple[str, str, Pattern], Fit] = field(default_factory=dict)
     modalities: dict[str, tuple[str, ...]] = field(default_factory=dict)
     words: dict[str, bool] = field(default_factory=dict)
+    rankings: dict[str, str] = field(default_factory=dict)
+    label_words: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def is_fitted_for(self, ranking: str, query: str) -> bool:
         """Return whether results for queries of a modality have probabilities."""
@@ -111,16 +139,18 @@ class Calibration:
         fit = self.fits.get((ranking, query, pattern))
         if fit is not None:
             return fit
-        n = len(pattern.modalities)
-        singles = [
-            self.fits.get((ranking, query, Pattern(pattern.codes, (name,), False))) for name in pattern.modalities
-        ]
+        n = max(len(pattern.modalities), 1)
+        known = [Pattern(pattern.codes, (name,), False) for name in pattern.modalities]
+        singles = [self.fits[key] for each in known if (key := (ranking, query, each)) in self.fits]
         words = self.fits.get((ranking, query, Pattern("hashed", (), True)))
-        if n and all(singles):
-            weights = [single.weights[0] / n for single in singles if single is not None]
-            bias = float(np.mean([single.bias for single in singles if single is not None]))
-            return Fit((*weights, *([words.weights[0] if words else 0.0] if pattern.words else [])), bias)
-        return Fit((_DEFAULT_CODE_WEIGHT / max(n, 1),) * n + (_DEFAULT_WORD_WEIGHT,) * pattern.words, _DEFAULT_BIAS)
+        if not singles or len(singles) < len(known):
+            weights = (1.0,) * n_label_weights(ranking, pattern)
+            weights += (_DEFAULT_CODE_WEIGHT / n,) * len(pattern.modalities) + (_DEFAULT_WORD_WEIGHT,) * pattern.words
+            return Fit(weights, _DEFAULT_BIAS)
+        fitted = np.array([single.weights for single in singles])
+        labels, codes = fitted[:, :-1].mean(axis=0).tolist(), (fitted[:, -1] / n).tolist()
+        bias = float(np.mean([single.bias for single in singles]))
+        return Fit((*labels, *codes, *([words.weights[0] if words else 0.0] if pattern.words else [])), bias)
 
     def to_plain(self) -> dict[str, Any]:
         """Return a form that JSON can store."""
@@ -129,7 +159,8 @@ class Calibration:
             for (ranking, query, pattern), fit in self.fits.items()
         ]
         modalities = {query: list(names) for query, names in self.modalities.items()}
-        return {"fits": fits, "modalities": modalities, "words": dict(self.words)}
+        defaults = {"modalities": modalities, "words": dict(self.words), "rankings": dict(self.rankings)}
+        return {"fits": fits, **defaults, "label_words": {name: {**words} for name, words in self.label_words.items()}}
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any], modalities: Sequence[str]) -> Calibration:
@@ -141,7 +172,8 @@ class Calibration:
             if not known or not {*pattern.modalities} <= {*modalities} or not isinstance(pattern.words, bool):
                 raise ValueError("its calibration has unknown modalities or rankings")
             numbers = [*entry["weights"], entry["bias"]]
-            if len(numbers) != len(pattern.modalities) + pattern.words + 1 or not all(map(_is_coefficient, numbers)):
+            n_weights = n_label_weights(entry["ranking"], pattern) + len(pattern.modalities) + pattern.words
+            if len(numbers) != n_weights + 1 or not all(map(_is_coefficient, numbers)):
                 raise ValueError("its calibration coefficients must be finite numbers, one for each kind of evidence")
             if min(numbers[:-1], default=0) < 0:
                 raise ValueError("its calibration weights must not be negative")
@@ -151,7 +183,14 @@ class Calibration:
             raise ValueError("its calibration refers to unknown modalities")
         if not all(query in modalities and isinstance(flag, bool) for query, flag in plain["words"].items()):
             raise ValueError("its calibration must store for each modality whether words are searched")
-        return cls(fits, searched, dict(plain["words"]))
+        rankings = dict(plain["rankings"])
+        if not {*rankings} <= {*modalities} or not {*rankings.values()} <= {*RANKINGS}:
+            raise ValueError("its calibration refers to unknown rankings")
+        label_words = {name: dict(words) for name, words in plain["label_words"].items()}
+        texts = (text for words in label_words.values() for pair in words.items() for text in pair)
+        if not {*label_words} <= {*modalities} or not all(isinstance(text, str) for text in texts):
+            raise ValueError("its calibration must store words and the labels that they mean")
+        return cls(fits, searched, dict(plain["words"]), rankings, label_words)
 
 
 def _is_coefficient(value: Any) -> bool:

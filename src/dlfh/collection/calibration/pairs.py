@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
 
-#: Smallest weight of words: enough to order items whose codes tie.
+#: Smallest weight of words, as a multiple of the weight of labels if there are any: enough to order items that tie.
 MIN_WORD_WEIGHT = 0.05
 
 
@@ -27,6 +27,7 @@ class Pairs:
         texts.
     counted (queries, items): False for a query paired with itself.
     known_item: Known-item search: each query is half of the words of one item, which is its only, relevant, item.
+    labels (queries, items): `label_evidence`; empty for rankings by codes.
     """
 
     similarities: dict[str, Floats]
@@ -34,18 +35,26 @@ class Pairs:
     relevant: Mask
     counted: Mask
     known_item: Pairs | None = None
+    labels: tuple[Floats, ...] = ()
 
     def take(self, queries: Rows, items: Rows | None = None) -> Pairs:
-        """Return the pairs of some queries with some items."""
+        """Return the pairs of some queries with some items, without known-item search."""
         rows = np.ix_(queries, np.arange(self.relevant.shape[1]) if items is None else items)
         similarities = {name: values[rows] for name, values in self.similarities.items()}
+        labels = tuple(values[rows] for values in self.labels)
         words = {names: values[rows] for names, values in self.words.items()}
-        known_item = None if self.known_item is None else self.known_item.take(queries)
-        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], known_item)
+        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], labels=labels)
+
+    def without_codes(self) -> Pairs:
+        """Return the pairs without the similarities of codes, whose weights are 0 then."""
+        nothing = {name: np.zeros(values.shape) for name, values in self.similarities.items()}
+        known_item = None if self.known_item is None else self.known_item.without_codes()
+        return replace(self, similarities=nothing, known_item=known_item)
 
     def features(self, pattern: Pattern) -> list[Floats]:
         """Return the evidence that a pattern uses."""
-        columns = [self.similarities[name] for name in pattern.modalities]
+        labels = self.labels if pattern.modalities else ()
+        columns = [*labels, *(self.similarities[name] for name in pattern.modalities)]
         if not pattern.words:
             return columns
         texts = max(self.words, key=len)
@@ -72,8 +81,12 @@ class Pairs:
             features = [np.concatenate(columns) for columns in zip(features, more, strict=True)]
             relevant = np.concatenate([relevant, self.known_item.relevant.ravel()])
         fit = fit_logistic(features, relevant)
-        if not pattern.words or fit.weights[-1] >= min_word_weight:
+        has_labels = bool(self.labels and pattern.modalities)
+        if not pattern.words or fit.weights[-1] >= min_word_weight * (fit.weights[0] if has_labels else 1.0):
             return fit
+        if has_labels:  # the probability stays calibrated, whatever the weight of words beside labels
+            both = fit_logistic([features[0] + min_word_weight * features[-1], *features[1:-1]], relevant)
+            return Fit((*both.weights, min_word_weight * both.weights[0]), both.bias)
         codes = fit_logistic(features[:-1], relevant, offset=min_word_weight * features[-1])
         return Fit((*codes.weights, min_word_weight), codes.bias)
 
@@ -149,11 +162,24 @@ def _newton(design: Floats, relevant: Floats, strength: float, offset: Floats | 
     weights[-1] = _log_odds((relevant.sum() + 0.5) / (len(relevant) + 1))
     ridge = strength * np.eye(len(weights))
     ridge[-1, -1] = 1e-9
+    values = design @ weights + offset
+    loss = _loss(values, relevant, weights, ridge)
     for _ in range(50):
-        probabilities = probability(np.clip(design @ weights + offset, -40, 40))
+        probabilities = probability(values)
         curvature = design.T @ (design * (probabilities * (1 - probabilities) + 1e-9)[:, None]) + ridge
         step = np.linalg.solve(curvature, design.T @ (relevant - probabilities) - ridge @ weights)
-        weights = weights + np.clip(step, -20, 20)
-        if np.abs(step).max() < 1e-6:
+        for _ in range(30):  # a full step may overshoot where the evidence nearly separates the pairs
+            values = design @ (weights + step) + offset
+            after = _loss(values, relevant, weights + step, ridge)
+            if after <= loss:
+                break
+            step /= 2
+        weights, gain, loss = weights + step, loss - after, after
+        if gain < 1e-8 * abs(loss):
             break
     return weights
+
+
+def _loss(values: Floats, relevant: Floats, weights: Floats, ridge: Floats) -> float:
+    likelihood = np.logaddexp(0, values).sum() - values @ relevant
+    return float(likelihood + 0.5 * weights @ ridge @ weights)

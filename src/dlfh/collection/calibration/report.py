@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dlfh._labels import LabelSets
+from dlfh._probabilities.scores import Match
 from dlfh.collection.calibration.model import probability
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-#: Maximum number of queries per modality.
-_MAX_QUERIES = 500
+#: Maximum number of queries per modality, and number of items that people read.
+_MAX_QUERIES, _FIRST = 500, 10
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class CalibrationReport:
     n_pairs: Number of pairs of a query and an item.
     calibration_error: Expected calibration error: mean absolute difference between the predicted probability and the
         share of relevant pairs, over bins of equal width.
+    first_ten: The same for the first ten items of each query alone, which people read.
     brier: Brier score: mean squared difference between probability and relevance.
     share: Share of relevant pairs. Predicting it for every pair has a Brier score of ``share * (1 - share)``.
     """
@@ -42,16 +44,28 @@ class CalibrationReport:
     codes: str
     n_pairs: int
     calibration_error: float
+    first_ten: float
     brier: float
     share: float
 
     @classmethod
-    def from_pairs(cls, query: str, codes: str, probabilities: Floats, relevant: Mask) -> CalibrationReport:
-        """Compare predicted probabilities with relevance."""
-        brier = float(np.mean((probabilities - relevant) ** 2)) if len(relevant) else 0.0
-        share = float(relevant.mean()) if len(relevant) else 0.0
-        error = expected_calibration_error(probabilities, relevant)
-        return cls(query, codes, len(relevant), error, brier, share)
+    def from_results(
+        cls, query: str, codes: str, log_odds: Sequence[Floats], relevant: Sequence[Mask]
+    ) -> CalibrationReport:
+        """Compare predicted log-odds of the items of each query, minus infinity for those to ignore, with relevance."""
+        found = [np.flatnonzero(np.isfinite(values)) for values in log_odds]
+        ranked = [rows[np.argsort(-log_odds[q][rows], kind="stable")] for q, rows in enumerate(found)]
+        predicted, true = (
+            np.concatenate([np.empty(0), *(values[q][rows] for q, rows in enumerate(ranked))])
+            for values in (log_odds, relevant)
+        )
+        first = np.concatenate([np.empty(0, bool), *(np.arange(len(rows)) < _FIRST for rows in ranked)])
+        probabilities, mask = probability(predicted), true.astype(bool)
+        brier = float(np.mean((probabilities - mask) ** 2)) if len(mask) else 0.0
+        share = float(mask.mean()) if len(mask) else 0.0
+        error = expected_calibration_error(probabilities, mask)
+        first_ten = expected_calibration_error(probabilities[first], mask[first])
+        return cls(query, codes, len(mask), error, first_ten, brier, share)
 
 
 def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: int = 15) -> float:
@@ -63,11 +77,14 @@ def expected_calibration_error(probabilities: Floats, relevant: Mask, n_bins: in
     return round(float(np.abs(gaps).sum() / len(relevant)), 12)
 
 
-def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]]) -> Mask:
-    """Return whether each query shares a label with each item, shape (queries, items)."""
-    rows = LabelSets.from_labels([*queries, *items]).unit_rows_of_points()
-    shared: Mask = (rows[: len(queries)] @ rows[len(queries) :].T).toarray() > 0
-    return shared
+def relevance(queries: Sequence[Sequence[str]], items: Sequence[Sequence[str]], match: Match) -> Mask:
+    """Return whether each item has any label, or all labels, of each query, shape (queries, items)."""
+    sets = LabelSets.from_labels([*queries, *items])
+    rows = sets.rows()[sets.set_of_point]
+    shared = (rows[: len(queries)] @ rows[len(queries) :].T).toarray()
+    n_labels = np.asarray(rows[: len(queries)].sum(axis=1)).reshape(-1, 1)
+    relevant: Mask = (shared > 0) & (shared >= (n_labels if match == "all" else 1))
+    return relevant
 
 
 def report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors) -> list[CalibrationReport]:
@@ -87,10 +104,9 @@ def report_calibration(searcher: Searcher, queries: Items, vectors: ItemVectors)
         if found is None:
             continue
         log_odds, learned = found
-        relevant = relevance(queries.take(rows).labels or [], stored)
+        relevant = relevance(queries.take(rows).labels or [], stored, "all" if is_text else "any")
         for kind, mask in (("learned", learned), ("hashed", ~learned)):
-            counted = np.isfinite(log_odds) & (mask & labelled)
-            if counted.any():
-                probabilities = probability(log_odds[counted])
-                reports.append(CalibrationReport.from_pairs(name, kind, probabilities, relevant[counted]))
+            counted = np.where(mask & labelled, log_odds, -np.inf)
+            if np.isfinite(counted).any():
+                reports.append(CalibrationReport.from_results(name, kind, [*counted], [*relevant]))
     return reports

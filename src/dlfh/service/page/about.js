@@ -86,11 +86,12 @@ function calibration(about) {
     element("h3", {}, "Calibration"),
     element("p", {}, "The calibration error is the mean difference between probabilities and the observed share of relevant items. The last column is the Brier score of a constant probability."),
     element("table", {},
-      element("thead", {}, element("tr", {}, ["Query", "Codes", "Error", "Brier score", "Constant"].map((title) => element("th", { scope: "col" }, title)))),
+      element("thead", {}, element("tr", {}, ["Query", "Codes", "Error", "First ten", "Brier score", "Constant"].map((title) => element("th", { scope: "col" }, title)))),
       element("tbody", {}, about.calibration.map((row) => element("tr", {},
         element("th", { scope: "row" }, capital(row.query)),
         element("td", {}, row.codes),
         element("td", {}, row.calibration_error.toFixed(3)),
+        element("td", {}, row.first_ten.toFixed(3)),
         element("td", {}, row.brier.toFixed(3)),
         element("td", {}, (row.share * (1 - row.share)).toFixed(3)))))),
   ];
