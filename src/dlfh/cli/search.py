@@ -60,6 +60,8 @@ class SearchSession:
             _report_output(self.output, n_missing)
 
     def _print(self, result: SearchResult) -> None:
+        for note in result.notes:
+            typer.echo(plain(note if note.endswith("?") else f"{note}."))
         if not result:
             typer.echo("nothing found")
             return
@@ -115,6 +117,9 @@ def search(
     ranking: Annotated[
         str | None, typer.Option(help="all, any (by labels), asymmetric or hamming (by codes).", show_default=False)
     ] = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Search for the text as it is: correct, replace and exclude nothing.")
+    ] = False,
     hashed_only: Annotated[
         bool, typer.Option("--hashed-only", help="Compare hashed codes only, so labelled items are not favoured.")
     ] = False,
@@ -158,6 +163,8 @@ def search(
 
     $ dlfh search shop/ red running shoes
 
+    $ dlfh search shop/ shoes not black
+
     $ dlfh search shop/ --image photo.jpg --modalities text -k 5 --json
 
     $ dlfh search shop/ shoes --where brand=Acme --where 'price<20'
@@ -198,7 +205,7 @@ def search(
                 check_not_input(path, _image_files(opened))
         session = SearchSession(opened, options, output, overwrite, as_json, details)
         if text is not None:
-            session.answer(Query("text", text))
+            session.answer(Query("text", text, literal=literal))
         elif image is not None:
             session.answer(Query("image", image))
         elif similar is not None:

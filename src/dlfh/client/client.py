@@ -132,7 +132,7 @@ class Client:
 
     # Searching
 
-    def search(self, modality: str, values: Any, k: int = 10, **options: Any) -> Any:
+    def search(self, modality: str, values: Any, k: int = 10, *, literal: bool = False, **options: Any) -> Any:
         """Find the items that match a text, an image or a vector, as `Collection.search`.
 
         A batch is sent in as few requests as the service allows, and images one by one. Each request is answered from
@@ -140,7 +140,7 @@ class Client:
 
         Parameters
         ----------
-        modality, values, k
+        modality, values, k, literal
             As for `Collection.search`.
         **options
             Further fields of `dlfh.collection.SearchOptions`. `about` lists the labels and columns for ``where``.
@@ -158,7 +158,8 @@ class Client:
             responses = [self._search_by_image(modality, image, given) for image in batch]
         else:
             kind, rows = ("text", batch) if takes == "texts" else ("vector", encode_vectors(batch))
-            responses = self._search([{kind: value, "modality": modality} for value in rows], given)
+            more = {"literal": True} if literal and kind == "text" else {}
+            responses = self._search([{kind: value, "modality": modality, **more} for value in rows], given)
         results = [read_result(response) for response in responses]
         issue_warnings(results)
         return results[0] if single else results

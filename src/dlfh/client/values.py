@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 from dlfh.client.transport import dump
 from dlfh.collection.query import ResultItem, SearchResult
+from dlfh.collection.understanding import Understanding
 from dlfh.datasets import Items
 from dlfh.errors import InputError
 from dlfh.features.images import read_image
@@ -94,7 +95,14 @@ def read_result(response: Mapping[str, Any]) -> SearchResult:
     ]
     query = response["query"]
     about = {name: query[name] for name in ("code", "modality", "modalities", "match")}
-    return SearchResult(items, warning=response["warning"], **about)
+    understood = response["understanding"]
+    understanding = None
+    if understood is not None:
+        alternatives = {word: tuple(others) for word, others in understood["alternatives"].items()}
+        lists = {name: tuple(understood[name]) for name in ("excluded", "unknown")}
+        understanding = Understanding(**understood | lists | {"alternatives": alternatives})
+    notes = {"warning": response["warning"], "understanding": understanding, "notes": response["notes"]}
+    return SearchResult(items, **about, **notes)
 
 
 def read_item(item: Mapping[str, Any], modalities: Sequence[str]) -> Item:

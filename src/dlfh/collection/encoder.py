@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,13 @@ if TYPE_CHECKING:
 
 #: Probability of a label that a text names in unknown words, and the least with which words name a label.
 _NAMED, _LIKELY = 0.95, 0.5
+
+
+class Named(NamedTuple):
+    """The labels that a text names: the words by which it does so, and for each name the numbers of its labels."""
+
+    words: frozenset[str] = frozenset()
+    labels: Sequence[Sequence[int]] = ()
 
 
 class Encoder(Parameterized):
@@ -353,14 +360,14 @@ class Encoder(Parameterized):
 
     def label_queries(
         self, modality: str, texts: Sequence[str], vectors: Features
-    ) -> tuple[npt.NDArray[np.float32], list[frozenset[str]]]:
-        """Return the probability of each label for texts with these vectors, and the words by which texts name labels.
+    ) -> tuple[npt.NDArray[np.float32], list[Named]]:
+        """Return the probability of each label for texts with these vectors, and the labels that texts name.
 
         A text that names a label asks for it, even if the model knows none of the words of that name. A text that does
         nothing but name labels asks for these alone.
         """
-        probabilities, explained = self.label_probabilities(modality, vectors), []
-        names, is_unknown = self._label_names(modality)
+        probabilities, found = self.label_probabilities(modality, vectors), []
+        names, is_unknown = self.label_names(modality)
         for row, text in enumerate(texts):
             named = [*names.find(text)]
             numbers = [number for _, numbers in named for number in numbers]
@@ -369,11 +376,11 @@ class Encoder(Parameterized):
             else:
                 numbers = [number for number in numbers if is_unknown[number]]
             probabilities[row, numbers] = np.maximum(probabilities[row, numbers], _NAMED)
-            likely = (words for words, numbers in named if probabilities[row, numbers].max() >= _LIKELY)
-            explained.append(frozenset(word for words in likely for word in words))
-        return probabilities, explained
+            likely = [each for each in named if probabilities[row, each[1]].max() >= _LIKELY]
+            found.append(Named(frozenset(word for words, _ in likely for word in words), [each[1] for each in likely]))
+        return probabilities, found
 
-    def _label_names(self, modality: str) -> tuple[LabelNames, Mask]:
+    def label_names(self, modality: str) -> tuple[LabelNames, Mask]:
         """Return the names of labels, and which of them have no word that the text features of a modality know."""
         model = self.label_model
         assert model is not None

@@ -26,7 +26,7 @@ class LabelNames:
         self._labels: dict[tuple[str, ...], list[int]] = {}
         numbers = {name: number for number, name in enumerate(names)}
         for name, label in [*zip(names, names, strict=True), *words.items()]:
-            found = self._labels.setdefault(tuple(map(_singular, tokens(name))), [])
+            found = self._labels.setdefault(_key(tokens(name)), [])
             if label in numbers and numbers[label] not in found:
                 found.append(numbers[label])
         self._labels.pop((), None)
@@ -35,13 +35,21 @@ class LabelNames:
     def find(self, text: str) -> Iterator[tuple[list[str], list[int]]]:
         """Yield the words of each name in a text, and the labels that it names; of overlapping names, the longest."""
         words, start = tokens(text), 0
-        singular = tuple(map(_singular, words))
         while start < len(words):
-            lengths = range(min(self._longest, len(words) - start), 0, -1)
-            length = next((n for n in lengths if singular[start : start + n] in self._labels), 0)
+            length = self.name_length(words[start:])
             if length:
-                yield words[start : start + length], self._labels[singular[start : start + length]]
+                yield words[start : start + length], self._labels[_key(words[start : start + length])]
             start += max(length, 1)
+
+    def name_length(self, words: Sequence[str]) -> int:
+        """Return the number of words at the beginning that are the longest name; 0 if they are none."""
+        lengths = range(min(self._longest, len(words)), 0, -1)
+        return next((length for length in lengths if _key(words[:length]) in self._labels), 0)
+
+    @property
+    def words(self) -> frozenset[str]:
+        """All words of names, in the singular."""
+        return frozenset(word for name in self._labels for word in name)
 
 
 def label_words(vocabulary: Sequence[str], texts: sp.csr_array, labels: npt.NDArray[np.float32]) -> dict[str, int]:
@@ -59,7 +67,11 @@ def label_words(vocabulary: Sequence[str], texts: sp.csr_array, labels: npt.NDAr
     return {vocabulary[row]: int(best[row]) for row in np.flatnonzero(same).tolist()}
 
 
-def _singular(word: str) -> str:
+def _key(words: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(singular, words))
+
+
+def singular(word: str) -> str:
     """Return an English plural in the singular, or nearly so: names and texts are compared in this form."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word

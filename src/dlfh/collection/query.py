@@ -15,6 +15,8 @@ import scipy.sparse as sp
 
 from dlfh._validation import check_choice, check_flag, check_integer
 from dlfh.collection.calibration.model import RANKINGS
+from dlfh.collection.encoder import Named
+from dlfh.collection.understanding import Understanding
 from dlfh.errors import DataWarning, InputError
 from dlfh.index.where import parse_where
 
@@ -123,17 +125,27 @@ class Query:
     """One query: a text, image or vector, a code in hexadecimal, or the id of an item of the collection.
 
     Without a modality, a text or image belongs to that called "text" or "image", or else to the first that takes it.
-    `Searcher.encode` sets the projection and, if the model has label probabilities, those of the query and the words by
-    which a text names labels (``explained``). A text without any word of the model's vocabulary is not known.
+    A text is corrected and excludes what it says, unless it is literal. `Searcher.encode` sets how it was understood,
+    the projection and, if the model has label probabilities, those of the query and the labels that a text names. A
+    text without any word of the model's vocabulary is not known.
     """
 
     kind: Literal["text", "image", "vector", "code", "id"]
     value: Any
     modality: str | None = None
+    literal: bool = False
+    understanding: Understanding | None = field(default=None, repr=False)
     projection: npt.NDArray[np.float32] | None = field(default=None, repr=False)
     labels: npt.NDArray[np.float32] | None = field(default=None, repr=False)
-    explained: frozenset[str] = field(default=frozenset(), repr=False)
+    named: Named = field(default=Named(), repr=False)
     is_known: bool = field(default=True, repr=False)
+
+    @property
+    def text(self) -> str | None:
+        """The text to search for; None if the query is not a text."""
+        if self.kind != "text":
+            return None
+        return self.value if self.understanding is None else self.understanding.text
 
     @property
     def has_value(self) -> bool:
@@ -229,7 +241,11 @@ class SearchResult(Sequence[ResultItem]):
     match : {"codes", "words", "both"}
         What the query was compared with.
     warning : str or None
-        Why the result may be meaningless, for example because no word of the query is known.
+        Why the result may be meaningless or empty, for example because no word of the query is known.
+    understanding : Understanding or None
+        How a text was understood: words that were corrected, replaced, left out or unknown.
+    notes : tuple of str
+        The same in sentences, and why no item is all that was asked for.
 
     Examples
     --------
@@ -249,6 +265,8 @@ class SearchResult(Sequence[ResultItem]):
         modalities: Sequence[str] = (),
         match: str = "codes",
         warning: str | None = None,
+        understanding: Understanding | None = None,
+        notes: Sequence[str] = (),
     ) -> None:
         self._items = tuple(items)
         self.code = code
@@ -256,6 +274,8 @@ class SearchResult(Sequence[ResultItem]):
         self.modalities = tuple(modalities)
         self.match = match
         self.warning = warning
+        self.understanding = understanding
+        self.notes = tuple(notes)
 
     @property
     def ids(self) -> list[str]:
@@ -306,8 +326,9 @@ class SearchResult(Sequence[ResultItem]):
     def __getitem__(self, place: int | slice) -> ResultItem | SearchResult:
         if not isinstance(place, slice):
             return self._items[place]
-        about = {"modality": self.modality, "modalities": self.modalities, "match": self.match}
-        return SearchResult(self._items[place], self.code, warning=self.warning, **about)  # type: ignore[arg-type]
+        about: dict[str, Any] = {"modality": self.modality, "modalities": self.modalities, "match": self.match}
+        about |= {"warning": self.warning, "understanding": self.understanding, "notes": self.notes}
+        return SearchResult(self._items[place], self.code, **about)
 
     def __len__(self) -> int:
         return len(self._items)

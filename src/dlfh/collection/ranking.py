@@ -23,6 +23,7 @@ from dlfh.collection.calibration.model import (
     Pattern,
     label_evidence,
     n_label_weights,
+    n_word_weights,
     probability,
     word_evidence,
 )
@@ -166,22 +167,26 @@ class Ranker:
             distances = self._distances(query.values, name)
             similarity = (length - 2 * np.where(self._present[t], distances, 0.0)) / len(query.values)
             log_odds = log_odds + weights[self._pattern, t] * similarity
-        return np.where(self._has_code, log_odds + weights[self._pattern, len(self._searched)] * words, -np.inf)
+        of_words = weights[:, len(self._searched)]
+        if query.labels is not None:
+            of_words = of_words + query.labels.none * weights[:, -2]
+        return np.where(self._has_code, log_odds + of_words[self._pattern] * words, -np.inf)
 
     @cached_property
     def _table(self) -> tuple[Floats, Floats]:
         """Return the weights of modalities, words and labels, and the bias, of each pattern of evidence."""
         n, ranking = len(self._searched), self._options.ranking or ""
-        weights, biases = np.zeros((2 << n, n + 2)), np.zeros(2 << n)
+        weights, biases = np.zeros((2 << n, n + 3)), np.zeros(2 << n)
         for has_code in range(1, 1 << n):
             columns = [t for t in range(n) if has_code >> t & 1]
             modalities = tuple(self._searched[t] for t in columns)
             words = self._options.match == "both" and bool({*modalities} & {*self._texts})
             for number, codes in enumerate(("hashed", "learned")):
-                fit = self._fit(Pattern(codes, modalities, words))
-                row = has_code + (number << n)
-                labels = [n + 1] * n_label_weights(ranking, Pattern(codes, modalities, words))
-                weights[row, [*labels, *columns, *([n] if words else [])]] = fit.weights
+                pattern = Pattern(codes, modalities, words)
+                fit, row = self._fit(pattern), has_code + (number << n)
+                labels, of_words = n_label_weights(ranking, pattern), n_word_weights(ranking, pattern)
+                places = [*(n + 2,) * labels, *columns, *range(n, n + of_words)]
+                weights[row, places] = fit.weights
                 biases[row] = fit.bias
         return weights, biases
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from dlfh._cancellation import checkpoint
-from dlfh._probabilities.scores import Match
+from dlfh._probabilities.scores import Match, probability_of
 from dlfh._validation import Features, check_features
 from dlfh.codes import Codes, n_bytes, pack, unpack
 from dlfh.collection.calibration.model import (
@@ -20,16 +21,22 @@ from dlfh.collection.calibration.model import (
     probability_of_no_label,
     query_values,
 )
-from dlfh.collection.columns import hashed_codes, without_contents
-from dlfh.collection.encoder import Encoder
+from dlfh.collection.columns import LABELS, hashed_codes, without_contents
+from dlfh.collection.encoder import Encoder, Named
+from dlfh.collection.label_names import LabelNames
 from dlfh.collection.query import Query, ResultItem, SearchOptions, SearchResult
 from dlfh.collection.ranking import Coverage, EncodedQuery, LabelQuery, Ranker
-from dlfh.collection.words import WordIndexFile
+from dlfh.collection.understanding import QueryReader, Understanding, read_synonyms
+from dlfh.collection.words import WordIndexFile, tokens
 from dlfh.errors import InputError
+from dlfh.features.text import BagOfWords
 from dlfh.index import Index
 from dlfh.index.where import names_of, parse_where
 
 Mask = npt.NDArray[np.bool_]
+
+#: Items that have an excluded label with at least this probability are left out; less than this is not an answer.
+_EXCLUDED = _LIKELY = 0.5
 
 
 class _Space(NamedTuple):
@@ -85,6 +92,8 @@ class Searcher:
         """Return the options with modalities, match and ranking filled in; raise InputError if they do not apply."""
         if not query.has_value:
             return self._resolve_codes_only(query, options)
+        if query.kind == "text" and isinstance(query.value, str) and not query.value.strip():
+            raise InputError("the text is empty: write what to search for")
         modality = self.modality_of(query)
         ranking = options.ranking or self._default_ranking(query.kind, modality, options)
         if ranking in LABEL_RANKINGS and self.encoder.label_model is None:
@@ -172,6 +181,19 @@ class Searcher:
 
     # Queries
 
+    @cached_property
+    def _reader(self) -> QueryReader:
+        """Reads texts with the words of the features and labels."""
+        encoder = self.encoder
+        texts = [encoder.featurizers_[name] for name in encoder.text_modalities()]
+        words = {word for each in texts if isinstance(each, BagOfWords) for word in each.vocabulary_}
+        names = LabelNames([], {})
+        if encoder.label_model is not None:
+            names = LabelNames([str(name) for name in encoder.label_model.names or ()], {})
+        return QueryReader(
+            frozenset(words | names.words), self.words.contains, names.name_length, read_synonyms(self.words.folder)
+        )
+
     def encode(self, queries: Sequence[Query]) -> None:
         """Encode the texts, images and vectors that are not encoded yet, those of one modality together."""
         groups: dict[tuple[str, str], list[Query]] = {}
@@ -180,7 +202,9 @@ class Searcher:
                 groups.setdefault((self.modality_of(query), query.kind), []).append(query)
         for (modality, kind), group in groups.items():
             featurizer = self.encoder.featurizer(modality)
-            values: Any = [query.value for query in group]
+            for query in group if isinstance(featurizer, BagOfWords) else ():
+                query.understanding = Understanding(query.value) if query.literal else self._reader.read(query.value)
+            values: Any = [query.understanding.text if query.understanding else query.value for query in group]
             if sp.issparse(values[0]):
                 values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")
             if kind == "vector" and featurizer.takes != "vectors":  # as the featuriser returns them
@@ -193,13 +217,13 @@ class Searcher:
                 query.projection, query.is_known = projections[row], bool(known[row])
             if self.encoder.label_model is None:
                 continue
-            explained = [frozenset[str]()] * len(group)
+            named = [Named()] * len(group)
             if kind == "text":
-                labels, explained = self.encoder.label_queries(modality, values, vectors)
+                labels, named = self.encoder.label_queries(modality, values, vectors)
             else:
                 labels = self.encoder.label_probabilities(modality, vectors)
             for row, query in enumerate(group):
-                query.labels, query.explained = labels[row], explained[row]
+                query.labels, query.named = labels[row], named[row]
 
     def _encoded(self, query: Query, options: SearchOptions) -> EncodedQuery:
         if query.kind == "id":
@@ -208,12 +232,12 @@ class Searcher:
         assert query.projection is not None
         values = query_values(query.projection[None], ranking)[0]
         tie_breakers = dict.fromkeys(self.encoder.modalities_, values)
-        text, labels, model = query.value if query.kind == "text" else None, None, self.encoder.label_model
+        text, labels, model = query.text, None, self.encoder.label_model
         if ranking in LABEL_RANKINGS and model is not None and query.labels is not None:
             match: Match = "all" if ranking == "all" else "any"
             asked = query.labels[None]
             none = float(probability_of_no_label(model, asked, match)[0])
-            labels = LabelQuery(model.tables(asked, match), none, match, model.exclusive, query.explained)
+            labels = LabelQuery(model.tables(asked, match), none, match, model.exclusive, query.named.words)
         return EncodedQuery(modality, pack(query.projection[None])[0], values, tie_breakers, text, labels)
 
     def _encoded_item(self, query: Query, options: SearchOptions) -> EncodedQuery:
@@ -284,7 +308,7 @@ class Searcher:
             each = [[row] if sp.issparse(vectors) else row for row in range(vectors.shape[0])]
             queries = [Query("vector", vectors[row], modality) for row in each]
         else:
-            queries = [Query("text", text, modality) for text in texts]
+            queries = [Query("text", text, modality, literal=True) for text in texts]
         self.encode(queries)
         log_odds = [ranker.log_odds(self._encoded(query, options)) for query in queries]
         learned = np.logical_or.reduce([self.index.states(name)[1] for name in modalities])
@@ -299,6 +323,12 @@ class Searcher:
         if query.kind == "id" and query.value in space.items:
             candidates = np.ones(len(space.items), bool) if candidates is None else candidates.copy()
             candidates[space.items.positions([query.value])] = False
+        excluded = self._excluded(query, space)
+        if excluded is not None:
+            candidates = ~excluded if candidates is None else candidates & ~excluded
+        unknown = self._unknown_words(query, options)
+        if unknown:  # what is found would be arbitrary
+            candidates = np.zeros(len(space.items), bool)
         ranked = ranker.rank(encoded, candidates)
         searched = tuple(options.modalities or ())
         is_calibrated = self.calibration.is_fitted_for(options.ranking or "", encoded.modality or "")
@@ -326,8 +356,40 @@ class Searcher:
             modality=encoded.modality,
             modalities=searched,
             match=options.match or "codes",
-            warning="; ".join([*self._unknown_words(query, options), *space.warnings]) or None,
+            warning="; ".join([*unknown, *space.warnings]) or None,
+            understanding=query.understanding,
+            notes=[*self._notes(query, found)],
         )
+
+    def _excluded(self, query: Query, space: _Space) -> Mask | None:
+        """Return which items have a label or a word that a text excludes; None if it excludes nothing."""
+        if query.understanding is None or not query.understanding.excluded:
+            return None
+        excluded, model = np.zeros(len(space.items), bool), self.encoder.label_model
+        for term in query.understanding.excluded:
+            names = [] if model is None else [*self.encoder.label_names(self.modality_of(query))[0].find(term)]
+            if model is not None and sum(len(words) for words, _ in names) == len(tokens(term)):
+                asked = np.zeros((1, model.n_labels), np.float32)
+                asked[0, [number for _, numbers in names for number in numbers]] = 1
+                (distances,) = space.items.distances(LABELS, model.tables(asked, "any"))
+                probabilities = probability_of(-distances, "any", exclusive=model.exclusive)
+                excluded |= np.isfinite(distances) & (probabilities >= _EXCLUDED)
+            elif self.words.modalities:
+                excluded |= space.coverage(term, range(len(self.words.modalities))) > 0
+        return excluded
+
+    def _notes(self, query: Query, found: Sequence[ResultItem]) -> Iterator[str]:
+        """Yield how a text was understood, and that no item is all that it asks for."""
+        if query.understanding is not None:
+            yield from query.understanding.sentences()
+        model, asked = self.encoder.label_model, query.named.labels
+        if model is None or len(asked) < 2 or not found or (found[0].probability or 0.0) >= _LIKELY:
+            return
+        names = [str((model.names or ())[labels[0]]) for labels in asked]
+        every: dict[str, Any] = {"and": [{"labels": name} for name in names]}
+        if not self.index.matches(every).any():
+            counts = ", ".join(f"{int(self.index.matches({'labels': name}).sum()):,} {name}" for name in names)
+            yield f"Nothing here is {' and '.join(names)} at once ({counts}). The closest items follow"
 
     def _nearest(self, queries: Sequence[Query], options: SearchOptions) -> Iterator[SearchResult]:
         """Yield the items whose codes are nearest to each code; ties are in insertion order."""
@@ -367,11 +429,11 @@ class Searcher:
 
     def _unknown_words(self, query: Query, options: SearchOptions) -> list[str]:
         """Return a warning if the model knows no word of a text and, if words are searched, no item contains one."""
-        if query.kind != "text" or query.is_known:
+        if query.kind != "text" or query.is_known or query.named.words:
             return []
         # Codes alone do not need the word index, which takes long to build for a database.
         if self.words.modalities and (options.match != "codes" or not self._in_database):
-            if not self.words.coverage(query.value).any():
+            if not self.words.coverage(query.text or "").any():
                 return [f"None of these words occur in the collection: {query.value}"]
             if options.match != "codes":
                 return []

@@ -102,6 +102,13 @@ class WordIndex:
             coverage[positions[valid].astype(np.int64)] = -scores[valid] / math.fsum(informative.values())
         return coverage
 
+    def contains(self, phrase: str) -> bool:
+        """Return whether a text has these words in this order."""
+        found = (
+            self._ask("SELECT 1 FROM words WHERE words MATCH ? LIMIT 1", (_quoted(phrase),)) if tokens(phrase) else []
+        )
+        return bool(found)
+
     def _weight(self, word: str, columns: tuple[int, ...]) -> float:
         """Return the inverse document frequency of a word, as BM25 defines it."""
         key = word, columns
@@ -259,6 +266,16 @@ class WordIndexFile:
         except _FAILURES:  # the file is damaged, although its checksum matches
             self._loaded = self._index.state or "", self._build()
             return self._loaded[1].coverage(text, columns)
+
+    def contains(self, phrase: str) -> bool:
+        """Return `WordIndex.contains` of all items; False if the words of a database are not loaded yet."""
+        if not self.modalities or (self._index.folder is None and self._loaded is None):
+            return False
+        try:
+            return self.current().contains(phrase)
+        except _FAILURES:
+            self._loaded = self._index.state or "", self._build()
+            return self._loaded[1].contains(phrase)
 
     def positions(self) -> npt.NDArray[np.int64]:
         """Return the position in the collection's index of each row of the word index."""

@@ -64,7 +64,9 @@ def _result(state: State, query: Query, result: SearchResult) -> dict[str, Any]:
         "modalities": result.modalities,
         "match": result.match,
     }
-    return {"query": about, "warning": result.warning, "answers": [_result_item(state, item) for item in result]}
+    understanding = None if result.understanding is None else asdict(result.understanding)
+    notes = {"understanding": understanding, "notes": result.notes, "warning": result.warning}
+    return {"query": about, **notes, "answers": [_result_item(state, item) for item in result]}
 
 
 def _result_item(state: State, item: ResultItem) -> dict[str, Any]:

@@ -50,6 +50,10 @@ class SearchQuery(_Strict):
         None, description="The modality of a text or a vector; for texts, the first that takes texts by default."
     )
 
+    literal: bool = Field(
+        False, description="Search for a text as it is, without correcting, replacing or excluding words."
+    )
+
     @model_validator(mode="after")
     def _one(self) -> SearchQuery:
         if sum(value is not None for value in (self.text, self.id, self.vector, self.code)) != 1:
@@ -61,7 +65,7 @@ class SearchQuery(_Strict):
             with np.errstate(over="ignore"):
                 return Query("vector", np.asarray(self.vector, np.float32), self.modality)
         if self.text is not None:
-            return Query("text", self.text, self.modality)
+            return Query("text", self.text, self.modality, self.literal)
         return Query("id", self.id) if self.code is None else Query("code", self.code)
 
 
@@ -226,10 +230,23 @@ class QueryInfo(BaseModel):
     match: Literal["codes", "words", "both"]
 
 
+class Understanding(BaseModel):
+    """How a text was understood."""
+
+    text: str = Field(description="What was searched for.")
+    corrected: dict[str, str] = Field(description="Words with a typing error, and their replacements.")
+    alternatives: dict[str, list[str]] = Field(description="Unknown words, and words of the collection that are near.")
+    synonyms: dict[str, str] = Field(description="Words, and what the collection calls it.")
+    excluded: list[str] = Field(description="What no answer may have.")
+    unknown: list[str] = Field(description="Words that the collection lacks.")
+
+
 class Result(BaseModel):
     """The results of one query."""
 
     query: QueryInfo
+    understanding: Understanding | None = Field(description="How a text was understood; null for other queries.")
+    notes: list[str] = Field(description="What a person should know: the same in sentences, and what nothing matches.")
     warning: str | None = Field(description="Reason not to rely on these results, if any.")
     answers: list[Answer] = Field(description="Items, best first.")
 

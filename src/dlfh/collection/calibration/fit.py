@@ -3,8 +3,8 @@
 Items with learned codes, which have known labels, are calibrated by held-out queries against training items. Others are
 calibrated by held-out items against each other, since regressions fit the items that they were trained with too well.
 
-The queries are the held-out items. Texts also ask with the names of one or two labels, because people ask short
-questions, and half of the words of each text look for its own item.
+The queries are the held-out items. Texts also ask with the names of one or two labels and with single words, because
+people ask short questions, and half of the words of each text look for its own item.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ from dlfh.collection.calibration.report import CalibrationReport, relevance
 from dlfh.collection.encoder import Encoder
 from dlfh.collection.item_vectors import ItemVectors, Training
 from dlfh.collection.label_names import label_words
-from dlfh.collection.words import WordIndex, without_words
+from dlfh.collection.words import WordIndex, tokens, without_words
 from dlfh.datasets.items import Items
 from dlfh.features import BagOfWords
+from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
@@ -100,7 +101,7 @@ class _Queries:
     texts: Empty if the queries are not texts.
     explained: The words of each text by which it names labels.
     item (queries,): The held-out item that a query is a value of, or half of one; -1 if it names labels.
-    is_half (queries,): Whether it is half of a text.
+    is_half, is_word (queries,): Whether it is half of a text; or one word, which relevant items have, and no label.
     """
 
     labels: list[list[str]]
@@ -110,6 +111,7 @@ class _Queries:
     explained: list[frozenset[str]]
     item: Rows
     is_half: Mask
+    is_word: Mask
 
     @property
     def match(self) -> Match:
@@ -120,8 +122,8 @@ class _Queries:
         probabilities = None if self.probabilities is None else self.probabilities[rows]
         labels, texts = [self.labels[row] for row in rows], [self.texts[row] for row in rows]
         explained = [self.explained[row] for row in rows]
-        projections, item, is_half = self.projections[rows], self.item[rows], self.is_half[rows]
-        return _Queries(labels, projections, probabilities, texts, explained, item, is_half)
+        masks = self.item[rows], self.is_half[rows], self.is_word[rows]
+        return _Queries(labels, self.projections[rows], probabilities, texts, explained, *masks)
 
 
 def calibrate(
@@ -299,17 +301,30 @@ def _queries(
     if name not in held_out.texts:
         projections = encoder.project_vectors(name, vectors)
         probabilities = None if model is None else encoder.label_probabilities(name, vectors)
-        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), np.zeros(n, bool))
+        masks = np.zeros(n, bool), np.zeros(n, bool)
+        return _Queries(held_out.labels, projections, probabilities, [], [], np.arange(n), *masks)
     whole, named = held_out.texts[name], [*_named_labels(encoder, samples, rng)]
+    words = [] if model is None else _other_words(encoder, name, whole, rng)
     texts = [*whole, *(_half(text, rng) for text in whole), *(" ".join(each).replace("_", " ") for each in named)]
+    texts += words
     matrix = encoder.featurize(name, texts)
     probabilities, explained = None, [frozenset[str]()] * len(texts)
     if model is not None:
-        probabilities, explained = encoder.label_queries(name, texts, matrix)
-    item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named), -1)])
-    is_half = np.repeat([False, True, False], [n, n, len(named)])
-    labels = [*held_out.labels, *held_out.labels, *named]
-    return _Queries(labels, encoder.project_vectors(name, matrix), probabilities, texts, explained, item, is_half)
+        probabilities, asked = encoder.label_queries(name, texts, matrix)
+        explained = [each.words for each in asked]
+    item = np.concatenate([np.arange(n), np.arange(n), np.full(len(named) + len(words), -1)])
+    is_half, is_word = (np.repeat(each, [n, n, len(named), len(words)]) for each in np.eye(4, dtype=bool)[[1, 3]])
+    labels = [*held_out.labels, *held_out.labels, *named, *([] for _ in words)]
+    projections = encoder.project_vectors(name, matrix)
+    return _Queries(labels, projections, probabilities, texts, explained, item, is_half, is_word)
+
+
+def _other_words(encoder: Encoder, name: str, texts: Sequence[str], rng: np.random.Generator) -> list[str]:
+    """Return words of texts that name no label."""
+    names, _ = encoder.label_names(name)
+    words = sorted({word for text in texts for word in tokens(text)} - ENGLISH_STOP_WORDS)
+    others = [word for word in words if word.isalpha() and not names.name_length([word])]
+    return [others[place] for place in rng.permutation(len(others))[:_MAX_LABEL_QUERIES]]
 
 
 def _label_words(encoder: Encoder, items: Items, vectors: ItemVectors) -> dict[str, dict[str, str]]:
@@ -410,8 +425,13 @@ def _pairs(
     rows = np.flatnonzero(queries.item >= 0)
     if items is known_items:  # a query does not look for its item
         counted[rows, queries.item[rows]] = False
+    for row in np.flatnonzero(queries.is_word):
+        relevant[row] = words[max(words, key=len)][row] > 0
     similarities, labels = _evidence(encoder, queries, ranking, items)
-    pairs = Pairs(similarities, words, relevant, counted, labels=labels)
+    none = None
+    if labels and queries.probabilities is not None and encoder.label_model is not None:
+        none = probability_of_no_label(encoder.label_model, queries.probabilities, queries.match)[:, None]
+    pairs = Pairs(similarities, words, relevant, counted, None, labels, none)
     if not queries.texts or known_items is None:
         return pairs
     rows = np.flatnonzero(queries.is_half)
@@ -422,7 +442,9 @@ def _pairs(
         {names: values[rows, queries.item[rows]][:, None] for names, values in known_words.items()},
         every,
         every,
-        labels=tuple(values.diagonal()[:, None] for values in labels),
+        None,
+        tuple(values.diagonal()[:, None] for values in labels),
+        None if none is None else none[rows],
     )
     return replace(pairs, known_item=known)
 

@@ -50,7 +50,10 @@ class Pattern(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """Coefficients of a pattern: weights of labels (`n_label_weights`), modalities and words, and a bias."""
+    """Coefficients of a pattern: weights of labels, modalities and words, and a bias.
+
+    `n_label_weights` and `n_word_weights` say how many there are.
+    """
 
     weights: tuple[float, ...]
     bias: float
@@ -65,6 +68,15 @@ class Fit(NamedTuple):
 def n_label_weights(ranking: str, pattern: Pattern) -> int:
     """Return the number of weights before those of the modalities: none, or one for `label_evidence`."""
     return int(ranking in LABEL_RANKINGS and bool(pattern.modalities))
+
+
+def n_word_weights(ranking: str, pattern: Pattern) -> int:
+    """Return the number of weights after those of the modalities.
+
+    Beside labels, words have a second weight, times `probability_of_no_label`: a text that names no label asks for its
+    words.
+    """
+    return (1 + n_label_weights(ranking, pattern)) * pattern.words
 
 
 def query_values(projections: npt.NDArray[Any], ranking: str) -> npt.NDArray[Any]:
@@ -145,12 +157,12 @@ class Calibration:
         words = self.fits.get((ranking, query, Pattern("hashed", (), True)))
         if not singles or len(singles) < len(known):
             weights = (1.0,) * n_label_weights(ranking, pattern)
-            weights += (_DEFAULT_CODE_WEIGHT / n,) * len(pattern.modalities) + (_DEFAULT_WORD_WEIGHT,) * pattern.words
-            return Fit(weights, _DEFAULT_BIAS)
+            weights += (_DEFAULT_CODE_WEIGHT / n,) * len(pattern.modalities)
+            return Fit(weights + (_DEFAULT_WORD_WEIGHT,) * n_word_weights(ranking, pattern), _DEFAULT_BIAS)
         fitted = np.array([single.weights for single in singles])
         labels, codes = fitted[:, :-1].mean(axis=0).tolist(), (fitted[:, -1] / n).tolist()
         bias = float(np.mean([single.bias for single in singles]))
-        return Fit((*labels, *codes, *([words.weights[0] if words else 0.0] if pattern.words else [])), bias)
+        return Fit((*labels, *codes, *(words.weights[0] if words else 0.0,) * n_word_weights(ranking, pattern)), bias)
 
     def to_plain(self) -> dict[str, Any]:
         """Return a form that JSON can store."""
@@ -172,7 +184,8 @@ class Calibration:
             if not known or not {*pattern.modalities} <= {*modalities} or not isinstance(pattern.words, bool):
                 raise ValueError("its calibration has unknown modalities or rankings")
             numbers = [*entry["weights"], entry["bias"]]
-            n_weights = n_label_weights(entry["ranking"], pattern) + len(pattern.modalities) + pattern.words
+            n_weights = n_label_weights(entry["ranking"], pattern) + n_word_weights(entry["ranking"], pattern)
+            n_weights += len(pattern.modalities)
             if len(numbers) != n_weights + 1 or not all(map(_is_coefficient, numbers)):
                 raise ValueError("its calibration coefficients must be finite numbers, one for each kind of evidence")
             if min(numbers[:-1], default=0) < 0:

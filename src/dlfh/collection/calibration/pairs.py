@@ -28,6 +28,7 @@ class Pairs:
     counted (queries, items): False for a query paired with itself.
     known_item: Known-item search: each query is half of the words of one item, which is its only, relevant, item.
     labels (queries, items): `label_evidence`; empty for rankings by codes.
+    none (queries, 1): `probability_of_no_label`, for rankings by labels.
     """
 
     similarities: dict[str, Floats]
@@ -36,14 +37,15 @@ class Pairs:
     counted: Mask
     known_item: Pairs | None = None
     labels: tuple[Floats, ...] = ()
+    none: Floats | None = None
 
     def take(self, queries: Rows, items: Rows | None = None) -> Pairs:
         """Return the pairs of some queries with some items, without known-item search."""
         rows = np.ix_(queries, np.arange(self.relevant.shape[1]) if items is None else items)
         similarities = {name: values[rows] for name, values in self.similarities.items()}
-        labels = tuple(values[rows] for values in self.labels)
+        labels, none = tuple(values[rows] for values in self.labels), None if self.none is None else self.none[queries]
         words = {names: values[rows] for names, values in self.words.items()}
-        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], labels=labels)
+        return Pairs(similarities, words, self.relevant[rows], self.counted[rows], None, labels, none)
 
     def without_codes(self) -> Pairs:
         """Return the pairs without the similarities of codes, whose weights are 0 then."""
@@ -58,7 +60,8 @@ class Pairs:
         if not pattern.words:
             return columns
         texts = max(self.words, key=len)
-        return [*columns, self.words[tuple(name for name in texts if name in pattern.modalities) or texts]]
+        words = self.words[tuple(name for name in texts if name in pattern.modalities) or texts]
+        return [*columns, words, *([words * self.none] if labels and self.none is not None else [])]
 
     def log_odds(self, pattern: Pattern, fit: Fit) -> Floats:
         return fit.log_odds(self.features(pattern))
@@ -82,11 +85,14 @@ class Pairs:
             relevant = np.concatenate([relevant, self.known_item.relevant.ravel()])
         fit = fit_logistic(features, relevant)
         has_labels = bool(self.labels and pattern.modalities)
-        if not pattern.words or fit.weights[-1] >= min_word_weight * (fit.weights[0] if has_labels else 1.0):
+        weight = fit.weights[-2 if has_labels else -1] if pattern.words else 0.0
+        if not pattern.words or weight >= min_word_weight * (fit.weights[0] if has_labels else 1.0):
             return fit
         if has_labels:  # the probability stays calibrated, whatever the weight of words beside labels
-            both = fit_logistic([features[0] + min_word_weight * features[-1], *features[1:-1]], relevant)
-            return Fit((*both.weights, min_word_weight * both.weights[0]), both.bias)
+            *codes_and_words, alone = features[1:]
+            combined = features[0] + min_word_weight * codes_and_words.pop()
+            both = fit_logistic([combined, *codes_and_words, alone], relevant)
+            return Fit((*both.weights[:-1], min_word_weight * both.weights[0], both.weights[-1]), both.bias)
         codes = fit_logistic(features[:-1], relevant, offset=min_word_weight * features[-1])
         return Fit((*codes.weights, min_word_weight), codes.bias)
 

@@ -7,23 +7,24 @@ export const PAGE_SIZE = 24;
 export const byName = (...parts) => Object.assign(Object.create(null), ...parts);
 
 /**
- * A search: its query (`text`, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
+ * A search: its query (`text`, `literal` if it is not to be corrected, item `id`, `code`, or `picture`, the key of an uploaded picture, which is shared by its
  * code), the modality to search, the smallest probability, filters, the number of results, and whether the map is shown.
  */
 export const EMPTY = Object.freeze({
-  text: "", id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze(byName()), k: PAGE_SIZE, map: false,
+  text: "", literal: false, id: null, code: null, picture: null, modalities: null, minProbability: 0, where: Object.freeze(byName()), k: PAGE_SIZE, map: false,
 });
 
 export const isEmpty = (search) => !search.text.trim() && search.id === null && search.code === null && search.picture === null;
 
 /** The same search with another query, from its first page. */
-export const withQuery = (search, by) => ({ ...search, text: "", id: null, code: null, picture: null, k: PAGE_SIZE, map: false, ...by });
+export const withQuery = (search, by) => ({ ...search, text: "", literal: false, id: null, code: null, picture: null, k: PAGE_SIZE, map: false, ...by });
 
 export function write(search) {
   const parameters = new URLSearchParams();
   if (search.id !== null) parameters.set("id", search.id);
   else if (search.code !== null) parameters.set("code", search.code);
   else if (search.text.trim()) parameters.set("q", search.text);
+  if (search.literal) parameters.set("literal", "1");
   if (search.modalities !== null) parameters.set("modalities", search.modalities);
   if (search.minProbability) parameters.set("p", String(Math.round(100 * search.minProbability)));
   for (const [name, values] of Object.entries(search.where)) {
@@ -47,6 +48,7 @@ export function read(address, picture = null) {
   const k = Number(parameters.get("k"));
   return {
     text: parameters.get("q") ?? "",
+    literal: parameters.get("literal") === "1",
     id: parameters.get("id") || null,
     code: code && /^([0-9a-f]{2})+$/i.test(code) ? code : null,
     picture,

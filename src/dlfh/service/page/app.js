@@ -152,21 +152,22 @@ async function showResult(result, source, signal) {
     history.replaceState({ picture: search.picture }, "", write(search));
   }
   if (source || search.id !== null) showQuerySource("", source, () => go(withQuery(search, {})));
-  const { answers, warning } = result;
+  const { answers, warning, notes, understanding } = result;
+  const changed = understanding && understanding.text !== search.text;
   if (!answers.length) {
     fill(parts.answers);
-    await explainNoResults(signal);
+    await explainNoResults(signal, warning ? [...notes, warning] : notes);
   } else {
     drawAnswers(parts.answers, { about, search, result, source, onMore: () => go({ ...search, k: search.k + PAGE_SIZE }, { replace: true }) });
     drawAbout(parts.about, about, { code: answers[0].code, query: result.query.code });
-    if (warning) warn(warning);
+    if (warning || notes.length) warn(warning ? [...notes, warning] : notes, changed ? () => go({ ...search, literal: true }) : null);
     else clearNotice();
   }
   announce(answers.length ? `${count(answers.length, "result")}: ${listed(answers.slice(0, 3).map((answer) => answer.id))}` : "No results");
   if (search.map) await showMap(signal);
 }
 
-async function explainNoResults(signal) {
+async function explainNoResults(signal, notes) {
   const filtered = Object.keys(search.where).length > 0;
   let best = null;
   if (search.minProbability && hasProbabilities(search)) {
@@ -175,7 +176,7 @@ async function explainNoResults(signal) {
     best = wider.answers[0]?.probability ?? null;
   }
   showNothing({
-    minProbability: search.minProbability, filtered, best,
+    minProbability: search.minProbability, filtered, best, notes,
     onAny: () => change({ minProbability: 0 }),
     onUnfiltered: () => change({ where: EMPTY.where }),
   });

@@ -14,20 +14,23 @@ const paragraph = (text) => element("p", {}, text);
 const button = (text, onclick, primary = true) => element("button", { type: "button", class: primary ? "primary" : "quiet", onclick }, text);
 
 /** No results: no item is probable enough (`best` is the largest probability), or none matches the filters. */
-export function showNothing({ minProbability, filtered, best, onAny, onUnfiltered }) {
+export function showNothing({ minProbability, filtered, best, notes, onAny, onUnfiltered }) {
   if (minProbability && best !== null) {
     show("nothing", "No results", paragraph(`No item has a probability of ${percent(minProbability)} or more. The best one has ${percent(best)}.`),
       element("div", { class: "buttons" }, button("Show it anyway", onAny), filtered ? button("Remove the filters", onUnfiltered, false) : null));
     return;
   }
-  const why = filtered ? "No item matches the filters." : "The collection is empty.";
+  const why = notes.length ? notes.map(sentence).join(" ") : filtered ? "No item matches the filters." : "The collection is empty.";
   show("nothing", "No results", paragraph(why),
     element("div", { class: "buttons" }, filtered ? button("Remove the filters", onUnfiltered) : null, minProbability ? button("Any probability", onAny, false) : null));
 }
 
-/** Warn that results may be unreliable. */
-export function warn(message) {
-  fill(place(), element("p", { class: "warning" }, `${message.charAt(0).toUpperCase()}${message.slice(1)}.`));
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}${/[.?!]$/.test(text) ? "" : "."}`;
+
+/** Say how a text was understood, and why results may be unreliable; `onLiteral` searches for the text as it is. */
+export function warn(messages, onLiteral) {
+  fill(place(), element("p", { class: "warning" }, messages.map(sentence).join(" "),
+    onLiteral ? [" ", element("button", { type: "button", class: "link", onclick: onLiteral }, "Search for exactly what I typed")] : null));
 }
 
 /** Show an error. */

@@ -79,7 +79,7 @@ function form(picture, options) {
 function query(search) {
   if (search.id !== null) return { id: search.id };
   if (search.code !== null) return { code: search.code };
-  return { text: search.text };
+  return search.literal ? { text: search.text, literal: true } : { text: search.text };
 }
 
 function optionsOf(search) {

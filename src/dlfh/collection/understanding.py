@@ -1,0 +1,231 @@
+"""Understand a text query: words to leave out, typing errors, synonyms, emoji, and words that the collection lacks."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlfh._limits import check_regular_file
+from dlfh._persistence.files import read_regular
+from dlfh.collection.label_names import singular
+from dlfh.collection.words import tokens
+from dlfh.errors import InputError
+from dlfh.features.stop_words import ENGLISH_STOP_WORDS
+
+#: The user's synonyms, in the folder of a collection; and the largest file.
+SYNONYMS_FILE, _MAX_BYTES = "synonyms.txt", 1 << 22
+#: Words of at least so many letters may have one typing error, or two, as in Typesense.
+_ONE_ERROR, _TWO_ERRORS = 4, 7
+#: What excludes the words after it. Those with "and" go on after "and", all of them after "or".
+_NOT, _NOT_WITH_AND = ("not", "no", "but not"), ("without", "except", "excluding", "other than", "except for")
+_ARTICLES = frozenset(("a", "an", "the", "any", "some"))
+#: Neither corrected nor reported as unknown.
+_NEUTRAL = ENGLISH_STOP_WORDS | {"and", "or", "with"}
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """How a text query was understood.
+
+    text: What is searched for: the query after all changes, without what it excludes.
+    corrected: Words with a typing error, and the words that replace them.
+    alternatives: Unknown words, each with several words of the collection that are as near.
+    synonyms: Words, and what the collection calls it.
+    excluded: What no answer may have.
+    unknown: Words that the collection lacks.
+    """
+
+    text: str
+    corrected: dict[str, str] = field(default_factory=dict)
+    alternatives: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    synonyms: dict[str, str] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    def sentences(self) -> Iterator[str]:
+        """Yield what a person should know, in sentences without a full stop."""
+        for typed, word in self.corrected.items():
+            yield f"Showing results for “{word}” instead of “{typed}”"
+        for typed, word in self.synonyms.items():
+            yield f"Showing results for “{word}”, which “{typed}” means here"
+        if self.excluded:
+            yield f"Left out: {', '.join(self.excluded)}"
+        for typed, words in self.alternatives.items():
+            yield f"“{typed}” is unknown here. Did you mean {' or '.join(words)}?"
+        if rest := [word for word in self.unknown if word not in self.alternatives]:
+            yield f"Unknown here: {', '.join(rest)}"
+
+
+@dataclass(frozen=True)
+class QueryReader:
+    """Reads text queries with the words of a collection.
+
+    words: All words of texts and labels, in lower case.
+    is_known: Whether texts of the collection have a word or a phrase.
+    name_length: Returns the number of words at the beginning of a list that name a label; 0 if they name none.
+    synonyms: By word or phrase in lower case, what to search for instead.
+    """
+
+    words: frozenset[str]
+    is_known: Callable[[str], bool]
+    name_length: Callable[[Sequence[str]], int]
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+
+    def read(self, text: str) -> Understanding:
+        """Return how a text is understood."""
+        kept, excluded = self._split(_spell_emoji(text).split())
+        rewritten, synonyms = self._replace_synonyms(kept)
+        asked = [word for word in tokens(rewritten) if word not in _NEUTRAL]
+        unknown = [word for word in dict.fromkeys(asked) if not self._knows(word)]
+        corrected: dict[str, str] = {}
+        alternatives: dict[str, tuple[str, ...]] = {}
+        is_foreign = len(asked) > 1 and 2 * len(unknown) > len(asked)
+        for word in unknown:
+            nearest = self._nearest(word) or self._completions(word if asked[-1:] == [word] else "")
+            if len(nearest) == 1 and (not is_foreign or len(word) >= _TWO_ERRORS):
+                corrected[word] = nearest[0]
+            elif nearest and not is_foreign:
+                alternatives[word] = nearest
+        for typed, word in corrected.items():
+            rewritten = re.sub(rf"(?i)(?<!\w){re.escape(typed)}(?!\w)", word, rewritten)
+        left = tuple(word for word in unknown if word not in corrected)
+        changed = rewritten if corrected or synonyms or excluded or rewritten != text else text
+        return Understanding(changed, corrected, alternatives, synonyms, tuple(excluded), left)
+
+    def _split(self, words: Sequence[str]) -> tuple[list[str], list[str]]:
+        """Return the words that are searched for, and the terms that are excluded."""
+        plain = [word.lower().strip(".,;:!?\"'()") for word in words]
+        kept, excluded, place = list[str](), list[str](), 0
+        while place < len(words):
+            negation = self._negation(plain, place)
+            if re.match(r"-[^\W\d_]", words[place]):
+                excluded.append(plain[place].lstrip("-"))
+                place += 1
+            elif negation:
+                place += negation
+                with_and = " ".join(plain[place - negation : place]) in _NOT_WITH_AND
+                links = {"or", "nor"} | ({"and"} if with_and else set())
+                while place < len(words):
+                    while place < len(words) - 1 and plain[place] in _ARTICLES:
+                        place += 1
+                    length = max(1, self.name_length(plain[place:]))
+                    excluded.append(" ".join(plain[place : place + length]))
+                    place += length
+                    goes_on = words[place - 1].endswith(",") and with_and
+                    if place < len(words) and plain[place] in links:
+                        place, goes_on = place + 1, True
+                    if not goes_on:
+                        break
+            else:
+                kept.append(words[place])
+                place += 1
+        return kept, [term for term in excluded if term]
+
+    def _negation(self, plain: Sequence[str], place: int) -> int:
+        """Return the number of words of a negation that begins here; 0 if none does, or if texts have it verbatim."""
+        for length in (2, 1):
+            if " ".join(plain[place : place + length]) in (*_NOT, *_NOT_WITH_AND) and place + length < len(plain):
+                return 0 if self.is_known(" ".join(plain[place : place + length + 1])) else length
+        return 0
+
+    def _replace_synonyms(self, words: Sequence[str]) -> tuple[str, dict[str, str]]:
+        found: dict[str, str] = {}
+        result, place = list[str](), 0
+        longest = max((len(phrase.split()) for phrase in self.synonyms), default=0)
+        while place < len(words):
+            for length in range(min(longest, len(words) - place), 0, -1):
+                phrase = " ".join(words[place : place + length]).lower().strip(".,;:!?\"'()")
+                if phrase in self.synonyms:
+                    found[phrase] = self.synonyms[phrase]
+                    result.append(self.synonyms[phrase])
+                    place += length
+                    break
+            else:
+                result.append(words[place])
+                place += 1
+        return " ".join(result), found
+
+    def _knows(self, word: str) -> bool:
+        return word in self.words or singular(word) in self._singulars or self.is_known(word)
+
+    @functools.cached_property
+    def _singulars(self) -> dict[str, str]:
+        """Words in the singular, and the shortest word of each."""
+        found: dict[str, str] = {}
+        for word in sorted(self.words, key=lambda word: (len(word), word)):
+            found.setdefault(singular(word), word)
+        return found
+
+    @functools.cached_property
+    def _candidates(self) -> list[str]:
+        return [word for word in self.words if len(word) >= _ONE_ERROR - 1 and word.isalpha()]
+
+    def _nearest(self, word: str) -> tuple[str, ...]:
+        """Return the words of the collection that a word may be with the fewest typing errors; none for a real word."""
+        n_errors = (len(word) >= _ONE_ERROR) + (len(word) >= _TWO_ERRORS)
+        if not n_errors or not word.isalpha() or word in _dictionary():
+            return ()
+        from rapidfuzz import process  # here, because few queries need it
+        from rapidfuzz.distance import OSA
+
+        near = process.extract(word, self._candidates, scorer=OSA.distance, score_cutoff=n_errors, limit=None)
+        least = min((distance for _, distance, _ in near), default=0)
+        nearest = sorted({singular(each): each for each, distance, _ in near if distance == least}.values())
+        return tuple(nearest[:5])
+
+    def _completions(self, word: str) -> tuple[str, ...]:
+        """Return the shortest word of the collection that begins with a word, which someone may still be typing."""
+        if len(word) < _ONE_ERROR - 1 or not word.isalpha() or word in _dictionary():
+            return ()
+        return tuple(sorted((each for each in self._candidates if each.startswith(word)), key=len)[:1])
+
+
+def read_synonyms(folder: Path) -> dict[str, str]:
+    """Return the synonyms in a collection's folder: each word or phrase, and what to search for instead.
+
+    A line is ``sneakers, trainers => casual shoes``, or ``couch, sofa`` for words that mean the same, of which the last
+    is searched for. Empty lines and those that begin with # are ignored.
+    """
+    path = folder / SYNONYMS_FILE
+    if not path.exists():
+        return {}
+    check_regular_file(path)
+    try:
+        lines = read_regular(path, _MAX_BYTES).decode("utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as UTF-8 text: {error}") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        left, arrow, right = line.partition("=>")
+        terms = [term.strip().lower() for term in left.split(",")]
+        target = right.strip().lower() if arrow else terms.pop()
+        if not target or not terms or not all(terms):
+            raise InputError(f"line {number} of {path} must be like 'sneakers, trainers => casual shoes'")
+        found |= dict.fromkeys(terms, target)
+    return found
+
+
+def _spell_emoji(text: str) -> str:
+    """Return a text with the Unicode names of its emoji."""
+    return "".join(
+        f" {unicodedata.name(letter, '').lower()} " if unicodedata.category(letter) == "So" else letter
+        for letter in text
+        if letter != "\N{VARIATION SELECTOR-16}"
+    )
+
+
+@functools.cache
+def _dictionary() -> frozenset[str]:
+    """Return English words, which are no typing errors: the 82,765 that come with symspellpy."""
+    package = importlib.util.find_spec("symspellpy")
+    assert package is not None
+    assert package.origin is not None
+    path = Path(package.origin).with_name("frequency_dictionary_en_82_765.txt")
+    return frozenset(line.partition(" ")[0] for line in path.read_text("utf-8-sig").splitlines())

@@ -1,0 +1,118 @@
+"""Texts are read as people mean them: typing errors, synonyms, negation, emoji, and words that nothing has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dlfh.collection.label_names import LabelNames
+from dlfh.collection.understanding import QueryReader, Understanding, read_synonyms
+from dlfh.errors import InputError
+
+WORDS = "red black blue shoes shoe sunglasses handbag watch watches leather belt navy white winter heels 501 tshirt"
+PHRASES = {"no smoking", "nike"}
+NAMES = LabelNames(["Red", "Navy Blue", "Casual Shoes", "Watches", "Black"], {})
+
+
+def read(text: str, synonyms: dict[str, str] | None = None) -> Understanding:
+    words = frozenset(WORDS.split())
+    return QueryReader(words, PHRASES.__contains__, NAMES.name_length, synonyms or {}).read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "corrected"),
+    [
+        ("sunglases", {"sunglases": "sunglasses"}),
+        ("SUNGLASES, red", {"sunglases": "sunglasses"}),
+        ("handbg", {"handbg": "handbag"}),
+        ("red tshrit", {"tshrit": "tshirt"}),
+        ("wtach", {"wtach": "watch"}),
+        ("sunglsases", {"sunglsases": "sunglasses"}),
+        ("shores", {}),  # a word of English
+        ("belts", {}),  # a plural
+        ("502", {}),  # a number
+        ("rde", {}),  # too short
+        ("nike", {}),  # a word of some text
+        ("rote schuhe", {}),  # mostly unknown: another language
+        ("sungl", {"sungl": "sunglasses"}),  # still being typed
+        ("sungl red", {}),
+        ("car", {}),
+    ],
+)
+def test_typing_errors_are_corrected(text: str, corrected: dict[str, str]) -> None:
+    understood = read(text)
+    assert understood.corrected == corrected
+    assert all(word in understood.text for word in corrected.values())
+    assert not any(word in understood.text.lower().split() for word in corrected)
+
+
+def test_several_words_that_are_as_near_are_offered() -> None:
+    words = frozenset(["zarda", "zardo", "heels"])
+    near = QueryReader(words, PHRASES.__contains__, NAMES.name_length).read("zardi heels")
+    assert near.corrected == {}
+    assert near.alternatives == {"zardi": ("zarda", "zardo")}
+    assert near.unknown == ("zardi",)
+    assert [*near.sentences()] == ["“zardi” is unknown here. Did you mean zarda or zardo?"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "excluded"),
+    [
+        ("not black shoes", "shoes", ("black",)),
+        ("shoes not black", "shoes", ("black",)),
+        ("shoes -black", "shoes", ("black",)),
+        ("shoes without the leather", "shoes", ("leather",)),
+        ("shoes without leather and heels", "shoes", ("leather", "heels")),
+        ("shoes without leather, heels", "shoes", ("leather", "heels")),
+        ("not red or black shoes", "shoes", ("red", "black")),
+        ("not red and black shoes", "and black shoes", ("red",)),
+        ("belt other than black", "belt", ("black",)),
+        ("anything except casual shoes", "anything", ("casual shoes",)),
+        ("shoes but not navy blue", "shoes", ("navy blue",)),
+        ("no smoking", "no smoking", ()),  # texts have it
+        ("shoes not", "shoes not", ()),
+        ("t-shirt", "t-shirt", ()),
+        ("-5", "-5", ()),
+        ("Shoes", "Shoes", ()),
+    ],
+)
+def test_negation_excludes_what_follows(text: str, kept: str, excluded: tuple[str, ...]) -> None:
+    understood = read(text)
+    assert (understood.text, understood.excluded) == (kept, excluded)
+
+
+def test_emoji_ask_by_their_names() -> None:
+    assert "heart" in read("\N{BLACK HEART SUIT}\N{VARIATION SELECTOR-16} red").text
+    assert read("\N{ATHLETIC SHOE}").text.split() == ["athletic", "shoe"]
+
+
+def test_words_that_the_collection_lacks_are_named() -> None:
+    understood = read("red umbrella")
+    assert understood.unknown == ("umbrella",)
+    assert [*understood.sentences()] == ["Unknown here: umbrella"]
+    assert read("the red shoes for winter") == Understanding("the red shoes for winter")
+
+
+def test_a_file_of_synonyms_replaces_words(tmp_path: Path) -> None:
+    assert read_synonyms(tmp_path) == {}
+    (tmp_path / "synonyms.txt").write_text("# mine\nsneakers, Trainers => shoes\n\nrouge, red\nnavy jeans => blue\n")
+    synonyms = read_synonyms(tmp_path)
+    assert synonyms == {"sneakers": "shoes", "trainers": "shoes", "rouge": "red", "navy jeans": "blue"}
+    understood = read("Rouge sneakers", synonyms)
+    assert understood.text == "red shoes"
+    assert understood.synonyms == {"rouge": "red", "sneakers": "shoes"}
+    assert read("navy jeans not trainers", synonyms).text == "blue"
+
+
+@pytest.mark.parametrize("line", ["=> shoes", "sneakers =>", "a, , b => c", "alone"])
+def test_an_invalid_line_of_synonyms_is_one_clear_sentence(tmp_path: Path, line: str) -> None:
+    (tmp_path / "synonyms.txt").write_text(f"good => fine\n{line}\n")
+    with pytest.raises(InputError, match=r"line 2 of .*synonyms\.txt must be like"):
+        read_synonyms(tmp_path)
+
+
+def test_a_file_of_synonyms_in_another_encoding_is_one_clear_sentence(tmp_path: Path) -> None:
+    (tmp_path / "synonyms.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InputError, match="cannot be read as UTF-8 text"):
+        read_synonyms(tmp_path)
