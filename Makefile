@@ -213,6 +213,11 @@ study-answers: $(READY)  ## Measure answer quality: make study-answers DLFH_DATA
 study-probabilities: $(READY)  ## Compare rankings by label probabilities and by codes: make study-probabilities DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.probabilities_study --write docs/label-probabilities.md
 
+# Goes on where it was stopped, in runs/suggestions.
+.PHONY: study-suggestions
+study-suggestions: $(READY)  ## Compare suggested labels with those of other classifiers: make study-suggestions DLFH_DATA=/path/to/folder
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.suggestions_study --cache runs/suggestions --write docs/suggest.md
+
 .PHONY: study-cnn
 study-cnn: $(TORCH_READY)  ## Compare image features, including those of a network: make study-cnn DLFH_DATA=/path/to/folder
 	DLFH_DATA="$(DLFH_DATA)" $(TORCH_RUN) -m benchmarks.build_study --only features --write docs/features.md

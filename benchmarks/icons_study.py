@@ -194,7 +194,7 @@ def words_table(pool: Icons) -> str:
 
 
 def special(model: Any) -> Callable[[str, Any], Any]:
-    """Subtract the mean code of the training items from projections, so that items with many labels do not come first everywhere."""
+    """Subtract the mean training code from projections, so that items with many labels do not come first."""
     return lambda name, features: (
         model.project(name, features) - unpack(model.codes_[name], model.n_bits).mean(axis=0, dtype=np.float32)
     )

@@ -128,7 +128,8 @@ def label_rows(name: str, collection: Collection) -> list[str]:
             error = expected_calibration_error(np.array(probabilities), np.array(right))
             rows.append(
                 f"| {name} | {kind} | {len(asked)} | {'codes' if ranking == 'asymmetric' else 'labels'} | "
-                f"{np.mean(precision):.3f} | {error:.3f} | {np.median(best):.3f} | {np.mean(np.array(best) > 0.9):.2f} |"
+                f"{np.mean(precision):.3f} | {error:.3f} | {np.median(best):.3f} | "
+                f"{np.mean(np.array(best) > 0.9):.2f} |"
             )
     return rows
 

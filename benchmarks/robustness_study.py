@@ -159,6 +159,9 @@ def measure(data: Partition, method: Any, seed: int) -> list[float]:
 def results(names: list[str], methods: list[str], seeds: int) -> Iterator[Row]:
     """Yield each case's measurements by method and seed."""
     first = 100 if VALIDATION else 0
+    for method in methods:  # compile
+        few = make_paired(300, random_state=0)
+        METHODS[method](N_BITS, random_state=0).fit(few.modalities, few.labels)
     for name in names:
         print(name, file=sys.stderr)
         n_seeds = seeds + 2 if name.endswith(" points") else seeds  # few points are quick, and vary more

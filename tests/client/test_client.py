@@ -16,6 +16,7 @@ from PIL import Image
 from dlfh import DLFH, Collection, Encoder
 from dlfh.client import Client
 from dlfh.collection.query import SearchResult
+from dlfh.collection.suggesting import Suggestions
 from dlfh.datasets import Items
 from dlfh.errors import DataWarning, InputError, ServiceError
 from dlfh.features import BagOfWords, Vectors
@@ -45,6 +46,8 @@ def plain(answer: Any) -> Any:
             | {name: own[name] and round(own[name], 4) for name in ("probability", "distance")}
             for own in answer.to_dicts()
         ]
+    if isinstance(answer, Suggestions):
+        return answer.to_dict()
     if isinstance(answer, Item):
         codes = {name: code.tolist() for name, code in answer.codes.items()}
         return answer.id, without_images(answer.metadata), codes, answer.states
@@ -90,7 +93,12 @@ CALLS: dict[str, Call] = {
     "all items": lambda c: list(c),
     "how many": len,
     "whether": lambda c: [name in c for name in ("8.png", "nope", "", "..", ".", 3)],
+    "suggestions": lambda c: c.suggest(),
+    "suggestions, all": lambda c: c.suggest(missing=True, precision=0.5, k=1),
+    "suggestions, some": lambda c: c.suggest(["7.png", "8.png"], {"half": "first"}),
     # Errors
+    "no precision": lambda c: c.suggest(precision=1.5),
+    "unknown suggestions": lambda c: c.suggest(["nope"]),
     "unknown modality": lambda c: c.search("sound", "x"),
     "unknown modalities": lambda c: c.search("text", "x", modalities="sound"),
     "no k": lambda c: c.search("text", "x", 0),
@@ -133,7 +141,7 @@ def test_both_warn_of_unknown_words(both: tuple[Collection, Client]) -> None:
 
 
 def test_the_methods_of_client_and_collection_have_the_same_parameters() -> None:
-    for name in ("search", "similar", "get", "add", "remove", "close"):
+    for name in ("search", "similar", "suggest", "get", "add", "remove", "close"):
         own, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, Collection))
         for parameter in other.values():
             if (name, parameter.name) != ("add", "vectors"):  # the service computes features itself

@@ -11,7 +11,7 @@ import pytest
 from dlfh import DLFH, load
 from dlfh.datasets import Paired, make_paired
 from dlfh.errors import InputError
-from dlfh.hashing import Auto, KernelRidge, LinearRidge
+from dlfh.hashing import Auto, KernelLogistic, KernelRidge, LinearRidge
 from dlfh.metrics import mean_average_precision
 
 
@@ -78,6 +78,19 @@ def test_few_points_choose_a_penalty_and_similarities_get_the_default_kernel() -
     similarity = (np.asarray((few.labels @ few.labels.T).todense()) > 0).astype(np.int8)
     fitted = DLFH(8, random_state=0).fit(few.modalities, similarity=similarity)
     assert repr(fitted.chosen_["text"]) == repr(KernelRidge())
+
+
+def test_rare_bits_are_predicted_by_logistic_functions_unless_sums_are_kept() -> None:
+    rng = np.random.default_rng(0)
+    labels = np.column_stack([rng.random(600) < 0.98, rng.random((600, 6)) < 0.05])  # 96 % of all pairs are similar
+    labels[~labels.any(axis=1), 1] = True
+    image = (labels @ rng.normal(size=(7, 10)) + rng.normal(size=(600, 10))).astype(np.float32)
+    modalities = {"image": image, "text": image[:, ::-1].copy()}
+    model = DLFH(16, random_state=0).fit(modalities, labels.astype(np.int8))
+    assert all(isinstance(learner, KernelLogistic) for learner in model.chosen_.values())
+    kept = DLFH(16, random_state=0, keep_sums=True).fit(modalities, labels.astype(np.int8))
+    assert all(isinstance(learner, (LinearRidge, KernelRidge)) for learner in kept.chosen_.values())
+    assert model.label_probabilities({"image": image}).shape == (600, 7)
 
 
 @pytest.mark.parametrize("n_points", [5, 19, 21])

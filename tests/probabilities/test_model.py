@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from dlfh import DLFH, KDLFH, load
+from dlfh._probabilities.matches import matching, sum_tables
 from dlfh.blocks import open_blocks
 from dlfh.blocks.base import ArrayBlocks
 from dlfh.datasets import Paired, make_paired
@@ -84,6 +86,41 @@ def test_ranking_by_label_probabilities_is_not_behind_hamming_distance(
     assert mean_average_precision(tables, items, labels, labels) > hamming
 
 
+@pytest.mark.parametrize("match", ["any", "all"])
+def test_probabilities_of_matches_are_calibrated_over_all_items_and_the_first(
+    model: DLFH, data: tuple[Paired, Paired], match: Any
+) -> None:
+    labels = dense(data[1].labels).astype(bool)
+    asked, stored = slice(200), slice(200, None)
+    sources: list[Any] = ["text", "image", ("image", "text")]
+    p: dict[Any, Any] = {name: model.label_probabilities({name: data[1].modalities[name]}) for name in sources[:2]}
+    p |= {sources[2]: model.label_probabilities(data[1].modalities), (): labels}
+    pairs = []
+    for query, item in itertools.permutations([*sources, ()], 2):
+        scores = sum_tables(model.score_tables(p[query][asked], match), model.quantize_probabilities(p[item][stored]))
+        best = np.argsort(-scores, axis=1)
+        true = np.take_along_axis(matching(labels[asked], labels[stored], match), best, axis=1)
+        scores = np.take_along_axis(scores, best, axis=1)
+        pairs.append((model.match_probabilities(scores, p[query][asked], match, queries=query, items=item), true))
+    for first in (10, 200):
+        shown, true = (np.stack([pair[number][:, :first] for pair in pairs]).astype(float) for number in (0, 1))
+        gaps = np.bincount(np.minimum(shown * 10, 9).astype(int).ravel(), (shown - true).ravel())
+        assert np.abs(gaps).sum() / true.size < (0.06 if first == 10 else 0.03)
+
+
+def test_rankings_by_any_are_ahead_of_hamming_distance_with_most_labels_missing(data: tuple[Paired, Paired]) -> None:
+    train, test = data
+    kept = dense(train.labels) * (np.random.default_rng(0).random(dense(train.labels).shape) < 0.4)
+    model = DLFH(32, hash_function="linear", random_state=0).fit(train.modalities, kept.astype(np.int8))
+    assert model.label_model_ is not None
+    assert model.label_model_.lifts["any"] > 0
+    (query, database), labels = (test.modalities[name] for name in ("text", "image")), test.labels
+    items = model.quantize_probabilities(model.label_probabilities({"image": database}))
+    tables = model.score_tables(model.label_probabilities({"text": query}))
+    hamming = mean_average_precision(model.encode("text", query), model.encode("image", database), labels, labels)
+    assert mean_average_precision(tables, items, labels, labels) > hamming + 0.01
+
+
 def test_known_labels_rank_items_that_have_all_of_them_first(model: DLFH, data: tuple[Paired, Paired]) -> None:
     labels = dense(data[1].labels)
     has_all = (labels[:20, None] <= labels[None]).all(axis=2)
@@ -100,7 +137,24 @@ def test_saved_models_keep_their_label_probabilities(model: DLFH, data: tuple[Pa
     np.testing.assert_array_equal(before, after)
     np.testing.assert_array_equal(model.quantize_probabilities(before), loaded.quantize_probabilities(after))
     np.testing.assert_array_equal(model.score_tables(before[:3], "all"), loaded.score_tables(after[:3], "all"))
+    scores = np.linspace(-5, 5, 30).reshape(3, 10)
+    found = [each.match_probabilities(scores, before[:3], queries="text", items=()) for each in (model, loaded)]
+    np.testing.assert_array_equal(found[0], found[1])
     assert loaded.label_names_ == model.label_names_ == tuple(range(8))
+
+
+def test_models_of_many_modalities_combine_any_of_them(data: tuple[Paired, Paired], tmp_path: Path) -> None:
+    train, test = (
+        {f"part {n}": each.modalities["image"][:, n::5] for n in range(5)} | {"text": each.modalities["text"]}
+        for each in data
+    )
+    DLFH(16, hash_function="linear", random_state=0).fit(train, data[0].labels).save(tmp_path / "model")
+    model, truth = load(tmp_path / "model"), data[1].labels.toarray() > 0
+    losses = []
+    for names in (["part 0"], ["part 0", "text"], [*test]):
+        p = np.clip(model.label_probabilities({name: test[name] for name in names}), 1e-6, 1 - 1e-6)
+        losses.append(-np.where(truth, np.log(p), np.log1p(-p)).mean())
+    assert losses[0] > losses[1] > losses[2]
 
 
 def test_names_of_labels_are_those_given_to_fit() -> None:
@@ -175,6 +229,15 @@ def test_wrong_probabilities_are_named(model: DLFH, wrong: Any, message: str) ->
     for method in (model.quantize_probabilities, model.score_tables):
         with pytest.raises(InputError, match=message):
             method(wrong)
+
+
+def test_wrong_scores_are_named(model: DLFH) -> None:
+    p = np.full((2, 8), 0.5)
+    for scores in (np.zeros((3, 4)), np.zeros(2), np.full((2, 4), np.nan), [["high"], ["low"]]):
+        with pytest.raises(InputError, match="scores must be finite numbers, a row for each of the 2 queries"):
+            model.match_probabilities(scores, p, queries="text", items="image")
+    with pytest.raises(InputError, match="unknown modality 'sound'"):
+        model.match_probabilities(np.zeros((2, 1)), p, queries="sound", items="image")
 
 
 def test_wrong_modalities_are_named(model: DLFH, data: tuple[Paired, Paired]) -> None:

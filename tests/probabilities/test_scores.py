@@ -47,6 +47,24 @@ def test_more_probable_labels_never_lower_a_score(match: Match) -> None:
     assert after >= before
 
 
+@given(seeds)
+def test_the_lift_of_all_keeps_scores_below_zero(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    q, p = rng.random((2, 6, 4)).astype(np.float32)
+    terms = label_scores(q, p, rng.random(4), "all", exclusive=False, prior=rng.random(4), lift=3 * rng.random())
+    assert (terms <= 0).all()
+
+
+def test_the_lift_prefers_labels_that_the_query_has_more_than_other_points() -> None:
+    q, p = np.array([[0.3, 0.3]], np.float32), np.array([[0.6, 0], [0, 0.6]], np.float32)
+    for match in MATCHES:
+        for exclusive in (False, True):
+            frequent, rare = label_scores(
+                q, p, np.ones(2), match, exclusive=exclusive, prior=np.array([0.5, 0.1]), lift=1.0
+            ).sum(axis=2)[0]
+            assert rare > frequent
+
+
 def test_a_label_under_three_names_counts_once() -> None:
     rng = np.random.default_rng(0)
     one, other = rng.random((2, 4000)) < 0.3

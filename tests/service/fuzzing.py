@@ -48,6 +48,7 @@ SEARCHES: list[dict[str, Any]] = [
     {"text": "stripes", "match": "both", "ranking": "any", "modalities": ["image", "text"]},
     {"text": "level", "radius": 4, "ids": ["8.png", "9.png"]},
 ]
+SUGGEST: dict[str, Any] = {"ids": ["8.png", "a/b"], "where": {"half": "first"}, "precision": 0.8, "k": 3, "start": 2}
 ITEM: dict[str, Any] = {
     "text": "level lines",
     "texts": {"text": "more lines"},
@@ -265,6 +266,8 @@ def request(rng: random.Random) -> bytes:
             body = as_json(damaged({name: value for name, value in item.items() if name != "id"}, rng), rng)
     elif which == 5:
         path, body = b"/v1/remove", as_json(damaged({"ids": ["n0", "n1"]}, rng), rng)
+        if rng.random() < 0.5:
+            path, body = b"/v1/suggest", as_json(damaged(SUGGEST, rng), rng)
     else:
         method = rng.choice([b"GET", b"HEAD", b"DELETE", b"OPTIONS", b"PATCH", b"TRACE", b"FOO"])
         path = rng.choice(

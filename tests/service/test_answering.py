@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from dlfh import DLFH, Collection, Encoder
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import Query
+from dlfh.datasets import Items
 from dlfh.errors import InputError
-from dlfh.service.answering import SearchRequest, answer_together
+from dlfh.features import BagOfWords
+from dlfh.service.answering import SearchRequest, answer_together, suggest_labels
+from dlfh.service.settings import Limits
 from dlfh.service.states import State, States
 
 
@@ -46,3 +51,23 @@ def test_an_invalid_request_does_not_affect_its_batch(state: State) -> None:
     )
     assert isinstance(wrong, InputError)
     assert [right, also_right] == [answer_together(state, [request(text)])[0] for text in ("level", "upright")]
+
+
+def test_pages_of_suggestions_are_complete(tmp_path: Path) -> None:
+    kinds = [["level"], ["upright"]] * 30
+    texts = [f"{label} stripes {row}" for row, (label,) in enumerate(kinds)]
+    items = Items.of({"text": texts, "words": texts}, labels=[*kinds[:50], *[[]] * 10])
+    encoder = Encoder({"text": BagOfWords(), "words": BagOfWords()}, DLFH(16, hash_function="linear", random_state=0))
+    asked: dict[str, Any] = {"ids": None, "where": None, "precision": 0.8, "k": 2, "missing": False}
+    with Collection.build(tmp_path / "shop", items, encoder).collection as collection:
+        state = State(collection, {})
+        pages, start = [], 0
+        while start is not None:
+            pages.append(suggest_labels(state, Limits(answers=8), start=start, **asked))
+            start = pages[-1]["next"]
+        whole = suggest_labels(state, Limits(), start=0, **asked)
+    assert [len(page["suggestions"]) for page in pages] == [4, 4, 2]
+    assert [each for page in pages for each in page["suggestions"]] == whole["suggestions"]
+    assert [(each["id"], [each["label"]]) for each in whole["suggestions"]] == [*zip(items.ids, kinds, strict=True)][
+        50:
+    ]

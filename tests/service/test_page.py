@@ -61,10 +61,10 @@ def picture_of(icons: Path, name: str) -> bytes:
 
 
 def test_results_appear_while_typing(page: Tab, service_of_icons: Running) -> None:
-    page.go().type("bird")
-    assert page.ids == found(service_of_icons, text="bird")
-    assert page.search == "?q=bird"
-    (answer, *_) = service_of_icons.search(text="bird", k=1)["results"][0]["answers"]
+    page.go().type("tree")
+    assert page.ids == found(service_of_icons, text="tree")
+    assert page.search == "?q=tree"
+    (answer, *_) = service_of_icons.search(text="tree", k=1)["results"][0]["answers"]
     card = page.page.locator("a.card").first
     expect(card.locator(".percent")).to_have_text(f"{answer['probability']:.0%}".replace("%", " %"))
     expect(card.locator(".facts")).to_contain_text(f"Hamming distance {answer['hamming_distance']}")
@@ -99,7 +99,7 @@ def test_a_late_response_to_an_earlier_query_is_ignored(page: Tab, service_of_ic
 def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running, kind: str) -> None:
     name = found(service_of_icons, text="arrow")[0]
     content = picture_of(icons, name)
-    page.go("?q=bird&modalities=text")
+    page.go("?q=tree&modalities=text")
     if kind == "drop":
         page.bring("dragenter", content)
         expect(page.page.locator("#drop")).to_be_visible()
@@ -121,7 +121,7 @@ def test_an_image_finds_texts(page: Tab, icons: Path, service_of_icons: Running,
 
 
 def test_a_result_is_a_link_to_similar_items_in_any_modality(page: Tab, service_of_icons: Running) -> None:
-    page.go("?q=bird")
+    page.go("?q=tree")
     name = page.ids[1]
     page.page.locator("a.card").nth(1).click()
     expect(page.page.locator(".head h1")).to_have_text(name)
@@ -178,24 +178,39 @@ def test_columns_may_have_the_names_of_object_properties(browser: Browser, tmp_p
 
 
 def test_an_empty_result_offers_the_next_step(page: Tab, service_of_icons: Running) -> None:
-    page.go("?q=bird").page.fill("#min-probability", "95")
+    page.go("?q=tree").page.fill("#min-probability", "95")
     expect(page.page.locator(".notice h2")).to_have_text("No results")
-    best = service_of_icons.search(text="bird", k=1)["results"][0]["answers"][0]["probability"]
+    best = service_of_icons.search(text="tree", k=1)["results"][0]["answers"][0]["probability"]
     assert f"The best one has {round(100 * best)} %" in page.texts(".notice p")[0]
-    assert page.search == "?q=bird&p=95"
+    assert page.search == "?q=tree&p=95"
     assert page.faults() == []
     page.page.click("text=Show it anyway")
-    assert page.settle().ids == found(service_of_icons, text="bird")
+    assert page.settle().ids == found(service_of_icons, text="tree")
     page.page.fill("#min-probability", "20")
     page.page.wait_for_url("**p=20")
-    assert page.settle().ids == found(service_of_icons, text="bird", min_probability=0.2)
-    page.go("?q=bird&where.row=17")
+    assert page.settle().ids == found(service_of_icons, text="tree", min_probability=0.2)
+    page.go("?q=tree&where.row=17")
     expect(page.page.locator(".notice")).to_contain_text("No item matches the filters")
 
 
-def test_unknown_words_produce_a_warning(page: Tab) -> None:
+def test_unknown_words_find_nothing(page: Tab) -> None:
     page.go("?q=qqqq")
-    expect(page.page.locator(".warning")).to_contain_text("None of these words occur in the collection: qqqq.")
+    expect(page.page.locator(".notice")).to_contain_text("None of these words occur in the collection: qqqq.")
+    assert page.ids == []
+
+
+def test_a_corrected_word_is_shown_and_can_be_undone(page: Tab, service_of_icons: Running) -> None:
+    page.go("?q=weahter")
+    expect(page.page.locator(".warning")).to_contain_text("Showing results for “weather” instead of “weahter”.")
+    assert page.ids == found(service_of_icons, text="weather")
+    page.page.click("text=Search for exactly what I typed")
+    page.page.wait_for_url("**literal=1")
+    expect(page.page.locator(".notice")).to_contain_text("None of these words occur in the collection: weahter.")
+
+
+def test_labels_that_no_item_has_together_are_named(page: Tab) -> None:
+    page.go("?q=weather money")
+    expect(page.page.locator(".warning")).to_contain_text("Nothing here is Weather and Money at once")
 
 
 def test_more_results_are_loaded_on_request(page: Tab) -> None:
@@ -210,7 +225,7 @@ def test_more_results_are_loaded_on_request(page: Tab) -> None:
 @pytest.mark.parametrize(
     "search",
     [
-        "?q=bird&modalities=text&p=10",
+        "?q=tree&modalities=text&p=10",
         "?id=" + quote(WICKED, safe=""),
         "?code=1f00ff3a5c&modalities=image",
         "?q=b&view=map",
@@ -225,7 +240,7 @@ def test_an_address_can_be_shared(page: Tab, browser: Browser, search: str) -> N
 
 
 def test_back_and_forward_restore_searches(page: Tab, icons: Path) -> None:
-    page.go().type("bird")
+    page.go().type("tree")
     first = page.ids
     page.page.locator("#text").press("Enter")
     page.page.locator("a.card").nth(2).click()
@@ -236,12 +251,12 @@ def test_back_and_forward_restore_searches(page: Tab, icons: Path) -> None:
     page.page.go_back()
     expect(page.page.locator(".head h1")).to_have_text(first[2])
     page.page.go_back()
-    expect(page.page.locator(".head h1")).to_have_text("bird")
-    expect(page.page.locator("#text")).to_have_value("bird")
+    expect(page.page.locator(".head h1")).to_have_text("tree")
+    expect(page.page.locator("#text")).to_have_value("tree")
     assert page.ids == first
     page.page.go_back()
     expect(page.page.locator("#welcome h1")).to_be_visible()
-    for title in ("bird", first[2], "Your picture"):
+    for title in ("tree", first[2], "Your picture"):
         page.page.go_forward()
         expect(page.page.locator(".head h1")).to_have_text(title)
     assert page.ids == third
@@ -259,6 +274,7 @@ searches = st.fixed_dictionaries(
         "id": st.none() | texts,
         "code": st.none() | st.binary(min_size=1, max_size=8).map(bytes.hex),
         "modalities": st.none() | texts,
+        "literal": st.booleans(),
         "minProbability": st.integers(0, 99).map(lambda percent: percent / 100),
         "where": st.dictionaries(texts, st.lists(values, min_size=1, max_size=3), max_size=2),
         "k": st.integers(1, 999),
@@ -316,7 +332,7 @@ def test_a_barcode_has_the_bits_of_the_code(page: Tab) -> None:
 
 
 def test_only_certain_results_show_0_or_100_percent(page: Tab) -> None:
-    page.go("?q=bird")
+    page.go("?q=tree")
     written = page.page.evaluate(
         "async (values) => { const { percent } = await import('./elements.js'); return values.map(percent); }",
         [0, 0.001, 0.014, 0.5, 0.994, 0.999, 1],
@@ -325,7 +341,7 @@ def test_only_certain_results_show_0_or_100_percent(page: Tab) -> None:
 
 
 def test_drawings_are_distinguished_from_photographs(page: Tab) -> None:
-    page.go("?q=bird")
+    page.go("?q=tree")
     drawings = page.page.evaluate(
         """async () => {
             const { isDrawing } = await import("./drawings.js");
@@ -358,9 +374,9 @@ def test_drawings_are_distinguished_from_photographs(page: Tab) -> None:
 
 def test_an_error_message_is_shown(page: Tab) -> None:
     for search, sentence in (
-        ("?q=bird&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
+        ("?q=tree&modalities=nope", "Unknown modality 'nope': this collection has 'image', 'text'."),
         ("?id=nope", "Unknown item 'nope'."),
-        ("?q=bird&where.colour=red", "Where has the unknown name 'colour': items have 'labels', 'row'."),
+        ("?q=tree&where.colour=red", "Where has the unknown name 'colour': items have 'labels', 'row'."),
     ):
         page.go(search)
         assert page.texts(".notice p") == [sentence]
@@ -375,11 +391,11 @@ def test_an_error_message_is_shown(page: Tab) -> None:
 def test_an_offline_page_reports_it_and_recovers(page: Tab, service_of_icons: Running) -> None:
     page.go()
     page.page.context.set_offline(True)
-    page.page.fill("#text", "bird")
+    page.page.fill("#text", "tree")
     expect(page.page.locator(".notice")).to_contain_text("The service cannot be reached. Trying again in 2 s.")
     page.page.context.set_offline(False)
     page.page.wait_for_selector("a.card")
-    assert page.ids == found(service_of_icons, text="bird")
+    assert page.ids == found(service_of_icons, text="tree")
     page.forgive("ERR_INTERNET_DISCONNECTED")
 
 
@@ -395,10 +411,10 @@ def test_a_busy_service_is_retried(page: Tab, service_of_icons: Running) -> None
             route.fulfill(status=503, headers={"retry-after": "1"}, content_type="application/json", body=body)
 
     page.page.route("**/v1/search", refuse_once)
-    page.go("?q=bird")
+    page.go("?q=tree")
     expect(page.page.locator(".notice h2")).to_have_text("The service is busy")
     page.page.wait_for_selector("a.card")
-    assert page.ids == found(service_of_icons, text="bird")
+    assert page.ids == found(service_of_icons, text="tree")
     page.forgive("503")
 
 
@@ -410,7 +426,7 @@ def test_a_private_service_asks_for_a_token_and_then_shows_pictures(
         serving(icons, tmp_path / "log", token=TOKEN, pictures=pictures) as private,
         tab(browser, private.address) as page,
     ):
-        page.go("?q=bird")
+        page.go("?q=tree")
         expect(page.page.locator(".notice h2")).to_have_text("This collection is private")
         assert page.faults() == []
         page.page.fill("#token", "not-the-right-token")
@@ -419,7 +435,7 @@ def test_a_private_service_asks_for_a_token_and_then_shows_pictures(
         page.page.fill("#token", TOKEN)
         page.page.press("#token", "Enter")
         page.page.wait_for_selector("a.card img")
-        assert page.ids == found(service_of_icons, text="bird")
+        assert page.ids == found(service_of_icons, text="tree")
         page.page.wait_for_function("() => document.querySelector('a.card img').naturalWidth === 64")
         page.page.reload()
         page.page.wait_for_selector("a.card")  # the token is kept in this tab
@@ -433,7 +449,7 @@ def test_metadata_is_never_parsed_as_html(page: Tab) -> None:
         expect(page.page.locator(".head h1")).to_have_text(WICKED)
     name = page.page.evaluate("document.querySelector('.brand').textContent.trim()")
     assert name == "Icons-collection"
-    page.go("?q=bird&k=100&where.row=0")
+    page.go("?q=tree&k=100&where.row=0")
     card = page.page.locator("a.card").nth(page.ids.index(WICKED))
     assert card.locator("strong").text_content() == WICKED
     card.click()
@@ -445,7 +461,7 @@ def test_metadata_is_never_parsed_as_html(page: Tab) -> None:
 
 
 def test_the_keyboard_is_enough(page: Tab) -> None:
-    page.go("?q=bird")
+    page.go("?q=tree")
     keyboard = page.page.keyboard
     page.page.locator("a.card").first.focus()
     keyboard.press("ArrowRight")
@@ -472,8 +488,8 @@ def test_a_narrow_screen_shows_everything(browser: Browser, service_of_icons: Ru
     with tab(browser, service_of_icons.address, viewport={"width": 340, "height": 640}, has_touch=True) as page:
         for search in (
             "",
-            "?q=bird&where.labels=Arrows&where.labels=Animals",
-            "?q=bird&modalities=text",
+            "?q=tree&where.labels=Arrows&where.labels=Animals",
+            "?q=tree&modalities=text",
             f"?id={quote(WICKED)}",
         ):
             page.go(search)
@@ -489,7 +505,7 @@ def test_a_narrow_screen_shows_everything(browser: Browser, service_of_icons: Ru
 def test_axe_finds_no_serious_fault(browser: Browser, service_of_icons: Running, scheme: str) -> None:
     with tab(browser, service_of_icons.address, color_scheme=scheme) as page:
         assert page.go().faults() == []
-        page.go("?q=bird&k=4&where.row=1&where.row=2").page.click("#filters-toggle")
+        page.go("?q=tree&k=4&where.row=1&where.row=2").page.click("#filters-toggle")
         assert page.faults() == []
         page.page.click("#to-about")
         assert page.faults() == []
@@ -500,13 +516,13 @@ def test_axe_finds_no_serious_fault(browser: Browser, service_of_icons: Running,
 @pytest.mark.parametrize("motion", ["reduce", "no-preference"])
 def test_reduced_motion_disables_transitions(browser: Browser, service_of_icons: Running, motion: str) -> None:
     with tab(browser, service_of_icons.address, reduced_motion=motion) as page:
-        page.go("?q=bird")
+        page.go("?q=tree")
         moving = page.page.evaluate("getComputedStyle(document.querySelector('a.card')).transitionDuration")
         assert (set(moving.split(", ")) == {"0s"}) == (motion == "reduce")
 
 
 def test_codes_are_shown_only_with_details(page: Tab) -> None:
-    page.go("?q=bird").page.click("#to-about")
+    page.go("?q=tree").page.click("#to-about")
     seen = page.page.locator("body").inner_text().lower()
     for word in ("bits", "code", "hamming", "hashed", "asymmetric"):
         assert word not in seen

@@ -180,3 +180,8 @@ def _parse_integer(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
         raise OverflowError(f"contains a number of {len(digits):,} digits")
     return int(digits)
+
+
+def with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    """Return the arrays whose names start with ``prefix``, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+import itertools
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,25 @@ from dlfh._labels import LabelSets
 from dlfh._mathematics.leave_one_out import RidgeSolution
 from dlfh._mathematics.targets import RealTargets, Targets
 from dlfh._probabilities.curves import fit_label_curves
+from dlfh._probabilities.matches import (
+    N_PARAMETERS,
+    LeftOut,
+    MatchCurves,
+    Source,
+    fit_match_curve,
+    matching,
+    sample_pairs,
+    sum_tables,
+)
 from dlfh._probabilities.model import LabelFunction, LabelModel, combinations, fit_fusion
-from dlfh._probabilities.quantizer import LabelQuantizer
-from dlfh._probabilities.scores import redundancy_weights
+from dlfh._probabilities.quantizer import MAX_POINTS, LabelQuantizer
+from dlfh._probabilities.scores import MATCHES, Match, redundancy_weights
 from dlfh.blocks.base import Blocks
+from dlfh.codes import Codes
 from dlfh.hashing.base import FitContext, HashFunction, HashLearner, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
 from dlfh.hashing.survey import Survey
+from dlfh.metrics import mean_average_precision
 
 Values = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
@@ -31,8 +44,8 @@ _MIN_POINTS, _POINTS_PER_LABEL = 1 << 11, 256
 _MAX_POINTS, _MAX_SCORES = 1 << 13, 1 << 25
 #: Maximum number of points in a (points x points) matrix.
 _MAX_POINTS_BY_POINTS = 2048
-#: Maximum number of modalities whose combinations are fitted.
-_MAX_MODALITIES = 4
+#: Weights of the lift that are tried, and the numbers of queries and items.
+_LIFTS, _LIFT_QUERIES, _LIFT_ITEMS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0), 128, 1024
 
 
 @dataclass
@@ -128,17 +141,71 @@ class LabelFit:
         """Return the label probabilities of all modalities; None if any has none."""
         if self.labels is None or set(self.functions) != set(modalities):
             return None
-        fusions = {}
-        fused = [*self.left_out.values()]
-        for names in combinations(modalities) if len(modalities) <= _MAX_MODALITIES else []:
+        left_out: dict[Source, LeftOut] = {(name,): self._left_out(name) for name in modalities}
+        prior, fusions = self.functions[modalities[0]].curves.prior, {}
+        for names in combinations(modalities):
             common = functools.reduce(np.intersect1d, [self.points[name] for name in names])
-            parts = [self.left_out[name][np.searchsorted(self.points[name], common)] for name in names]
-            truth = self.truth[names[0]][np.searchsorted(self.points[names[0]], common)].toarray().astype(bool)
-            prior = self.functions[names[0]].curves.prior
-            fusions[names] = fit_fusion(parts, truth, prior)
-            fused.append(fusions[names](parts, prior))
-        known = self.truth[modalities[0]].toarray().astype(np.float32)
+            parts = [left_out[name,].take(np.searchsorted(self.points[name], common)) for name in names]
+            probabilities = [part.probabilities for part in parts]
+            fusions[names] = fit_fusion(probabilities, parts[0].labels, prior)
+            left_out[names] = LeftOut(common, fusions[names](probabilities, prior), parts[0].labels)
+        first = left_out[modalities[0],]
+        left_out[()] = first._replace(probabilities=first.labels.astype(np.float32))
         rng = np.random.default_rng(self.context.seed)
-        sample = rng.permutation(np.concatenate([*fused, known]))
+        step = max(1, sum(len(each.probabilities) for each in left_out.values()) // MAX_POINTS)
+        sample = rng.permutation(np.concatenate([each.probabilities[::step] for each in left_out.values()]))
         quantizer = LabelQuantizer.fit(sample, self.n_bits, self.context.seed)
-        return LabelModel(self.labels.names, redundancy_weights(self.labels), self.functions, fusions, quantizer)
+        weights, lifts = redundancy_weights(self.labels), dict.fromkeys(MATCHES, 0.0)
+        model = LabelModel(self.labels.names, weights, self.functions, fusions, quantizer, lifts, None)
+        return self._with_matches(model, left_out)
+
+    def _left_out(self, modality: str) -> LeftOut:
+        labels = self.truth[modality].toarray().astype(bool)
+        return LeftOut(self.points[modality], self.left_out[modality], labels)
+
+    def _with_matches(self, model: LabelModel, left_out: dict[Source, LeftOut]) -> LabelModel:
+        """Return the model with lifts and curves of matches, fitted to pairs of left-out points."""
+        queries, items = sample_pairs(left_out, self.context.seed)
+        stored = {source: model.encode(each.probabilities) for source, each in items.items()}
+        names = tuple(left_out)
+        parameters = np.empty((len(MATCHES), len(names), len(names), N_PARAMETERS))
+        for number, match in enumerate(MATCHES):
+            if match == "all":  # every item has all labels of a query without any
+                queries = {source: each.take(each.labels.any(axis=1)) for source, each in queries.items()}
+            lift = self._choose_lift(model, match, queries, items, stored)
+            model = replace(model, lifts={**model.lifts, match: lift})
+            for place, source in enumerate(names):
+                asked = queries[source]
+                tables = model.tables(asked.probabilities, match)
+                for other, codes in enumerate(stored.values()):
+                    known = matching(asked.labels, items[names[other]].labels, match)
+                    scores = sum_tables(tables, codes)
+                    curve = fit_match_curve(scores, asked.probabilities, known, self.context.seed)
+                    parameters[number, place, other] = curve
+        return replace(model, matches=MatchCurves(names, parameters))
+
+    def _choose_lift(
+        self,
+        model: LabelModel,
+        match: Match,
+        queries: dict[Source, LeftOut],
+        items: dict[Source, LeftOut],
+        stored: dict[Source, Codes],
+    ) -> float:
+        """Return the lift by which left-out queries rank items of another modality best."""
+        total = np.zeros(len(_LIFTS))
+        ways = itertools.permutations(model.functions, 2) if len(model.functions) > 1 else [2 * (*model.functions,)]
+        for one, other in ways:
+            asked, codes = queries[one,].take(slice(_LIFT_QUERIES)), stored[other,][:_LIFT_ITEMS]
+            known = matching(asked.labels, items[other,].labels[:_LIFT_ITEMS], match).astype(np.int8)
+            if not known.any():
+                continue
+            tables, lifted = (
+                replace(model, lifts={match: lift}).tables(asked.probabilities, match) for lift in (0.0, 1.0)
+            )
+            for place, lift in enumerate(_LIFTS):
+                ranked = tables + np.float32(lift) * (lifted - tables)
+                total[place] += mean_average_precision(
+                    ranked, codes, relevance=known, n_jobs=self.context.workers.n_jobs
+                )
+        return _LIFTS[int(np.argmax(total))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,20 @@ import numpy.typing as npt
 
 from dlfh._labels import are_label_names
 from dlfh._parallel import Workers
+from dlfh._persistence.model_folder import with_prefix
 from dlfh._probabilities.curves import LabelCurves
-from dlfh._probabilities.quantizer import LabelQuantizer
-from dlfh._probabilities.scores import Match, label_scores
+from dlfh._probabilities.matches import MatchCurves, Source
+from dlfh._probabilities.quantizer import N_CENTROIDS, LabelQuantizer
+from dlfh._probabilities.scores import MATCHES, Match, label_scores
 from dlfh._validation import Features
-from dlfh.codes import Codes
+from dlfh.codes import Codes, n_bytes
 from dlfh.hashing.base import HashFunction, check_array
 
 Floats = npt.NDArray[np.float64]
 Values = npt.NDArray[np.float32]
 
+#: Maximum number of modalities of which every choice is fitted.
+_MAX_MODALITIES = 4
 #: Range of probabilities whose logarithms are taken.
 _SMALLEST = 1e-6
 #: Maximum number of probabilities that a combination of modalities, a handful of parameters, is fitted to.
@@ -53,7 +57,7 @@ class LabelFunction(HashFunction):
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> LabelFunction:
         kind = check_array(arrays, "kind", np.uint8, (None,)).tobytes().decode()
-        scores = HashFunction._registry.find(kind).from_arrays(_with_prefix(arrays, "scores/"))
+        scores = HashFunction._registry.find(kind).from_arrays(with_prefix(arrays, "scores/"))
         return cls(scores, LabelCurves.from_arrays(arrays, scores.n_bits))
 
 
@@ -83,6 +87,8 @@ class LabelModel:
     weights (n_labels,): Weights of the labels in scores, see `redundancy_weights`.
     functions: By modality.
     fusions: By names of modalities, two or more, in the order of the method.
+    lifts: By match: weights of the lift in scores, see `label_scores`.
+    matches: Probabilities that scores stand for; None while they are being fitted.
     """
 
     names: tuple[Any, ...] | None
@@ -90,6 +96,8 @@ class LabelModel:
     functions: dict[str, LabelFunction]
     fusions: dict[tuple[str, ...], Fusion]
     quantizer: LabelQuantizer
+    lifts: dict[Match, float]
+    matches: MatchCurves | None
 
     @property
     def n_labels(self) -> int:
@@ -100,14 +108,26 @@ class LabelModel:
         """Whether every training point has exactly one label."""
         return all(function.curves.exclusive for function in self.functions.values())
 
+    @property
+    def prior(self) -> Floats:
+        """Share of the points with each label."""
+        return next(iter(self.functions.values())).curves.prior
+
     def fuse(self, probabilities: Mapping[str, Values]) -> Values:
         """Return one probability per point and label from those of one or several modalities."""
         names = tuple(name for name in self.functions if name in probabilities)
         if len(names) == 1:
             return probabilities[names[0]]
-        prior = self.functions[names[0]].curves.prior
-        fused = self.fusions[names]([probabilities[name] for name in names], prior)
+        fused = self._fusion(names)([probabilities[name] for name in names], self.prior)
         return fused / np.maximum(fused.sum(axis=1, keepdims=True), np.float32(1e-30)) if self.exclusive else fused
+
+    def _fusion(self, names: tuple[str, ...]) -> Fusion:
+        """Return the combination of some modalities; with weights that they have among all, if it was not fitted."""
+        if names in self.fusions:
+            return self.fusions[names]
+        whole = self.fusions[tuple(self.functions)]
+        weights = zip(self.functions, whole.weights, strict=True)
+        return Fusion(tuple(weight for name, weight in weights if name in names), whole.bias)
 
     def grown(
         self, names: tuple[Any, ...] | None, scores: Mapping[str, HashFunction], shares: Mapping[str, Floats]
@@ -123,19 +143,26 @@ class LabelModel:
         more = next(iter(scores.values())).n_bits - self.n_labels
         weights = np.pad(self.weights, (0, more), constant_values=1.0)
         new = next(iter(shares.values()))[self.n_labels :]
-        return LabelModel(names, weights, functions, self.fusions, self.quantizer.extended(new))
+        return replace(self, names=names, weights=weights, functions=functions, quantizer=self.quantizer.extended(new))
+
+    def without_lifts(self) -> LabelModel:
+        """Return the model whose scores are those of independent labels, see `probability_of`."""
+        return replace(self, lifts=dict.fromkeys(MATCHES, 0.0))
+
+    def terms(self, queries: Values, items: Values, match: Match) -> Values:
+        """Return the terms of scores, by query, item and label: shape (queries, items, labels)."""
+        how: dict[str, Any] = {"exclusive": self.exclusive, "prior": self.prior, "lift": self.lifts[match]}
+        return label_scores(queries, items, self.weights, match, **how)
 
     def tables(self, probabilities: Values, match: Match) -> Values:
         """Return score tables of queries, shape (queries, n_bytes, 256)."""
         items = self.quantizer.centroids**2
         rows = max(1, _CHUNK_TERMS // items.size)
-        parts = [
-            self.quantizer.tables(
-                label_scores(probabilities[start : start + rows], items, self.weights, match, exclusive=self.exclusive)
-            )
-            for start in range(0, len(probabilities), rows)
-        ]
-        return np.concatenate(parts)
+        tables = np.empty((len(probabilities), n_bytes(self.quantizer.n_bits), N_CENTROIDS), np.float32)
+        for start in range(0, len(probabilities), rows):
+            terms = self.terms(probabilities[start : start + rows], items, match)
+            tables[start : start + rows] = self.quantizer.tables(terms)
+        return tables
 
     def encode(self, probabilities: npt.NDArray[np.floating]) -> Codes:
         """Return the bytes in which the probabilities of items are stored, shape (n, n_bytes)."""
@@ -146,12 +173,15 @@ class LabelModel:
         config = {
             "names": None if self.names is None else list(self.names),
             "n_labels": self.n_labels,
+            "lifts": [self.lifts[match] for match in MATCHES],
             "fusions": [
                 {"modalities": list(names), "weights": list(fusion.weights), "bias": fusion.bias}
                 for names, fusion in self.fusions.items()
             ],
         }
-        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, **self.quantizer.to_arrays()}
+        assert self.matches is not None
+        arrays: dict[str, npt.NDArray[Any]] = {"weights": self.weights, "matches": self.matches.parameters}
+        arrays |= self.quantizer.to_arrays()
         for name, function in self.functions.items():
             arrays |= {f"of/{name}/{key}": array for key, array in function.to_arrays().items()}
         return config, arrays
@@ -166,7 +196,7 @@ class LabelModel:
             raise ValueError("the number of its labels is missing or out of range")
         if names is not None and not are_label_names(names, n_labels):
             raise ValueError(f"its label names must be {n_labels} distinct strings or numbers")
-        functions = {name: LabelFunction.from_arrays(_with_prefix(arrays, f"of/{name}/")) for name in n_features}
+        functions = {name: LabelFunction.from_arrays(with_prefix(arrays, f"of/{name}/")) for name in n_features}
         for name, width in n_features.items():
             if (functions[name].n_features, functions[name].n_bits) != (width, n_labels):
                 raise ValueError("its label probabilities do not match its features or labels")
@@ -182,13 +212,30 @@ class LabelModel:
         weights = check_array(arrays, "weights", np.float64, (n_labels,))
         if not (weights > 0).all():
             raise ValueError("its label weights must be positive")
-        quantizer = LabelQuantizer.from_arrays(arrays, n_labels, n_bits)
-        return cls(None if names is None else tuple(names), weights, functions, fusions, quantizer)
+        lifts = config["lifts"]
+        if not isinstance(lifts, list) or not all(isinstance(each, float) and 0 <= each < 1e6 for each in lifts):
+            raise ValueError("the lifts of its scores must be finite numbers")
+        return cls(
+            None if names is None else tuple(names),
+            weights,
+            functions,
+            fusions,
+            LabelQuantizer.from_arrays(arrays, n_labels, n_bits),
+            dict(zip(MATCHES, lifts, strict=True)),
+            MatchCurves.from_arrays(arrays, sources(tuple(n_features))),
+        )
 
 
 def combinations(modalities: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return all choices of two or more modalities."""
-    return [names for size in range(2, len(modalities) + 1) for names in itertools.combinations(modalities, size)]
+    """Return the choices of two or more modalities that are fitted: all, or of many modalities all together."""
+    n = len(modalities)
+    sizes = range(2, n + 1) if n <= _MAX_MODALITIES else (n,)
+    return [names for size in sizes for names in itertools.combinations(modalities, size)]
+
+
+def sources(modalities: Sequence[str]) -> tuple[Source, ...]:
+    """Return where label probabilities may come from: one modality, several, or known labels."""
+    return (*((name,) for name in modalities), *combinations(modalities), ())
 
 
 def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], prior: Floats) -> Fusion:
@@ -224,7 +271,3 @@ def fit_fusion(probabilities: Sequence[Values], labels: npt.NDArray[np.bool_], p
 def _log_odds(probabilities: npt.NDArray[np.floating]) -> Floats:
     clipped = np.clip(np.asarray(probabilities, np.float64), _SMALLEST, 1 - _SMALLEST)
     return np.log(clipped / (1 - clipped))
-
-
-def _with_prefix(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

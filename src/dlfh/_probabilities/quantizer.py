@@ -23,8 +23,9 @@ Integers = npt.NDArray[np.int64]
 
 N_CENTROIDS = 256
 _ITERATIONS = 10
-#: Points that centroids are fitted to.
-_MAX_POINTS = 1 << 12
+#: Points that centroids are fitted to: more for groups of more labels.
+MAX_POINTS = 1 << 12
+_MIN_POINTS, _POINTS_PER_LABEL = 1 << 10, 1 << 9
 _CHUNK_ROWS = 2048
 
 
@@ -44,7 +45,7 @@ class LabelQuantizer:
     @classmethod
     def fit(cls, probabilities: Values, n_bits: int, seed: int) -> LabelQuantizer:
         """Fit groups and centroids to the probabilities (n, n_labels) of points."""
-        roots = np.sqrt(probabilities[:_MAX_POINTS], dtype=np.float32)
+        roots = np.sqrt(probabilities[:MAX_POINTS], dtype=np.float32)
         n_labels = roots.shape[1]
         n_groups = min(n_bytes(n_bits), n_labels)
         group = np.empty(n_labels, np.int64)
@@ -56,7 +57,8 @@ class LabelQuantizer:
         for number in range(n_groups):
             members = np.flatnonzero(group == number)
             unused = max(0, 8 * (number + 1) - n_bits)
-            of_group = _centroids(np.ascontiguousarray(roots[:, members]), N_CENTROIDS >> unused, seed)
+            points = roots[: max(_MIN_POINTS, _POINTS_PER_LABEL * len(members)), members]
+            of_group = _centroids(np.ascontiguousarray(points), N_CENTROIDS >> unused, seed)
             centroids[:, members] = np.repeat(of_group, 1 << unused, axis=0)
         return cls(n_bits, group, centroids)
 

@@ -6,7 +6,8 @@
 Where every point has exactly one label, both are sum_l p_l q_l, the probability that the labels are equal.
 
 Both increase with a sum over labels, the score. Labels that say the same (one label under several names) would count
-several times, so each has a weight.
+several times, so each has a weight. Where labels are missing from the training data, every probability is too low, and
+frequent labels decide too much: the score also has a lift, lambda sum_l (q_l - pi_l) p_l, with pi the labels' shares.
 """
 
 from __future__ import annotations
@@ -50,19 +51,30 @@ def redundancy_weights(labels: LabelSets) -> Floats:
     return np.where(used, 1 / np.maximum(total, 1.0), 1.0)
 
 
-def label_scores(queries: Values, items: Values, weights: Floats, match: Match, *, exclusive: bool) -> Values:
+def label_scores(
+    queries: Values,
+    items: Values,
+    weights: Floats,
+    match: Match,
+    *,
+    exclusive: bool,
+    prior: Floats | float = 0.0,
+    lift: float = 0.0,
+) -> Values:
     """Return the terms of the score, by query, item and label: shape (queries, items, labels)."""
     q, p = queries[:, None, :], items[None]
+    beyond = (np.float32(lift) * (queries - np.asarray(prior, np.float32)))[:, None, :]
     if exclusive:
-        return p * q
+        return (q + beyond) * p
     weight, largest = weights.astype(np.float32), np.float32(_ALMOST_ONE)
     if match == "any":
-        return -weight * np.log1p(-np.minimum(p * q, largest))
-    return weight * np.log1p(-np.minimum(q * (1 - p), largest))
+        return weight * (beyond * p - np.log1p(-np.minimum(p * q, largest)))
+    # Less the query's largest lift, so that a score remains at most 0.
+    return weight * (beyond * p - np.maximum(beyond, 0) + np.log1p(-np.minimum(q * (1 - p), largest)))
 
 
 def probability_of(scores: npt.NDArray[np.floating], match: Match, *, exclusive: bool) -> Floats:
-    """Return the probability that a score stands for."""
+    """Return the probability that a score stands for if labels are independent and the lift is 0."""
     scores = np.asarray(scores, np.float64)
     if exclusive:
         return np.clip(scores, 0.0, 1.0)

@@ -26,6 +26,7 @@ _INVALID_INPUT, _INTERRUPTED = 2, 130
 COMMANDS = {
     "build": "dlfh.cli.build:build",
     "search": "dlfh.cli.search:search",
+    "suggest": "dlfh.cli.suggest:suggest",
     "serve": "dlfh.cli.serve:serve",
     "add": "dlfh.cli.add:add",
     "remove": "dlfh.cli.remove:remove",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import TracebackType
 from typing import Any, Self
@@ -15,6 +15,7 @@ from dlfh.client.transport import Transport, dump
 from dlfh.client.values import encode_image, encode_items, encode_vectors, read_item, read_result, split
 from dlfh.collection import SearchOptions
 from dlfh.collection.query import SearchResult, is_single, issue_warnings
+from dlfh.collection.suggesting import Suggestion, Suggestions
 from dlfh.datasets import Items
 from dlfh.datasets.problem import Problem
 from dlfh.errors import InputError, ServiceError
@@ -111,14 +112,19 @@ class Client:
 
     def __iter__(self) -> Iterator[Item]:
         """Yield the items in insertion order; raise ServiceError if the collection changes meanwhile."""
+        for page in self._pages("GET", "/v1/items", lambda start: {"params": {"start": start}}):
+            yield from (read_item(item, [*self._takes]) for item in page["items"])
+
+    def _pages(self, method: str, path: str, request: Callable[[int], dict[str, Any]]) -> Iterator[Any]:
+        """Yield the pages of a response, all of one state; ``request`` returns arguments, given the start."""
         start: int | None = 0
         state = None
         while start is not None:
-            page = self._transport.json("GET", "/v1/items", params={"start": start})
+            page = self._transport.json(method, path, **request(start))
             if state not in (None, page["state"]):
                 raise ServiceError("the collection changed while its items were read: start again")
             state = page["state"]
-            yield from (read_item(item, [*self._takes]) for item in page["items"])
+            yield page
             start = page["next"]
 
     def get(self, identifier: str) -> Item:
@@ -184,6 +190,25 @@ class Client:
         files = {"image": encode_image(image)}
         (response,) = self._transport.json("POST", "/v1/search/image", data=form, files=files)["results"]
         return response
+
+    # Suggesting labels
+
+    def suggest(
+        self,
+        ids: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        *,
+        precision: float = 0.8,
+        k: int = 10,
+        missing: bool = False,
+    ) -> Suggestions:
+        """Suggest labels for items that have none, as `Collection.suggest`."""
+        asked = {"ids": ids, "where": where, "precision": precision, "k": k, "missing": missing}
+        found: list[Suggestion] = []
+        for page in self._pages("POST", "/v1/suggest", lambda start: {"json": asked | {"start": start}}):
+            found += [Suggestion(**suggestion) for suggestion in page["suggestions"]]
+            about = {name: page[name] for name in ("threshold", "precision", "recall", "n_checked")}
+        return Suggestions(found, **about)
 
     # Changing
 

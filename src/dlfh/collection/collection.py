@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -38,6 +38,7 @@ from dlfh.index.items import Item
 if TYPE_CHECKING:
     from dlfh.collection.evaluation import EvaluationReport
     from dlfh.collection.item_vectors import ItemVectors
+    from dlfh.collection.suggesting import Suggestions
     from dlfh.collection.syncing import SyncResult
     from dlfh.datasets.items import Items
 
@@ -469,6 +470,59 @@ class Collection:
     def calibration(self) -> Calibration:
         """The calibration that turns similarities into probabilities; empty if no items were held out."""
         return self.searcher.calibration
+
+    # Suggesting labels
+
+    def suggest(
+        self,
+        ids: Sequence[str] | None = None,
+        where: Mapping[str, Any] | None = None,
+        *,
+        precision: float = 0.8,
+        k: int = 10,
+        missing: bool = False,
+    ) -> Suggestions:
+        """Suggest labels for the items that have none, from their images and texts.
+
+        A label is suggested if its probability reaches a threshold, the smallest one above which the promised share of
+        labels is right. This is checked on the items whose labels are known, with predictions that do not use them; if
+        these are fewer than 50, the probabilities themselves predict it.
+
+        Parameters
+        ----------
+        ids : sequence of str, optional
+            Only the items with these ids.
+        where : dict, optional
+            Only items whose columns match this filter, see `Index.matches`.
+        precision : float
+            Share of the suggestions that shall be right. A higher one gives fewer suggestions.
+        k : int
+            Maximum number of labels per item.
+        missing : bool
+            Whether to suggest labels also for items that have some, where a label seems to be missing. The precision
+            is not promised for these: it depends on how many labels are missing, which the items do not tell.
+
+        Returns
+        -------
+        Suggestions
+            A sequence of ``(id, label, probability)``, item by item.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from dlfh import DLFH, Collection, Encoder
+        >>> from dlfh.datasets import Items
+        >>> from dlfh.features import BagOfWords
+        >>> texts = {"english": ["a car", "a dog", "a cat"] * 40, "german": ["Auto", "Hund", "Katze"] * 40}
+        >>> items = Items.of(texts, labels=[["car"], ["pet"], ["pet"]] * 39 + [[], [], []])
+        >>> encoder = Encoder({"english": BagOfWords(), "german": BagOfWords()}, DLFH(n_bits=16, random_state=0))
+        >>> collection = Collection.build(tempfile.mkdtemp(), items, encoder).collection
+        >>> [(suggestion.id, suggestion.label) for suggestion in collection.suggest()]
+        [('117', 'car'), ('118', 'pet'), ('119', 'pet')]
+        """
+        from dlfh.collection.suggesting import selected, suggest  # not needed to search
+
+        return suggest(self, selected(self, ids, where, missing=missing), precision=precision, k=k)
 
     # Evaluating
 

@@ -348,9 +348,12 @@ class Encoder(Parameterized):
 
     @property
     def label_model(self) -> LabelModel | None:
-        """The label probabilities of the model, if it has any and their labels have names."""
+        """The label probabilities of the model, if it has any and their labels have names.
+
+        Scores are without lifts: to a person who asks for gloves, blue gloves are not less probable.
+        """
         model = self._fitted_model().label_model_
-        return None if model is None or model.names is None else model
+        return None if model is None or model.names is None else model.without_lifts()
 
     def label_probabilities(self, modality: str, vectors: Features) -> npt.NDArray[np.float32]:
         """Return the probability of each label, given vectors that a featuriser returned."""

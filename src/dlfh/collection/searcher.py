@@ -202,8 +202,10 @@ class Searcher:
                 groups.setdefault((self.modality_of(query), query.kind), []).append(query)
         for (modality, kind), group in groups.items():
             featurizer = self.encoder.featurizer(modality)
-            for query in group if isinstance(featurizer, BagOfWords) else ():
-                query.understanding = Understanding(query.value) if query.literal else self._reader.read(query.value)
+            for query in group if kind == "text" and isinstance(featurizer, BagOfWords) else ():
+                if isinstance(query.value, str):  # others are refused by the featuriser
+                    understood = Understanding(query.value) if query.literal else self._reader.read(query.value)
+                    query.understanding = understood
             values: Any = [query.understanding.text if query.understanding else query.value for query in group]
             if sp.issparse(values[0]):
                 values = sp.vstack([value.reshape((1, -1)) for value in values], format="csr")

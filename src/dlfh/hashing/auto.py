@@ -25,7 +25,7 @@ from dlfh.blocks.base import Blocks
 from dlfh.blocks.modalities import in_one_block
 from dlfh.hashing.base import BlockLearner, FitContext, HashFunction, HashLearner
 from dlfh.hashing.block_targets import BlockTargets
-from dlfh.hashing.kernel import KernelRidge
+from dlfh.hashing.kernel import KernelLogistic, KernelRidge
 from dlfh.hashing.linear import LinearRidge
 from dlfh.hashing.rbf import RBFMap, random_bases
 from dlfh.hashing.scaling import SCALINGS
@@ -35,6 +35,8 @@ _Ridge: TypeAlias = LinearRidge | KernelRidge
 
 #: Fewest points to choose by, and to choose more than the penalty by.
 _FEWEST_POINTS, _MIN_POINTS = 20, 200
+#: Share of points below which a bit's value is rare.
+_RARE = 0.1
 #: Maximum number of queries.
 _MAX_QUERIES = 1000
 #: Number of folds, also below `_MIN_POINTS`, and the maximum number of points for cross-validation; of more points, one
@@ -53,7 +55,8 @@ class Auto(BlockLearner):
 
     Of copies, equal or nearly equal rows with the same labels, only one is used to choose by. With fewer than 200
     distinct points, only the regularisation of ``KernelRidge(penalty="function")`` is chosen. With similarities instead
-    of labels, the learner is ``KernelRidge()``.
+    of labels, the learner is ``KernelRidge()``. If most bits have a rare value, because most pairs are similar, it is
+    ``KernelLogistic()``: a least-squares fit rarely predicts rare values.
 
     Parameters
     ----------
@@ -121,6 +124,8 @@ class Auto(BlockLearner):
         distinct = sample.take(np.unique(groups, return_index=True)[1])
         n_copies = copies_per_point(distinct.n_points, sample.n_points, n_points)
         is_small = distinct.n_points < _MIN_POINTS
+        if not is_small and not context.needs_sums and _rarer_share(sample.targets) < _RARE:
+            return KernelLogistic()
         folds = _folds(distinct.n_points, _N_SMALL_FOLDS if is_small else _N_FOLDS, rng)
         stages: list[Callable[[_Ridge], Iterator[_Ridge]]] = [self._kinds, _ridges, _bandwidths]
         if is_small or sp.issparse(sample.features):
@@ -150,6 +155,11 @@ class Auto(BlockLearner):
         for scaling in SCALINGS:
             yield LinearRidge(shrinkage=0.1, scaling=scaling)
             yield KernelRidge(self.max_bases, bandwidth=0.5, shrinkage=1e-2, scaling=scaling, precision="single")
+
+
+def _rarer_share(targets: Targets) -> float:
+    """Return the share of points that have the rarer value of a bit; the median over bits."""
+    return float(np.median(1 - np.abs(targets.mean())) / 2)
 
 
 def _sparse_kinds(_: _Ridge) -> Iterator[_Ridge]:

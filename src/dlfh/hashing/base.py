@@ -42,6 +42,7 @@ class FitContext:
     chosen: The learners that `Auto` chose, by modality.
     surveys: Statistics of the features that were computed already, by modality.
     solutions: The regressions that were solved, by modality, for leave-one-out predictions.
+    needs_sums: Whether learners must be summed ones, to which points can be added.
     """
 
     workers: Workers
@@ -50,6 +51,7 @@ class FitContext:
     chosen: dict[str, HashLearner] = field(default_factory=dict)
     surveys: dict[str, Any] = field(default_factory=dict)
     solutions: dict[str, RidgeSolution] = field(default_factory=dict)
+    needs_sums: bool = False
 
     def n_jobs(self, features: Blocks) -> int:
         """Return the number of threads for a function of blocks; a cluster runs one task on each of its threads."""

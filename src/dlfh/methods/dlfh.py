@@ -16,6 +16,7 @@ from dlfh._mathematics.moments import Moments
 from dlfh._mathematics.targets import LabelledTargets, RealTargets, Targets
 from dlfh._parallel import Workers, blas_threads
 from dlfh._persistence.json_values import parameters_from_json, values_to_json
+from dlfh._persistence.model_folder import with_prefix
 from dlfh._probabilities.fit import LabelFit
 from dlfh._progress import progress
 from dlfh._validation import Features, check_random_state
@@ -27,7 +28,7 @@ from dlfh.hashing import Auto, Deep, HashLearner, KernelLogistic, KernelRidge, L
 from dlfh.hashing.auto import rescaled
 from dlfh.hashing.base import FitContext, SummedLearner
 from dlfh.hashing.block_targets import BlockTargets
-from dlfh.methods.base import CrossModalHasher, with_prefix
+from dlfh.methods.base import CrossModalHasher
 from dlfh.methods.code_learning import CodeLearning, check_pair_weights
 from dlfh.methods.growing import add_points, check_widths, sums_from_parts, sums_to_parts
 from dlfh.methods.info import MethodInfo
@@ -272,7 +273,7 @@ class DLFH(CrossModalHasher):
             learned = CodeLearning(self, tuple(features)).learn_points(
                 known, features, rng, workers, bar
             )  # section 3.2
-            context = FitContext(workers, int(rng.integers(2**63)), bar)
+            context = FitContext(workers, int(rng.integers(2**63)), bar, needs_sums=self.keep_sums)
             fits = LabelFit(int(self.n_bits), context)
             functions = {  # section 3.3
                 name: fits.fit(learners[name], blocks, learned.targets[name], name)

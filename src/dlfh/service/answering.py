@@ -13,10 +13,11 @@ from dlfh.collection import SearchOptions
 from dlfh.collection.columns import public_item
 from dlfh.collection.evaluation import EvaluationReport
 from dlfh.collection.query import Query, ResultItem, SearchResult, labels_of
+from dlfh.collection.suggesting import check_precision, selected, suggest
 from dlfh.errors import InputError
 from dlfh.index.items import Item
 from dlfh.service.errors import unknown_item
-from dlfh.service.settings import Settings
+from dlfh.service.settings import Limits, Settings
 from dlfh.service.states import State
 
 
@@ -110,6 +111,28 @@ def list_items(state: State, start: int, n: int) -> dict[str, Any]:
     items = [_item_with_codes(state, public_item(item, modalities)) for item in state.index.items(list(positions))]
     following = positions.stop if positions and positions.stop < len(state.index) else None
     return {"state": state.name, "items": items, "next": following}
+
+
+def suggest_labels(
+    state: State,
+    limits: Limits,
+    *,
+    ids: Sequence[str] | None,
+    where: Mapping[str, Any] | None,
+    precision: float,
+    k: int,
+    missing: bool,
+    start: int,
+) -> dict[str, Any]:
+    """Return suggested labels for as many items as one response may have, and the start of the next page."""
+    if where is not None:
+        state.facets.check(where)
+    positions = selected(state.collection, ids, where, missing=missing)
+    positions, n = positions[positions >= start], max(1, limits.answers // k)
+    checked = state.once("precision", lambda: check_precision(state.collection))
+    found = suggest(state.collection, positions[:n], precision=precision, k=k, checked=checked)
+    following = int(positions[n]) if len(positions) > n else None
+    return {"state": state.name, **found.to_dict(), "next": following}
 
 
 def _item_with_codes(state: State, item: Item) -> dict[str, Any]:

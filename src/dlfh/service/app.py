@@ -26,7 +26,15 @@ from dlfh._version import __version__
 from dlfh.collection.query import Query as SearchQuery
 from dlfh.errors import DataWarning, DLFHError, InputError
 from dlfh.service import schemas
-from dlfh.service.answering import SearchRequest, answer_together, describe_collection, describe_item, dump, list_items
+from dlfh.service.answering import (
+    SearchRequest,
+    answer_together,
+    describe_collection,
+    describe_item,
+    dump,
+    list_items,
+    suggest_labels,
+)
 from dlfh.service.batching import Batcher
 from dlfh.service.errors import RequestError, shutting_down
 from dlfh.service.guard import Guard
@@ -209,6 +217,17 @@ class Service:
     def _answer(self, requests: Sequence[SearchRequest]) -> Sequence[Any]:
         return answer_together(self.states.current, requests)
 
+    async def suggest(self, body: bytes) -> Response:
+        """Answer a request for suggested labels."""
+
+        def answer(_: Any) -> list[bytes]:
+            request = _parse(schemas.Suggest, body, self.limits)
+            if request.k > self.limits.k:
+                raise RequestError(422, f"k must be at most {self.limits.k}")
+            return [dump(suggest_labels(self.states.current, self.limits, **request.model_dump()))]
+
+        return Response(await self._slow.ask(answer, None), media_type=_JSON)
+
     async def draw_map(self) -> bytes:
         """Return the map, computed once per state of the collection."""
 
@@ -309,6 +328,11 @@ def _add_endpoints(app: FastAPI, service: Service) -> None:
     async def search_by_image(request: Request) -> Response:
         """Search by an image, uploaded as multipart/form-data."""
         return await service.search_by_image(*await _read_form(request))
+
+    @app.post("/v1/suggest", **_responses(schemas.SuggestResponse, 400, 422), openapi_extra=_takes(schemas.Suggest))
+    async def suggest(request: Request) -> Response:
+        """Suggest labels for items that have none, or that seem to lack some."""
+        return await service.suggest(await _read_body(request))
 
     @app.get("/v1/items/{id:item}/thumbnail", responses=_THUMBNAIL | _responses(None, 404)["responses"])
     async def get_thumbnail(id: str, request: Request) -> Response:
@@ -433,7 +457,8 @@ def _reference(model: type[BaseModel]) -> dict[str, str]:
 
 def _describe_bodies(app: FastAPI) -> None:
     """Add the models of request bodies to the OpenAPI description."""
-    models = [(model, "validation") for model in (schemas.Search, schemas.NewItems, schemas.ItemIds, schemas.NewItem)]
+    bodies = (schemas.Search, schemas.Suggest, schemas.NewItems, schemas.ItemIds, schemas.NewItem)
+    models = [(model, "validation") for model in bodies]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     app.openapi()["components"]["schemas"] |= definitions["$defs"]
 

@@ -18,6 +18,7 @@ _LIMITS = Limits()  # the defaults, for OpenAPI; a service with other limits che
 
 Text = Annotated[str, Field(min_length=1, max_length=1 << 20)]
 Identifier = Annotated[str, Field(min_length=1, max_length=4096)]
+Ids = Annotated[list[Identifier], Field(max_length=10_000)]
 Hexadecimal = Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2})+$", max_length=1 << 12)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Scalar = Annotated[str, Field(max_length=4096)] | bool | int | Number
@@ -99,9 +100,7 @@ class _Options(_Strict):
         description="Return all items within this Hamming distance, instead of `k`; an error if they are more than "
         "the largest `k`.",
     )
-    ids: Annotated[list[Identifier], Field(max_length=10_000)] | None = Field(
-        None, description="Search only the items with these ids."
-    )
+    ids: Ids | None = Field(None, description="Search only the items with these ids.")
 
     def options(self, limits: Limits) -> SearchOptions:
         """Return the options; raise `RequestError` if they exceed the limits of this service."""
@@ -195,6 +194,19 @@ class ItemIds(_Strict):
     ids: Annotated[list[Identifier], Field(min_length=1, max_length=_LIMITS.batch)]
 
 
+class Suggest(_Strict):
+    """The items to suggest labels for, and how reliable the suggestions shall be."""
+
+    ids: Ids | None = Field(None, description="Only the items with these ids.")
+    where: Filter | None = Field(None, description="Only items whose columns match this filter, as in a search.")
+    precision: float = Field(0.8, gt=0, lt=1, description="Share of the suggestions that shall be right.")
+    k: int = Field(10, ge=1, le=_LIMITS.k, description="Maximum number of labels per item.")
+    missing: bool = Field(
+        False, description="Suggest labels also for items that have some; the precision is not promised for these."
+    )
+    start: int = Field(0, ge=0, le=1 << 40, description="`next` of the page before.")
+
+
 # ------------------------------------------------------------------------------------------------- responses
 
 
@@ -256,6 +268,26 @@ class SearchResponse(BaseModel):
 
     state: str = Field(description="State of the collection.")
     results: list[Result] = Field(description="One per query, in their order.")
+
+
+class Suggestion(BaseModel):
+    """A label that an item probably has."""
+
+    id: str
+    label: str
+    probability: float
+
+
+class SuggestResponse(BaseModel):
+    """A page of suggested labels, item by item, the most probable first."""
+
+    state: str = Field(description="State of the collection.")
+    threshold: float | None = Field(description="Smallest probability; null if none keeps the promised precision.")
+    precision: float = Field(description="Share of right suggestions among items whose labels are known.")
+    recall: float = Field(description="Share of their labels that are suggested.")
+    n_checked: int = Field(description="Number of these items; 0 if precision and recall are only predicted.")
+    suggestions: list[Suggestion]
+    next: int | None = Field(description="`start` of the next page; null on the last page.")
 
 
 class Code(BaseModel):

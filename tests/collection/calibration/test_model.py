@@ -18,7 +18,7 @@ def whole() -> Calibration:
         ("hamming", "text", pattern): Fit((1.0,) * (len(pattern.modalities) + pattern.words), -2.0)
         for pattern in patterns(["image", "text"], ["text"])
     }
-    fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0), 0.5)
+    fits["all", "text", Pattern("learned", ("image",), True)] = Fit((1.0, 0.0, 2.0, 1.0), 0.5)
     words = {"text": {"watch": "Watches"}}
     return Calibration(fits, {"text": ("image",)}, {"text": True}, {"text": "all"}, words)
 

@@ -85,10 +85,9 @@ def query_values(projections: npt.NDArray[Any], ranking: str) -> npt.NDArray[Any
 
 
 def probability_of_no_label(model: LabelModel, queries: npt.NDArray[np.float32], match: Match) -> Floats:
-    """Return the probability that queries ask for no label at all, which every item would have; 0 unless for "all"."""
-    if match == "any" or model.exclusive:
-        return np.zeros(len(queries))
-    return np.exp(np.log1p(-np.minimum(queries.astype(np.float64), 1 - 1e-6)) @ model.weights)
+    """Return the probability that items without any label match; 0 unless for "all"."""
+    scores = model.terms(queries, np.zeros((1, model.n_labels), np.float32), match).sum(axis=2, dtype=np.float64)
+    return probability_of(scores[:, 0], match, exclusive=model.exclusive)
 
 
 def label_evidence(scores: Floats, match: Match, none: Floats | float, *, exclusive: bool) -> Floats:

@@ -1,0 +1,69 @@
+"""`dlfh suggest`: suggest labels for the items of a collection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dlfh.cli.options import AsJson, CollectionFolder, Overwrite, parse_filters
+from dlfh.cli.output import print_json, print_table
+
+#: Rows of the table on the terminal.
+_MAX_SHOWN = 50
+
+
+def suggest(
+    collection: CollectionFolder,
+    write: Annotated[
+        Path | None, typer.Option(help="Output file: .csv, .json or .parquet.", metavar="FILE", show_default=False)
+    ] = None,
+    precision: Annotated[float, typer.Option(help="Share of the suggestions that shall be right.")] = 0.8,
+    k: Annotated[int, typer.Option("-k", help="Maximum number of labels per item.")] = 10,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Also suggest labels that items seem to lack; no precision is promised.")
+    ] = False,
+    ids: Annotated[
+        list[str] | None, typer.Option(help="Only the item with this id; repeat for several.", show_default=False)
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Filter by columns: NAME=VALUE, 'price<20', or JSON; repeat to combine.", show_default=False),
+    ] = None,
+    overwrite: Overwrite = False,
+    as_json: AsJson = False,
+) -> None:
+    """Suggest labels for the items that have none.
+
+    Images and texts make labels probable. The threshold is chosen so that the promised share of the suggestions is
+    right for items whose labels are known.
+
+    [b]Examples[/b]
+
+    $ dlfh suggest shop/ --write suggestions.csv
+
+    $ dlfh suggest shop/ --precision 0.95 --where brand=Acme
+
+    $ dlfh suggest shop/ --missing --ids sku-17     [dim](also labels that seem to be missing)[/dim]
+    """
+    from dlfh._persistence.outputs import check_outputs, write_output
+    from dlfh.cli.models import open_collection
+    from dlfh.collection.suggesting import check_suffix
+
+    suffix = "" if write is None else check_suffix(write)
+    check_outputs([write], [collection], overwrite=overwrite)
+    filters = parse_filters(where)
+    with open_collection(collection) as opened:
+        found = opened.suggest(ids, filters, precision=precision, k=k, missing=missing)
+    if write is not None:
+        write_output(write, [found.to_file(suffix)], overwrite=overwrite)
+    if as_json:
+        print_json(found.to_dict())
+        return
+    if found and write is None:
+        rows = [(id, label, f"{p:.0%}") for id, label, p in found[:_MAX_SHOWN]]
+        print_table("", ("id", "label", "probability"), rows, whole=("id",))
+        if len(found) > _MAX_SHOWN:
+            typer.echo(f"the first {_MAX_SHOWN}; --write FILE writes all")
+    typer.echo(found.summary)

@@ -1,0 +1,276 @@
+"""Suggest labels: those that an item's content makes probable and that the item does not have."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dlfh._cancellation import checkpoint
+from dlfh._optional import require
+from dlfh._validation import check_flag, check_integer
+from dlfh.collection.columns import labels_column
+from dlfh.collection.query import html_table, labels_of
+from dlfh.errors import InputError
+
+if TYPE_CHECKING:
+    from dlfh._probabilities.model import LabelModel
+    from dlfh.collection.collection import Collection
+    from dlfh.collection.encoder import Encoder
+
+Values = npt.NDArray[np.float32]
+Positions = npt.NDArray[np.int64]
+
+#: Items whose known labels a threshold is checked with, drawn at random if there are more.
+_MAX_CHECKED = 20_000
+#: With fewer of them, the predicted probabilities themselves say how precise suggestions are.
+_MIN_CHECKED = 50
+#: Items and probabilities that are read at once.
+_MAX_BATCH, _MAX_PROBABILITIES = 1 << 12, 1 << 22
+#: Thresholds are multiples of 1 / _STEPS.
+_STEPS = 1000
+_UNLABELLED = {"labels": None}
+_FIELDS = ("id", "label", "probability")
+
+
+class Suggestion(NamedTuple):
+    """A label that an item probably has."""
+
+    id: str
+    label: str
+    probability: float
+
+
+@dataclass
+class Precision:
+    """Precision and recall of suggestions by threshold, from items whose labels are known.
+
+    counts, hits (_STEPS + 1,): Number of probabilities in each interval, and of those whose label is right.
+    n_items: Number of items with known labels; 0 if the probabilities are taken at their word.
+    """
+
+    counts: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(_STEPS + 1))
+    hits: npt.NDArray[np.float64] = field(default_factory=lambda: np.zeros(_STEPS + 1))
+    n_items: int = 0
+
+    def add(self, probabilities: Values, truth: npt.NDArray[Any]) -> None:
+        """Count the probabilities of items (n, n_labels) and their labels, or the probabilities again."""
+        places = np.clip(probabilities * _STEPS, 0, _STEPS).astype(np.int64).ravel()
+        self.counts += np.bincount(places, minlength=_STEPS + 1)
+        self.hits += np.bincount(places, truth.ravel(), _STEPS + 1)
+
+    def threshold(self, precision: float) -> float | None:
+        """Return the smallest threshold with at least this precision, a standard error and one error aside."""
+        counts, hits = self._above()
+        deviation = np.sqrt(precision * (1 - precision) * counts)
+        enough = np.flatnonzero(hits >= precision * (counts + 1) + deviation)
+        return float(enough[0] / _STEPS) if len(enough) else None
+
+    def at(self, threshold: float | None) -> tuple[float, float]:
+        """Return the precision and recall of the suggestions above a threshold; 0 if there are none."""
+        if threshold is None:
+            return 0.0, 0.0
+        counts, hits = self._above()
+        place = round(threshold * _STEPS)
+        return float(hits[place] / max(counts[place], 1)), float(hits[place] / max(hits[0], 1))
+
+    def _above(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        return tuple(np.cumsum(each[::-1])[::-1] for each in (self.counts, self.hits))  # type: ignore[return-value]
+
+
+class Suggestions(Sequence[Suggestion]):
+    """Suggested labels, item by item, the most probable first.
+
+    Attributes
+    ----------
+    threshold : float or None
+        Smallest probability that is suggested; None if no threshold keeps the promised precision.
+    precision, recall : float
+        Share of right suggestions, and of known labels that are suggested, measured on items whose labels are known.
+    n_checked : int
+        Number of these items; 0 if they were too few, and precision and recall are predicted.
+
+    Examples
+    --------
+    >>> found = Suggestions([Suggestion("cat.jpg", "animal", 0.93)], 0.71, 0.8, 0.65, 1200)
+    >>> print(found)
+    cat.jpg: animal (93%)
+    """
+
+    def __init__(
+        self,
+        suggestions: Iterable[Suggestion],
+        threshold: float | None,
+        precision: float,
+        recall: float,
+        n_checked: int,
+    ) -> None:
+        self._suggestions = [*suggestions]
+        self.threshold = threshold
+        self.precision = precision
+        self.recall = recall
+        self.n_checked = n_checked
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._suggestions[place]
+
+    def __len__(self) -> int:
+        return len(self._suggestions)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{id}: {label} ({p:.0%})" for id, label, p in self) or "no suggestions"
+
+    def __repr__(self) -> str:
+        return f"Suggestions({len(self)} labels, precision {self.precision:.2f}, recall {self.recall:.2f})"
+
+    def _repr_html_(self) -> str:
+        """Return the table that notebooks show."""
+        return html_table(_FIELDS, ((id, label, f"{p:.0%}") for id, label, p in self), self.summary)
+
+    @property
+    def summary(self) -> str:
+        """How many labels are suggested, and how reliable they are, in one sentence."""
+        checked = f"checked on {self.n_checked:,} labelled items" if self.n_checked else "predicted"
+        if self.threshold is None:
+            return f"no suggestions: no threshold keeps this precision ({checked})"
+        labels, items = _counted(len(self), "label"), _counted(len({id for id, _, _ in self}), "item")
+        measures = f"precision {self.precision:.2f}, recall {self.recall:.2f}"
+        return f"{labels} suggested for {items}; {measures} ({checked})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the suggestions and their reliability as plain values, ready for JSON."""
+        names = ("threshold", "precision", "recall", "n_checked")
+        about = {name: getattr(self, name) for name in names}
+        return about | {"suggestions": [suggestion._asdict() for suggestion in self]}
+
+    def to_file(self, suffix: str) -> bytes:
+        """Return the content of a file: ``.csv``, ``.json`` or ``.parquet``."""
+        if suffix == ".json":
+            return json.dumps(self.to_dict(), ensure_ascii=False, indent=2).encode()
+        if suffix == ".csv":
+            table = io.StringIO()
+            csv.writer(table, lineterminator="\n").writerows([_FIELDS, *self])
+            return table.getvalue().encode()
+        pa = require("pyarrow", "writing Parquet", "parquet")
+        parquet = require("pyarrow.parquet", "writing Parquet", "parquet")
+        columns = zip(*self, strict=True) if self else ((), (), ())
+        types = (pa.string(), pa.string(), pa.float64())
+        arrays = [pa.array(column, type_) for column, type_ in zip(columns, types, strict=True)]
+        file = io.BytesIO()
+        parquet.write_table(pa.table(arrays, [*_FIELDS]), file)
+        return file.getvalue()
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def check_suffix(path: Path) -> str:
+    """Return the suffix of a file for suggestions."""
+    if path.suffix not in (".csv", ".json", ".parquet"):
+        raise InputError(f"cannot write suggestions to {path.name!r}: its name must end in .csv, .json or .parquet")
+    return path.suffix
+
+
+def selected(
+    collection: Collection, ids: Sequence[str] | None, where: Mapping[str, Any] | None, *, missing: bool
+) -> Positions:
+    """Return the positions of the items to suggest labels for; parameters as for `Collection.suggest`."""
+    check_flag(missing, "missing")
+    index = collection.index
+    positions = index.positions()
+    chosen = np.ones(len(positions), bool) if where is None else index.matches(where)
+    if ids is not None:
+        chosen &= np.isin(positions, index.positions(ids))
+    if not missing:
+        chosen &= index.matches(_UNLABELLED)
+    return positions[chosen]
+
+
+def suggest(
+    collection: Collection, positions: Positions, *, precision: float, k: int, checked: Precision | None = None
+) -> Suggestions:
+    """Return suggested labels of the items at the given positions, which they do not have.
+
+    checked: The result of `check_precision`, if known.
+    """
+    if isinstance(precision, bool) or not isinstance(precision, (int, float)) or not 0 < precision < 1:
+        raise InputError(f"precision must be a number between 0 and 1, got {precision!r}")
+    k = check_integer(k, "k", 1)
+    model = _label_model(collection.encoder)
+    names = [*map(str, model.names or ())]
+    checked = checked or check_precision(collection)
+    threshold = checked.threshold(precision)
+    if threshold is not None:  # where precision comes easily, no label that is more likely wrong than right
+        threshold = max(threshold, min(precision, 0.5))
+    least = np.inf if threshold is None else threshold
+    found: list[Suggestion] = []
+    for identifiers, probabilities, known in _predicted(collection, positions):
+        if model.exclusive:  # an item that has its label lacks none
+            known |= known.any(axis=1, keepdims=True)
+        rows, labels = np.nonzero((probabilities >= least) & ~known)
+        order = np.lexsort((labels, -probabilities[rows, labels], rows))
+        rows, labels = rows[order], labels[order]
+        rank = np.arange(len(rows)) - np.searchsorted(rows, rows)
+        for row, label in zip(rows[rank < k].tolist(), labels[rank < k].tolist(), strict=True):
+            found.append(Suggestion(identifiers[row], names[label], round(float(probabilities[row, label]), 4)))
+    return Suggestions(found, threshold, *checked.at(threshold), checked.n_items)
+
+
+def check_precision(collection: Collection) -> Precision:
+    """Measure the precision of suggestions on items whose labels are known.
+
+    Their probabilities do not know these labels: those of training items are leave-one-out predictions.
+    """
+    positions, checked = collection.index.positions(), Precision()
+    labelled = positions[~collection.index.matches(_UNLABELLED)]
+    for _, probabilities, known in _predicted(collection, _sample(labelled)):
+        has_label = known.any(axis=1)
+        checked.add(probabilities[has_label], known[has_label])
+        checked.n_items += int(has_label.sum())
+    if checked.n_items < _MIN_CHECKED:
+        checked = Precision()
+        for _, probabilities, _ in _predicted(collection, _sample(positions)):
+            checked.add(probabilities, probabilities)
+    return checked
+
+
+def _sample(positions: Positions) -> Positions:
+    size = min(len(positions), _MAX_CHECKED)
+    return np.sort(np.random.default_rng(0).choice(positions, size, replace=False))
+
+
+def _predicted(
+    collection: Collection, positions: Positions
+) -> Iterator[tuple[list[str], Values, npt.NDArray[np.bool_]]]:
+    """Yield the ids, predicted probabilities and known labels (n, n_labels) of items, a batch at a time."""
+    encoder, model = collection.encoder, _label_model(collection.encoder)
+    size = max(1, min(_MAX_BATCH, _MAX_PROBABILITIES // model.n_labels))
+    for start in range(0, len(positions), size):
+        checkpoint()
+        stored = collection.index.existing_items(positions[start : start + size].tolist())
+        items = [item for _, item in stored if any(labels_column(name) in item.codes for name in model.functions)]
+        probabilities = np.empty((len(items), model.n_labels), np.float32)
+        rows_of: dict[tuple[str, ...], list[int]] = {}
+        for row, item in enumerate(items):
+            names = tuple(name for name in model.functions if labels_column(name) in item.codes)
+            rows_of.setdefault(names, []).append(row)
+        for names, rows in rows_of.items():
+            codes = {name: np.stack([items[row].codes[labels_column(name)] for row in rows]) for name in names}
+            probabilities[rows] = model.fuse({name: model.quantizer.decode(each) for name, each in codes.items()})
+        known, _ = encoder.label_rows([labels_of(item.metadata or {}) for item in items])
+        yield [item.id for item in items], probabilities, known > 0
+
+
+def _label_model(encoder: Encoder) -> LabelModel:
+    if encoder.label_model is None:
+        names = encoder.model_.label_names_  # raises InputError without label probabilities
+        raise InputError(f"the {len(names)} labels of this model have no names: fit it to lists of labels")
+    return encoder.label_model

@@ -1,0 +1,54 @@
+"""The `dlfh suggest` command: a table, files, and errors."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from dlfh import Collection
+from dlfh.cli import main
+
+
+def test_suggestions_are_printed_and_written(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Collection.open(shop) as collection:
+        found = collection.suggest(precision=0.6)
+    assert [(each.id, each.label) for each in found] == [("7.png", "level")]
+    assert main(["suggest", str(shop), "--precision", "0.6"]) == 0
+    shown = capsys.readouterr().out
+    assert "7.png" in shown
+    assert found.summary in " ".join(shown.split())
+    assert main(["suggest", str(shop), "--precision", "0.6", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == found.to_dict()
+    for name in ("tags.csv", "tags.json", "tags.parquet"):
+        assert main(["suggest", str(shop), "--precision", "0.6", "--write", str(tmp_path / name)]) == 0
+        assert capsys.readouterr().out.strip() == found.summary
+    rows = [*csv.DictReader((tmp_path / "tags.csv").read_text(encoding="utf-8").splitlines())]
+    assert [row["label"] for row in rows] == ["level"]
+    assert main(["suggest", str(shop), "--ids", "8.png"]) == 0
+    assert "0 labels suggested" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--precision", "1"], "precision must be a number between 0 and 1"),
+        (["--write", "tags.txt"], "its name must end in .csv, .json or .parquet"),
+        (["--write", "no-such-folder/tags.csv"], "no-such-folder does not exist"),
+        (["--ids", "nope"], "'nope'"),
+    ],
+)
+def test_mistakes_are_one_sentence(
+    shop: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["suggest", str(shop), *options]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_existing_files_are_kept(shop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tags.csv").write_text("mine")
+    assert main(["suggest", str(shop), "--write", str(tmp_path / "tags.csv")]) == 2
+    assert "it exists; use --overwrite" in capsys.readouterr().err
+    assert (tmp_path / "tags.csv").read_text() == "mine"
