@@ -258,7 +258,7 @@ times: $(READY)  ## Time every method on up to 184,710 points; writes docs/resul
 .PHONY: reproduction
 reproduction: FLICKR = mirflickr-25k --file "$(DLFH_DATA)/mirflickr25k.npz" --settings benchmarks/reproduction.toml --cache runs/mirflickr-25k -o docs/results/mirflickr-25k
 reproduction: $(READY)  ## Repeat the paper's results on MIRFLICKR-25K, and the protocol of deep methods: make reproduction DLFH_DATA=/path/to/folder
-	for experiment in map convergence "sensitivity --seeds 1"; do $(DLFH) bench $$experiment $(FLICKR) || exit; done
+	for experiment in map convergence sensitivity; do $(DLFH) bench $$experiment $(FLICKR) || exit; done
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.reproduction --write docs/reproduction.md
 	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.deep_protocol --write docs/deep-methods.md
 
