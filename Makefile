@@ -241,7 +241,6 @@ results: $(READY)  ## Run the paper's experiments; writes docs/results: make res
 	$(DLFH) bench paper icons --cache runs/icons -o docs/results/icons
 	$(DLFH) bench paper wiki --file "$(DLFH_DATA)/wiki.mat" --cache runs/wiki -o docs/results/wiki
 	$(DLFH) bench paper iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" --cell-minutes 8 --cache runs/iapr-tc12 -o docs/results/iapr-tc12
-	$(DLFH) bench sensitivity generated:mirflickr-25k --seeds 3 --cache runs/mirflickr-25k -o docs/results/mirflickr-25k-sensitivity
 	$(DLFH) bench sensitivity generated:nus-wide --points 20000 --seeds 3 --cache runs/nus-wide-20k -o docs/results/nus-wide-sensitivity
 	$(DLFH) bench map wiki --file "$(DLFH_DATA)/wiki.mat" $(UNIFIED) --cache runs/wiki -o docs/results/wiki-unified
 	$(DLFH) bench map iapr-tc12 --file "$(DLFH_DATA)/iapr_tc12.npz" $(UNIFIED) --cache runs/iapr-tc12 -o docs/results/iapr-tc12-unified
@@ -255,6 +254,13 @@ results: $(READY)  ## Run the paper's experiments; writes docs/results: make res
 times: $(READY)  ## Time every method on up to 184,710 points; writes docs/results (run nothing else meanwhile)
 	$(DLFH) bench time generated:nus-wide --cell-minutes 1 --cache runs/nus-wide -o docs/results/nus-wide-time
 	$(RUN) -m benchmarks.results_summary --write
+
+.PHONY: reproduction
+reproduction: FLICKR = mirflickr-25k --file "$(DLFH_DATA)/mirflickr25k.npz" --settings benchmarks/reproduction.toml --cache runs/mirflickr-25k -o docs/results/mirflickr-25k
+reproduction: $(READY)  ## Repeat the paper's results on MIRFLICKR-25K, and the protocol of deep methods: make reproduction DLFH_DATA=/path/to/folder
+	for experiment in map convergence sensitivity; do $(DLFH) bench $$experiment $(FLICKR) || exit; done
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.reproduction --write docs/reproduction.md
+	DLFH_DATA="$(DLFH_DATA)" $(RUN) -m benchmarks.deep_protocol --write docs/deep-methods.md
 
 # Parameters are tuned on a part of the training points, with the same number of candidates for every method. On IAPR
 # TC-12, candidates learn from 5,000 points, and CRH is not tuned: one candidate takes as long as all of another method.

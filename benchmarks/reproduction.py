@@ -127,9 +127,11 @@ def main_tables(study: Study) -> dict[str, str]:
         lines += both
     inside = sum(map(sum, verdicts.values()))
     outside = ", ".join(f"{name} {len(each) - sum(each)}" for name, each in verdicts.items() if not all(each))
+    runs = {method: study.map(row, "learned", "I→T", 16).runs for method, row in ROWS.items()}
+    fewer = [f"{method} has {n} runs" for method, n in runs.items() if n < published().runs]
     count = (
         f"**{inside} of {sum(map(len, verdicts.values()))} cells agree within two standard deviations.** "
-        f"Cells that do not: {outside or 'none'}."
+        f"Cells that do not: {outside or 'none'}.{''.join(f' {each}.' for each in fewer)}"
     )
     variants = [
         [f"{method}: {what}", *line[1:]]

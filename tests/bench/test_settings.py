@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -73,3 +74,20 @@ def test_settings_are_read_back_from_toml(plain: dict[str, object]) -> None:
 def test_invalid_settings_are_rejected(plain: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         Settings.from_plain(plain)
+
+
+def test_the_papers_data_sets_begin_with_its_methods_as_it_ran_them() -> None:
+    settings = Settings.for_data("mirflickr-25k")
+    paper = ["DLFH paper", "SMFH paper", "SCM", "CMFH paper", "CCAITQ", "MLBE paper", "KDLFH paper", "SePH paper"]
+    assert list(settings.methods[:8]) == paper
+    assert settings.row("SMFH paper").parameters["sample_size"] == 5000
+    assert (settings.row("MLBE paper").train_points, settings.row("SePH paper").train_points) == (1000, 5000)
+    assert Settings.for_data("generated:nus-wide") == settings
+
+
+def test_folders_of_codes_are_rows_and_are_read_back(tmp_path: Path) -> None:
+    settings = Settings.from_plain({"methods": ["SCM"], "codes": {"Mine": str(tmp_path)}})
+    assert [(row.label, row.codes) for row in settings.rows()] == [("SCM", None), ("Mine", tmp_path)]
+    assert Settings.from_plain(tomllib.loads(settings.to_toml())) == settings
+    with pytest.raises(InputError, match="codes must be a table of folders by label"):
+        Settings.from_plain({"codes": ["Mine"]})
