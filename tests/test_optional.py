@@ -51,6 +51,7 @@ BROUGHT = {
 IMPORTED_OTHERWISE = {
     "distributed": "Dask's clusters, which a user connects to",
     "httptools": "uvicorn",
+    "symspellpy": "dlfh.collection.understanding, which reads its list of words",
     "uvloop": "uvicorn",
     "python-multipart": "fastapi",
     "setuptools": "milvus-lite, which does not say so",

@@ -39,8 +39,6 @@ def sums_at_most(typing_context, tables, codes, n_bytes, limit):
             width, shuffle = 32, "llvm.x86.avx2.pshuf.b"
         elif triple.startswith("x86_64") and "+ssse3" in features:
             shuffle = "llvm.x86.ssse3.pshuf.b.128"
-        elif triple.startswith(("aarch64", "arm64")):
-            shuffle = "llvm.aarch64.neon.tbl1.v16i8"
         byte, number = ir.IntType(8), ir.IntType(32)
         table_type, vector, places = ir.VectorType(byte, 16), ir.VectorType(byte, width), ir.VectorType(number, width)
         binary = ir.FunctionType(vector, [vector, vector])
