@@ -51,7 +51,7 @@ def test_a_new_item_is_found_immediately_and_by_other_processes(writable: Runnin
     with Collection.open(folder) as collection:
         assert collection.index.state == first["state"]
         assert "z/1" in collection
-    assert writable.search(text="x", where={"colour": "white"})["results"][0]["answers"][0]["id"] == "z/1"
+    assert writable.search(text="zebra", where={"colour": "white"})["results"][0]["answers"][0]["id"] == "z/1"
 
 
 def test_putting_an_item_is_idempotent(writable: Running) -> None:
