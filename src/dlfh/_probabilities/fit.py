@@ -206,7 +206,5 @@ class LabelFit:
             )
             for place, lift in enumerate(_LIFTS):
                 ranked = tables + np.float32(lift) * (lifted - tables)
-                total[place] += mean_average_precision(
-                    ranked, codes, relevance=known, n_jobs=self.context.workers.n_jobs
-                )
+                total[place] += mean_average_precision(ranked, codes, relevance=known, n_jobs=1)  # too few for threads
         return _LIFTS[int(np.argmax(total))]
