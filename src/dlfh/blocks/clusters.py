@@ -30,7 +30,10 @@ def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValu
         with distributed.LocalCluster(**options) as local, distributed.Client(local):
             yield DaskValues.of
         return
+    from distributed.comm import resolve_address
+
     try:
+        resolve_address(cluster)  # or else a client of an invalid address would stay the default one, and block others
         client = distributed.Client(cluster, timeout=_TIMEOUT)
     except (OSError, TimeoutError, ValueError) as error:
         raise InputError(f"no Dask scheduler answers at {cluster!r}: {error!s:.200}") from None
