@@ -83,8 +83,10 @@ def test_labels_may_have_other_blocks_and_ap_is_the_default(
 )
 def test_invalid_input_gets_one_line(changes: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     if "--cluster" in changes:
-        pytest.importorskip("distributed")
+        distributed = pytest.importorskip("distributed")
     assert main(command(*changes)) == 2
+    if "--cluster" in changes:  # no client is left that later work would wait for
+        assert distributed.client._get_global_client() is None
     captured = capsys.readouterr()
     assert message in captured.err
     assert len(captured.err.strip().splitlines()) == 1

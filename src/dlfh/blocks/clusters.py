@@ -30,7 +30,7 @@ def connect(cluster: str | None) -> Iterator[Callable[[Sequence[Any]], BlockValu
         with distributed.LocalCluster(**options) as local, distributed.Client(local):
             yield DaskValues.of
         return
-    from distributed.comm import resolve_address
+    from distributed.comm.addressing import resolve_address
 
     try:
         resolve_address(cluster)  # or else a client of an invalid address would stay the default one, and block others
