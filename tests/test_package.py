@@ -187,9 +187,12 @@ def test_the_commands_of_the_readme_run_on_a_folder(plain: Environment, photos: 
     user = replace(plain, folder=tmp_path)
     shutil.copytree(photos, tmp_path / "photos")
     shutil.move(tmp_path / "photos" / "items.csv", tmp_path)
-    build, search = map(shlex.split, commands.splitlines())
+    build, search, suggest = map(shlex.split, commands.splitlines())
     user.run(*build)
-    assert ".png" in user.run(*search, "--json").stdout
+    assert user.run(*search, "--json").stdout.strip() == "[]"  # these pictures are of stripes
+    assert ".png" in user.run("dlfh", "search", "shop/", "level", "--json").stdout
+    user.run(*suggest)
+    assert (tmp_path / "suggestions.csv").exists()
 
 
 def test_the_page_about_searching_runs_as_it_is_printed(searching: Environment) -> None:
