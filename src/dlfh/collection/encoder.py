@@ -350,7 +350,7 @@ class Encoder(Parameterized):
     def label_model(self) -> LabelModel | None:
         """The label probabilities of the model, if it has any and their labels have names.
 
-        Scores are without lifts: to a person who asks for gloves, blue gloves are not less probable.
+        Its scores have no lifts, so that further labels of an item do not count against it.
         """
         model = self._fitted_model().label_model_
         return None if model is None or model.names is None else model.without_lifts()

@@ -19,7 +19,7 @@ from dlfh.features.stop_words import ENGLISH_STOP_WORDS
 
 #: The user's synonyms, in the folder of a collection; and the largest file.
 SYNONYMS_FILE, _MAX_BYTES = "synonyms.txt", 1 << 22
-#: Words of at least so many letters may have one typing error, or two, as in Typesense.
+#: Minimum lengths of words that may have one typing error, and two, as in Typesense.
 _ONE_ERROR, _TWO_ERRORS = 4, 7
 #: What excludes the words after it. Those with "and" go on after "and", all of them after "or".
 _NOT, _NOT_WITH_AND = ("not", "no", "but not"), ("without", "except", "excluding", "other than", "except for")
